@@ -139,8 +139,9 @@ class Consumer(Generic[K, V]):
             reading = self._require_open()
             next_ahead: Callable[[], Any] = reading.positions.next_ahead
             # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
-            while self._is_plain and (record := next_ahead()) is not None:
-                yield record
+            if self._is_plain:
+                while (record := next_ahead()) is not None:
+                    yield record
             while (record := next_ahead()) is not None:
                 for each in self._returned(reading, [record]):
                     yield each
@@ -167,8 +168,10 @@ class Consumer(Generic[K, V]):
             raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
         limit = self._settings.max_poll_records if max_records is None else max_records
         reading = self._require_open()
-        records = self._returned(reading, await fill_batch(reading, limit, max_wait_ms))
-        return ConsumerRecords(records, reading.positions.consumed())
+        batch = await fill_batch(reading, limit, max_wait_ms)
+        if self._is_plain:
+            return cast("ConsumerRecords[K, V]", batch)
+        return ConsumerRecords(self._returned(reading, batch), reading.positions.consumed())
 
     def _returned(self, reading: Reading, records: list[Record]) -> list[Record[K, V]]:
         """The records as the caller gets them. One that cannot be deserialized is raised when it is the first: until
