@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from oncelog.client.admin import Admin
     from oncelog.tools.profiles import Target
 
+COUNT = click.IntRange(1, 2**31 - 1)
+NUMBER = click.IntRange(0, 2**31 - 1)
+LONG_NUMBER = click.IntRange(0, 2**63 - 1)
+"""What fits into the protocol: of partitions and nodes, of offsets and producers."""
 EXIT_FOUND = 1
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
@@ -65,6 +69,14 @@ _Function = Callable[..., Any]
 _COMMON = frozenset(("bootstrap", "profile", "timeout_s", "as_json"))
 
 
+def _timeout_option(_context: click.Context, _parameter: click.Parameter, seconds: float | None) -> float | None:
+    from oncelog.tools.profiles import MAX_TIMEOUT_S
+
+    if seconds is not None and not 0 < seconds <= MAX_TIMEOUT_S:  # neither is NaN
+        raise click.BadParameter(f"{seconds} is not a number of seconds above 0 and up to {MAX_TIMEOUT_S}, a day")
+    return seconds
+
+
 def connection_options(function: _Function) -> _Function:
     """-b/--bootstrap, --profile, --timeout, --json."""
     for option in (
@@ -73,7 +85,8 @@ def connection_options(function: _Function) -> _Function:
             "--timeout",
             "timeout_s",
             metavar="SECONDS",
-            type=click.FloatRange(0, min_open=True),
+            type=float,
+            callback=_timeout_option,
             help="How long to wait for the cluster.  [default: 10]",
         ),
         click.option("--profile", metavar="NAME", help="A cluster of the configuration file (ONCELOG_PROFILE)."),

@@ -7,6 +7,8 @@ import click
 
 from oncelog.tools.asking import Session, Shown, asks, pairs, planned
 
+_MAX_LEVEL = 2**15 - 1
+
 
 @click.group()
 def cluster() -> None:
@@ -63,8 +65,8 @@ async def log_dirs(session: Session, partitions: bool) -> Shown:
 def _levels(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
     levels = {}
     for name, level in pairs(context, parameter, texts).items():
-        if not level.isdecimal():
-            raise click.BadParameter(f"{level!r} is not a level: it must be a number")
+        if not level.isdecimal() or int(level) > _MAX_LEVEL:
+            raise click.BadParameter(f"{level!r} is not a level: it must be a number up to {_MAX_LEVEL}")
         levels[name] = int(level)
     return levels
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from oncelog.tools.asking import (
+    NUMBER,
     Answer,
     NotFound,
     Session,
@@ -30,7 +31,7 @@ def config() -> None:
 def _resource(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--all-brokers", is_flag=True, help="What is set for all brokers at once."),
-        click.option("--broker", metavar="ID", type=int),
+        click.option("--broker", metavar="ID", type=NUMBER),
         click.option("--group", metavar="NAME", shell_complete=GROUPS),
         click.option("--topic", metavar="NAME", shell_complete=TOPICS),
     ):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST_MS = 24 * _UNITS_MS["d"]
+"""A transaction's timeout has 31 bits of milliseconds, and must be longer."""
 _PLACES = re.compile(r"[^:]*(:\d+(,\d+)*)?")
 """A topic's name has no colon."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -64,16 +66,20 @@ def position_option(_context: click.Context, _parameter: click.Parameter, text: 
 
 def duration_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
     """A click callback; milliseconds, 0 if the option is not given."""
-    return 0 if text is None else duration_ms(text)
+    milliseconds = 0 if text is None else duration_ms(text)
+    if milliseconds > _LONGEST_MS:
+        raise click.BadParameter(f"{text} is longer than {_LONGEST_MS // _UNITS_MS['d']} days")
+    return milliseconds
 
 
 def _time_ms(text: str, now_ms: int) -> int:
+    """Not below 0: the protocol has other meanings for negative times."""
     if text.startswith("-"):
-        return now_ms - duration_ms(text[1:])
-    if text.isdecimal():
+        return max(0, now_ms - duration_ms(text[1:]))
+    if text.isdecimal() and int(text) < 2**63:
         return int(text)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        return max(0, int(datetime.fromisoformat(text).timestamp() * 1000))
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is not a time: {error}") from error
 

@@ -20,6 +20,8 @@ from typing import Any
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
+MAX_TIMEOUT_S = 86_400
+"""Sockets and the event loop have limits of their own, some hundred years."""
 
 
 class ProfileError(Exception):
@@ -71,7 +73,7 @@ def _profile(known: Mapping[str, Any], name: Any, path: str, named_by: str, time
         there = ", ".join(sorted(profiles)) or "none"
         raise ProfileError(f"{named_by}: there is no profile {name!r} in {path}, which has: {there}")
     bootstrap, seconds = chosen.get("bootstrap"), chosen.get("timeout", DEFAULT_TIMEOUT_S)
-    if not isinstance(bootstrap, str) or not isinstance(seconds, int | float) or seconds <= 0:
+    if not isinstance(bootstrap, str) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_TIMEOUT_S:
         raise ProfileError(f'{path}: profile {name!r} needs bootstrap = "HOST:PORT", and timeout in seconds if any')
     return _target(bootstrap, f"profile {name!r} in {path}", timeout_s or float(seconds))
 

@@ -5,7 +5,7 @@ Owns: the options and rows. Does not own: connecting, printing, errors (`asking`
 
 import click
 
-from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, pairs, planned
+from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, pairs, planned
 from oncelog.tools.names import TOPICS
 
 _names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=TOPICS)
@@ -31,8 +31,10 @@ async def list_(session: Session, internal: bool) -> Shown:
 
 @asks(topic)
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-p", "--partitions", metavar="COUNT", type=click.IntRange(1), help="Default: num.partitions.")
-@click.option("-r", "--replicas", metavar="COUNT", type=click.IntRange(1), help="Default: default.replication.factor.")
+@click.option("-p", "--partitions", metavar="COUNT", type=COUNT, help="Default: num.partitions.")
+@click.option(
+    "-r", "--replicas", metavar="COUNT", type=click.IntRange(1, 2**15 - 1), help="Default: default.replication.factor."
+)
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, callback=pairs, help="May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is.")
 async def create(
@@ -86,9 +88,7 @@ async def describe(session: Session, names: tuple[str, ...]) -> Shown:
 
 @asks(topic)
 @click.argument("name", metavar="TOPIC", shell_complete=TOPICS)
-@click.option(
-    "-p", "--partitions", metavar="COUNT", type=click.IntRange(1), required=True, help="How many there will be."
-)
+@click.option("-p", "--partitions", metavar="COUNT", type=COUNT, required=True, help="How many there will be.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check it, and change nothing.")
 async def alter(session: Session, name: str, partitions: int, dry_run: bool) -> Shown:
     """Add partitions to a topic. `oncelog config alter --topic TOPIC` changes its settings.

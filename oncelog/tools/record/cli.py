@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import Session, Shown, asks, pair_list, planned
+from oncelog.tools.asking import NUMBER, Session, Shown, asks, pair_list, planned
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import (
     HELP,
@@ -154,14 +154,27 @@ async def _print(
                 break
 
 
+def _delimiter_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
+    from oncelog.tools.record.formats import unescaped
+
+    if text == "":
+        raise click.BadParameter(r"it is empty: name what stands between key and value, such as : or \t")
+    return None if text is None else unescaped(text)
+
+
 @asks(record)
 @click.argument("topic", metavar="TOPIC", shell_complete=TOPICS)
 @click.argument("values", metavar="[VALUE]...", nargs=-1)
 @click.option("-k", "--key", metavar="KEY", help="The key of every record.")
-@click.option("-K", "--key-delimiter", "delimiter", metavar="TEXT", help="Each value is KEY TEXT VALUE.")
 @click.option(
-    "-p", "--partition", metavar="NUMBER", type=click.IntRange(0), help="Default: by the key, as Java's producer does."
+    "-K",
+    "--key-delimiter",
+    "delimiter",
+    metavar="TEXT",
+    callback=_delimiter_option,
+    help=r"Each value is KEY TEXT VALUE; \t is a tab.",
 )
+@click.option("-p", "--partition", metavar="NUMBER", type=NUMBER, help="Default: by the key, as Java's producer does.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, callback=pair_list)
 @click.option("-z", "--compression", "codec", type=click.Choice(_CODECS), default="none", show_default=True)
 @click.option("--tombstone", is_flag=True, help="One record of --key without a value.")
@@ -179,7 +192,7 @@ async def produce(
     topic: str,
     values: tuple[str, ...],
     key: str | None,
-    delimiter: str | None,
+    delimiter: bytes | None,
     partition: int | None,
     headers: tuple[tuple[str, str], ...],
     codec: str,
@@ -204,7 +217,7 @@ async def produce(
         topic,
         (None,) if tombstone else tuple(map(_bytes, values)),
         None if key is None else _bytes(key),
-        None if delimiter is None else _bytes(delimiter),
+        delimiter,
         partition,
         tuple((name, _bytes(value)) for name, value in headers),
     )

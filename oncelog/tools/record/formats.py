@@ -78,8 +78,19 @@ def parsed(text: str) -> list[Piece]:
         elif match["hex"] is not None:
             pieces.append(bytes.fromhex(match["hex"]))
         else:
-            pieces.append(match["text"].encode())
+            pieces.append(match["text"].encode(errors="surrogateescape"))
     return pieces
+
+
+def unescaped(text: str) -> bytes:
+    """What was typed, to the byte, with \\n \\t \\r \\xHH as in C."""
+    found = b""
+    for match in _PIECE.finditer(text):
+        if match["escape"] is not None:
+            found += _ESCAPES[match["escape"]]
+        else:
+            found += bytes.fromhex(match["hex"]) if match["hex"] else match[0].encode(errors="surrogateescape")
+    return found
 
 
 def as_row(shown: ReadRecord) -> dict[str, Any]:

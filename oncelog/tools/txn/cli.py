@@ -9,12 +9,12 @@ import time
 
 import click
 
-from oncelog.tools.asking import EXIT_FOUND, Answer, Session, Shown, asks
+from oncelog.tools.asking import EXIT_FOUND, LONG_NUMBER, NUMBER, Answer, Session, Shown, asks
 from oncelog.tools.names import TOPICS, TRANSACTIONAL_IDS
 from oncelog.tools.txn.tail_cli import STATES, tail
 
 _topic = click.option("--topic", metavar="NAME", required=True, shell_complete=TOPICS)
-_partition = click.option("--partition", metavar="NUMBER", type=click.IntRange(0), required=True)
+_partition = click.option("--partition", metavar="NUMBER", type=NUMBER, required=True)
 
 
 @click.group()
@@ -24,9 +24,16 @@ def txn() -> None:
 
 @asks(txn, "list")
 @click.option("--state", "states", type=click.Choice(STATES), multiple=True)
-@click.option("--producer-id", "producer_ids", metavar="ID", type=int, multiple=True, help="Only ids of this producer.")
 @click.option(
-    "--duration-filter", "duration_ms", metavar="MS", type=int, default=-1, help="Only transactions open for longer."
+    "--producer-id", "producer_ids", metavar="ID", type=LONG_NUMBER, multiple=True, help="Only ids of this producer."
+)
+@click.option(
+    "--duration-filter",
+    "duration_ms",
+    metavar="MS",
+    type=click.IntRange(-1, 2**63 - 1),
+    default=-1,
+    help="Only transactions open for longer.",
 )
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
 async def list_(
@@ -62,8 +69,8 @@ async def producers(session: Session, topic: str, partition: int) -> Shown:
 
 @asks(txn, "find-hanging")
 @click.option("--topic", metavar="NAME", shell_complete=TOPICS, help="Only this topic.")
-@click.option("--partition", metavar="NUMBER", type=click.IntRange(0), help="Only this partition of --topic.")
-@click.option("--broker-id", metavar="ID", type=int, help="Only partitions that this broker leads.")
+@click.option("--partition", metavar="NUMBER", type=NUMBER, help="Only this partition of --topic.")
+@click.option("--broker-id", metavar="ID", type=NUMBER, help="Only partitions that this broker leads.")
 @click.option(
     "--max-transaction-timeout",
     "max_timeout_min",
@@ -100,11 +107,14 @@ async def find_hanging(
 @_topic
 @_partition
 @click.option(
-    "--start-offset", metavar="OFFSET", type=int, help="Where the transaction begins, as find-hanging reports it."
+    "--start-offset",
+    metavar="OFFSET",
+    type=LONG_NUMBER,
+    help="Where the transaction begins, as find-hanging reports it.",
 )
-@click.option("--producer-id", metavar="ID", type=int)
-@click.option("--producer-epoch", metavar="EPOCH", type=int)
-@click.option("--coordinator-epoch", metavar="EPOCH", type=int)
+@click.option("--producer-id", metavar="ID", type=LONG_NUMBER)
+@click.option("--producer-epoch", metavar="EPOCH", type=click.IntRange(0, 2**15 - 1))
+@click.option("--coordinator-epoch", metavar="EPOCH", type=click.IntRange(-1, 2**31 - 1))
 async def abort(
     session: Session,
     topic: str,

@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,39 +19,10 @@ from oncelog.client.sync import Admin, Producer
 from oncelog.tools import terminal
 from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
-from oncelog.tools.record.formats import ReadRecord, as_row, parsed
+from oncelog.tools.record.formats import ReadRecord, as_row, parsed, unescaped
 from oncelog.tools.terminal import say_table
+from tests.support.command_tree import ARGUMENTS, ASKING, command_at, commands
 from tests.support.daemon import Daemon
-from tests.unit.oncelog.test_hostile_names import commands
-
-ARGUMENTS = {
-    "cluster alter": ("--feature", "a=1"),
-    "config alter": ("--topic", "t", "--set", "a=1"),
-    "config describe": ("--topic", "t"),
-    "group reset": ("g", "--to", "start"),
-    "record consume": ("t",),
-    "record delete": ("t", "--before", "end"),
-    "record produce": ("t", "v"),
-    "topic alter": ("t", "-p", "2"),
-    "txn abort": ("--topic", "t", "--partition", "0", "--start-offset", "1"),
-    "txn producers": ("--topic", "t", "--partition", "0"),
-    **dict.fromkeys(("group delete", "group describe", "group lag", "group offsets"), ("x",)),
-    **dict.fromkeys(("topic create", "topic delete", "topic describe", "txn describe", "txn fence"), ("x",)),
-}
-"""What a command must be given."""
-
-
-def asking() -> Iterator[str]:
-    """Every command that asks a cluster, by the options that all of these share."""
-    for name in commands(main, ""):
-        command: Any = main
-        for word in name.split():
-            command = command.get_command(click.Context(command), word)
-        if "profile" in [parameter.name for parameter in command.params]:
-            yield name
-
-
-ASKING = sorted(asking())
 
 
 def run(*arguments: str, **environment: str) -> Result:
@@ -122,7 +92,7 @@ NEVER = (
     "structlog",
     "uvloop",
 )
-ADMIN_ONLY = ("oncelog.client.consumer", "oncelog.client.producer", "oncelog.client.settings")
+ADMIN_ONLY = ("oncelog.client.consumer", "oncelog.client.producer", "oncelog.client.transaction")
 
 
 @pytest.mark.parametrize("command", MOST_MODULES)
@@ -250,6 +220,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (("topics", "list"), "No such command 'topics' (did you mean 'topic'?)"),
         (("record", "produce", "t", "v", "--abort"), "--abort needs --transactional-id"),
         (("record", "produce", "t", "--tombstone"), "--tombstone needs --key"),
+        (("record", "produce", "t", "-K", ""), "'-K' / '--key-delimiter': it is empty"),
+        (("record", "produce", "t", "v", "--transactional-id", "x", "--leave-open", "25d"), "longer than 24 days"),
+        (("topic", "list", "--timeout", "nan"), "'--timeout': nan is not a number of seconds above 0"),
+        (("topic", "list", "--timeout", "0"), "'--timeout': 0.0 is not a number of seconds above 0"),
         (("record", "consume", "t", "-o", "soon"), "'-o' / '--offset': 'soon' is not a position"),
         (("record", "consume", "t", "-f", "%z"), "'-f' / '--format': %z is unknown"),
         (("record", "produce", "t", "v", "--transactional-id", "x", "--leave-open", "1"), "'--leave-open': '1'"),
@@ -280,6 +254,8 @@ def test_positions_and_durations() -> None:
         ("-3", Position("last", 3)),
         ("@123", Position("time", 123)),
         ("@-15m", Position("time", now_ms - 900_000)),
+        ("@-99999d", Position("time", 0)),  # a negative time would mean the start or the end
+        ("@1960-01-01", Position("time", 0)),
         ("@1970-01-02T00:00:00+00:00", Position("time", 86_400_000)),
     ):
         assert position(text, now_ms) == wanted
@@ -297,6 +273,7 @@ def test_a_format_has_kcats_letters() -> None:
 
     assert text("%t %p %o %T %k %K %S %R %h %C %%") == b"topic 3 42 7  -1 2 \0\0\0\2 a=1,b= A %"
     assert text(r"%s\t\x00\\\n") == b"\xff\n\t\x00\\\n"
+    assert unescaped(r"\t%k\x00\\é") == "\t%k\0\\é".encode()
     assert text("é 100%% \\q") == "é 100% \\q".encode()
     row = as_row(ReadRecord(record, "A"))
     assert (row["key"], row["value_base64"], row["transaction"]) == (None, "/wo=", "A")
@@ -363,11 +340,8 @@ WITHOUT_JSON = {"completion": "a script", "serve": "runs, and prints one line fo
 
 def test_every_command_prints_json_if_it_is_asked_to() -> None:
     found = []
-    for name in commands(main, ""):
-        command: Any = main
-        for word in name.split():
-            command = command.get_command(click.Context(command), word)
-        if not any("--json" in parameter.opts for parameter in command.params):
+    for name in commands():
+        if not any("--json" in parameter.opts for parameter in command_at(name).params):
             found.append(name)
     assert sorted(found) == sorted(WITHOUT_JSON)
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -48,6 +47,7 @@ from oncelog.tools.spark.ranges import Counts
 from oncelog.tools.spark.report import Batch, Report
 from oncelog.tools.txn import tail as txn_tail
 from oncelog.tools.txn.tail import Transition
+from tests.support.command_tree import commands
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 
 ALL = [*HOSTILE.values(), SURROGATE]
@@ -519,14 +519,4 @@ def test_no_command_is_left_out() -> None:
         "demo crash",
         "demo delivery",  # prints numbers and sentences of its own
     }
-    assert set(commands(main, "")) == driven
-
-
-def commands(group: click.Group, prefix: str) -> Iterator[str]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{prefix}{name} ")
-        else:
-            yield f"{prefix}{name}"
+    assert set(commands()) == driven
