@@ -1,5 +1,6 @@
 """The pages for those who come from another client: both columns do the same, and no name of the other is left out."""
 
+import asyncio
 import inspect
 import re
 import subprocess
@@ -108,6 +109,18 @@ def test_the_defaults_that_differ_are_theirs() -> None:
         True,
         "read_uncommitted",
     ]
+
+
+async def test_members_of_aiokafka_and_of_ours_share_a_group(daemon: Daemon) -> None:
+    with blocking.Admin(daemon.bootstrap) as admin:
+        admin.create_topics(NewTopic("shared", partition_count=2))
+    options: Any = {"bootstrap_servers": daemon.bootstrap, "group_id": "of-both", "heartbeat_interval_ms": 100}
+    async with aiokafka.AIOKafkaConsumer("shared", **options) as theirs, Consumer("shared", **options) as ours:
+        async with asyncio.timeout(40):
+            while (len(theirs.assignment()), len(ours.assignment())) != (1, 1):
+                await ours.poll(50)
+                await theirs.getmany(timeout_ms=50)
+        assert {*theirs.assignment(), *ours.assignment()} == {("shared", 0), ("shared", 1)}
 
 
 def test_only_librdkafka_sends_a_key_to_another_partition_unless_it_is_told(daemon: Daemon) -> None:
