@@ -134,19 +134,19 @@ class DeserializationError(AbortableError):
 class DeliveryTimeout(AbortableError):
     """A record was not acknowledged within delivery.timeout.ms."""
 
-    default_hint = "delivery.timeout.ms passed; the record may or may not have been written"
+    default_hint = "delivery.timeout.ms passed: it may have been written, so sending it again may double it"
 
 
 class OutOfOrderSequence(AbortableError):
     """The log is missing an earlier batch of this producer, so it rejected this one."""
 
-    default_hint = "an earlier batch of this producer is missing from the log"
+    default_hint = "an earlier batch of this producer is missing from the log: abort, and send both again"
 
 
 class TransactionAborted(AbortableError):
     """The record was dropped because its transaction was aborted."""
 
-    default_hint = "the transaction of this record was aborted"
+    default_hint = "its transaction was aborted: send it again in the next one"
 
 
 class CommitFailed(AbortableError):

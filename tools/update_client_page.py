@@ -64,7 +64,8 @@ def table_of_errors() -> str:
     for kind in _KINDS_OF_ERRORS:
         for each in kind.__subclasses__():
             meaning = " ".join(str(each.__doc__).split("\n\n")[0].split())
-            lines.append(f"| `{each.__name__}` | `{kind.__name__}` | {meaning} | {each.default_hint} |")
+            to_do = each.default_hint or "the message says"
+            lines.append(f"| `{each.__name__}` | `{kind.__name__}` | {meaning} | {to_do} |")
     return "\n".join(lines)
 
 
