@@ -61,6 +61,13 @@ async def describe(
     resource = _named(topic, group, broker, all_brokers)
     await _require_broker(session, broker)
     entries = await session.admin.describe_config_entries(**resource)
+    if group is not None and all(each.is_default for each in entries):  # a group may have settings before it exists
+        known = {each.group_id for each in await session.admin.list_groups()}
+        if group not in known:
+            raise NotFound(
+                f"group {group!r} does not exist, and nothing is set for it{did_you_mean(group, known)}; "
+                "`oncelog group list` shows those there are"
+            )
     return Answer(
         [
             {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}

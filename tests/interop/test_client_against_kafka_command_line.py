@@ -327,6 +327,13 @@ def test_a_member_of_a_group_whose_output_breaks_off_commits_nothing_of_it(opera
     assert left.count("line") == 50_000 - committed
 
 
+def test_a_group_may_have_settings_before_it_exists(operator: Operator) -> None:
+    group = fresh("group")
+    operator.run("config", "alter", "--group", group, "--set", "consumer.session.timeout.ms=50000")
+    (changed,) = operator.rows("config", "describe", "--group", group, "--changed")
+    assert (changed["name"], changed["value"]) == ("consumer.session.timeout.ms", "50000")
+
+
 # --- what does not exist ----------------------------------------------------------------------------------------------
 
 
@@ -358,6 +365,7 @@ def test_an_unknown_name_is_an_error_and_never_comes_to_exist(operator: Operator
         (("txn", "list", "--producer-id", "987654"), "--producer-id: no transactional id has producer id 987654"),
         (("txn", "list", "--transactional-id-pattern", missing), f"--transactional-id-pattern: '{missing}' matches no"),
         (("config", "describe", "--broker", "99"), "there is no broker 99: there are 1"),
+        (("config", "describe", "--group", missing), f"group '{missing}' does not exist, and nothing is set for it"),
         (("config", "alter", "--topic", operator.topic(), "--reset", "retention.mss"), "did you mean 'retention.ms'"),
     ):
         assert wanted in operator.refused(*arguments)
