@@ -1,8 +1,7 @@
 """A thin, typed asyncio client for Kafka-compatible brokers: producer with transactions, consumer, admin.
 
 `oncelog` re-exports the same names; `oncelog.sync` has blocking versions of the clients. The names are those of
-`public`, which is imported when the first of them is used: a command imports the modules that it needs, and starts in
-half the time.
+`public`, which is imported when the first of them is used, so that a command imports only the modules that it needs.
 """
 
 from importlib import import_module
