@@ -13,6 +13,11 @@ def demo() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
     """An aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
+    if bootstrap is not None:
+        from oncelog.tools.asking import reach
+
+        bootstrap = reach(bootstrap, None, None).bootstrap
+
     from oncelog.tools.demo import isolation as demo_isolation
 
     raise SystemExit(demo_isolation.run(bootstrap=bootstrap, as_json=as_json))
