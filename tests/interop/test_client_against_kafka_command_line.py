@@ -219,11 +219,11 @@ def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrup
     assert operator.rows("txn", "describe", transactional_id)["state"] in ("PrepareAbort", "CompleteAbort")
 
 
-@pytest.mark.parametrize("fates", [(), ("--show-txn",)])
-def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operator, fates: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("manner", [(), ("--show-txn",), ("--group", "interrupted")])
+def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operator, manner: tuple[str, ...]) -> None:
     name = operator.topic(2)
     operator.run("record", "produce", name, "0", "-p", "0")
-    arguments = ("record", "consume", name, "-o", "start", "-f", r"%s\n", *fates)
+    arguments = ("record", "consume", name, "-o", "start", "-f", r"%s\n", *manner)
     command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
     process = interruptible(command)
     try:
@@ -236,6 +236,8 @@ def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operato
         assert process.returncode == 0
     finally:
         process.kill()
+    if "--group" in manner:  # it has left: nobody waits for its session to end
+        assert operator.rows("group", "describe", "interrupted")["state"] == "Empty"
 
 
 def test_a_reader_whose_output_nobody_wants_ends_quietly(operator: Operator) -> None:
