@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Literal, Required, TypedDict
 
-from oncelog.client.assignors import ASSIGNORS
 from oncelog.client.errors import ConfigError
 from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
 from oncelog.client.offsets import IsolationLevel
@@ -265,6 +264,8 @@ class ConsumerSettings:
         self._check_protocol()
         if not self.partition_assignment_strategy:
             raise ConfigError("partition_assignment_strategy is empty")
+        from oncelog.client.assignors import ASSIGNORS  # an Admin, which has settings too, needs none
+
         for name in self.partition_assignment_strategy:
             _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
         if self.pattern is not None:

@@ -152,7 +152,6 @@ _OPTIONS = {
     kind: {each.name for each in fields(settings)}
     for kind, settings in (("producer", ProducerSettings), ("consumer", ConsumerSettings))
 }
-SHARED_SOON = ("key_serializer", "value_serializer", "key_deserializer", "value_deserializer")
 
 
 def listed(page: str) -> list[str]:
@@ -188,7 +187,7 @@ def test_no_method_and_no_option_of_theirs_is_left_out(page: str, producer: Any,
     for kind, theirs, ours in (("producer", producer, Producer), ("consumer", consumer, Consumer)):
         wanted = public(theirs) - public(ours)
         if page != "confluent-kafka":  # whose options are librdkafka's properties
-            wanted |= options(theirs) - _OPTIONS[kind] - set(SHARED_SOON)
+            wanted |= options(theirs) - _OPTIONS[kind]
         missing = [each for each in sorted(wanted) if not any(fnmatchcase(each, name) for name in names)]
         assert missing == [], kind
 
