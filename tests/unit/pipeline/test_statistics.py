@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -55,6 +56,41 @@ def test_bounds_hold_for_every_value_and_a_file_has_all_of_them_or_none(rows: li
         for value in values[name]:
             each = value.encode() if name == "text" else float(value) if name == "money" else value
             assert low <= each <= high, name
+
+
+LONG = "é" * 32
+HIGHEST = "\U0010ffff"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "bounds"),
+    [
+        ("text", [LONG + "z", "a" * 40, None], ["a" * 32, LONG + HIGHEST]),
+        ("text", [LONG, ""], ["", LONG]),
+        ("text", [LONG + HIGHEST + "z", "a"], None),  # nothing that is short enough is above it
+        ("float", [1.5, math.nan], None),  # above every number, and not in JSON
+        ("float", [1.5, math.inf], None),
+        ("float", [-math.inf, 1.5], None),
+        ("float", [0.0, 2.0], ["-0.0", 2.0]),
+        ("float", [-0.0, -2.0], [-2.0, "0.0"]),
+        (
+            "local",
+            [datetime.datetime(2026, 1, 1, microsecond=1)] * 2,
+            ["2026-01-01T00:00:00.000", "2026-01-01T00:00:00.001"],
+        ),
+        ("day", [datetime.date(1, 1, 1), None], ["0001-01-01"] * 2),
+        ("money", [Decimal("-0.10"), Decimal("9999999999999.99")], [-0.1, 9999999999999.99]),
+        ("flag", [True, None], [True, True]),
+    ],
+)
+def test_a_bound_is_never_narrower_than_the_values(name: str, values: list[Any], bounds: list[Any] | None) -> None:
+    rows = pa.table({name: pa.array(values, COLUMNS[name][0]), "id": range(len(values))})
+    found = json.loads(statistics_of(rows, with_bounds=True))
+    if bounds is None:
+        assert found == {"numRecords": len(values)}
+        return
+    shown = [found["minValues"][name], found["maxValues"][name]]
+    assert [each if wanted == each else str(each) for each, wanted in zip(shown, bounds, strict=True)] == bounds
 
 
 @pytest.mark.parametrize(
