@@ -89,6 +89,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lookup = Lookup(options)
         self._plan = StreamPlan(options, self._lookup)
         self._notes = Notes.open()
+        self._has_planned = False
         self._receiver: Receiver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,8 +117,9 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
         """Raises DataLost."""
         groups = _groups(self._plan.tasks(start, end), self._options)
-        if self._receiver is None and self._notes is not None:
+        if not self._has_planned and self._notes is not None:
             self._receiver = Receiver.start(self._notes, self._options.bootstrap_servers)
+        self._has_planned = True
         notes = self._notes if self._receiver is None else self._receiver.notes
         return [RangePartition(each, notes, self._plan.stable_at(end)) for each in groups]
 
