@@ -29,6 +29,7 @@ class Transport(asyncio.Protocol):
         self._request_timeout_s = request_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
@@ -86,13 +87,18 @@ class Transport(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
+            self._closing = self._transport
             self._transport.close()
         self._end(ConnectionLost(f"this side closed the connection to {self.address}"))
 
     async def wait_closed(self, timeout_s: float) -> None:
-        """After `close`: wait until everything written has been sent, which is all that acks=0 can ask for."""
+        """After `close`: wait until everything written has been sent, which is all that acks=0 can ask for. What the
+        other side has not read by then is dropped: its socket would stay open for as long as that side likes."""
         if self._was_connected:
             await asyncio.wait((self._lost,), timeout=timeout_s)
+        if self._closing is not None and not self._lost.done():
+            self._closing.abort()
+        self._closing = None
 
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
