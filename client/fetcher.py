@@ -3,7 +3,9 @@
 Owns: each partition's position, fetched batches not yet taken, one Fetch in flight per node. Does not own: the
 assignment, starting positions, and groups (`consumer`, `group`). Invariants: a partition's position only moves past
 records that were taken or that no reader may see (markers, aborted records); a response to a request that `seek` or a
-new assignment has overtaken is dropped; records are decoded when taken, batch by batch.
+new assignment has overtaken is dropped; records are decoded when taken, batch by batch; what is buffered and what the
+requests in flight may bring stay below `queued_max_bytes`, but for a single batch of each node that is larger than what
+was left.
 """
 
 import asyncio
@@ -29,6 +31,8 @@ from oncelog.protocol.records.record import as_tuples
 _CHUNKS_AHEAD = 2
 """Responses buffered per partition: one to take from, one behind it."""
 _SHORT_WAIT_MS = 20
+_LEAST_FETCH_BYTES = 64 << 10
+"""With less room than that nothing is requested: it would be a request for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class FetchSettings:
     max_wait_ms: int
     max_bytes: int
     max_partition_bytes: int
+    queued_max_bytes: int
     retry_backoff_s: float
     check_crcs: bool = True
 
@@ -45,11 +50,13 @@ class FetchSettings:
 class Chunk:
     """One response for a partition: the visible batches, and the offset after all of them."""
 
-    __slots__ = ("batches", "next_offset", "records", "taken")
+    __slots__ = ("batches", "next_offset", "records", "size_in_bytes", "taken")
 
-    def __init__(self, batches: "deque[tuple[BatchHeader, memoryview]]", next_offset: int) -> None:
+    def __init__(self, batches: "deque[tuple[BatchHeader, memoryview]]", next_offset: int, size_in_bytes: int) -> None:
         self.batches = batches
         self.next_offset = next_offset
+        self.size_in_bytes = size_in_bytes
+        """Of everything that was fetched: it is kept until the last batch is taken."""
         self.records: list[Record] = []
         """The current decoded batch, taken up to `taken`."""
         self.taken = 0
@@ -101,13 +108,19 @@ class Fetcher:
         self._cluster = cluster
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._in_flight: set[int] = set()
+        self._in_flight: dict[int, int] = {}
+        """The node ids of requests without a response, and how many bytes each may bring."""
         self._sessions: dict[int, FetchSession] = {}
         self._connecting: dict[int, asyncio.Task[None]] = {}
         self._pump_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Fetched and not taken, as it came: compressed."""
+        return sum(chunk.size_in_bytes for state in self.partitions.values() for chunk in state.chunks)
 
     # --- what is fetched ----------------------------------------------------------------------------------------------
 
@@ -249,17 +262,37 @@ class Fetcher:
                 by_node.setdefault(leader, []).append(state)
         if leaderless:
             self._cluster.refresh_soon(leaderless, self.wake)
-        for node_id, states in by_node.items():
-            if node_id in self._in_flight:
-                continue
+        ready = {}
+        for node_id in [each for each in by_node if each not in self._in_flight]:
             transport = self._cluster.live_transport(node_id)
             if transport is None:
                 self._connect(node_id)
             else:
-                self._fetch(node_id, transport, states)
+                ready[node_id] = transport
+        if ready:
+            room_bytes = self._room_bytes() // len(ready)
+            if room_bytes >= min(_LEAST_FETCH_BYTES, self._settings.queued_max_bytes // len(ready)):
+                for node_id, transport in ready.items():
+                    states = by_node[node_id]
+                    most = min(self._settings.max_bytes, len(states) * self._settings.max_partition_bytes)
+                    self._fetch(node_id, transport, states, min(most, room_bytes))
         self._set_timer(again_at_s)
 
-    def _fetch(self, node_id: int, transport: Transport, states: list[PartitionState]) -> None:
+    def _room_bytes(self) -> int:
+        """How much may be requested now. What is buffered for paused partitions only, so that nobody will take it, is
+        dropped when it is in the way, and fetched again."""
+        limit = self._settings.queued_max_bytes - sum(self._in_flight.values())
+        buffered = self.buffered_bytes
+        if limit - buffered < _LEAST_FETCH_BYTES and not any(
+            state.chunks and not state.paused for state in self.partitions.values()
+        ):
+            for state in self.partitions.values():
+                if state.chunks:
+                    state.seek(state.position)
+            buffered = 0
+        return max(0, limit - buffered)
+
+    def _fetch(self, node_id: int, transport: Transport, states: list[PartitionState], max_bytes: int) -> None:
         asked = {state.topic_partition: (state, state.next_fetch_offset) for state in states}
         session = self._sessions.setdefault(node_id, FetchSession())
         if transport.connection.version_of(FETCH) < FIRST_VERSION:
@@ -267,11 +300,11 @@ class Fetcher:
         part = session.next_request({each: offset for each, (_, offset) in asked.items()})
         # A partition skipped because enough of it is buffered must not have to wait, once that is taken, for a long
         # poll to end.
-        left_out = any(len(state.chunks) >= _CHUNKS_AHEAD for state in self.partitions.values())
+        left_out = any(len(state.chunks) >= _CHUNKS_AHEAD and not state.paused for state in self.partitions.values())
         max_wait_ms = min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms
 
         def on_answer(response: FetchResponse | None, error: KafkaError | None) -> None:
-            self._in_flight.discard(node_id)
+            self._in_flight.pop(node_id, None)
             if response is not None:
                 self._on_response(session, asked, response)
             else:
@@ -279,14 +312,18 @@ class Fetcher:
                 self._on_error((state for state, _ in asked.values()), error or ConnectionLost())
             self.wake()
 
-        self._in_flight.add(node_id)
+        self._in_flight[node_id] = max_bytes
         try:
-            transport.send(FETCH, self._request(part, asked, max_wait_ms), on_answer)
+            transport.send(FETCH, self._request(part, asked, max_wait_ms, max_bytes), on_answer)
         except KafkaError as error:
             on_answer(None, error)
 
     def _request(
-        self, part: SessionPart, asked: Mapping[TopicPartition, tuple[PartitionState, int]], max_wait_ms: int
+        self,
+        part: SessionPart,
+        asked: Mapping[TopicPartition, tuple[PartitionState, int]],
+        max_wait_ms: int,
+        max_bytes: int,
     ) -> FetchRequest:
         topics: dict[str, list[FetchPartition]] = {}
         for topic, partition in part.changed:
@@ -302,7 +339,7 @@ class Fetcher:
         return FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.max_bytes,
+            max_bytes=max_bytes,
             isolation_level=1 if self._settings.read_committed else 0,
             session_id=part.session_id,
             session_epoch=part.epoch,
@@ -323,6 +360,8 @@ class Fetcher:
         if response.error_code:
             self._on_error((state for state, _ in asked.values()), error_for(response.error_code))
             return
+        # One partition's data must not keep that of all others in memory.
+        shares = sum(bool(data.records) for topic in response.responses for data in topic.partitions) > 1
         for topic in response.responses:
             for data in topic.partitions:
                 topic_partition = TopicPartition(topic.topic, data.partition_index)
@@ -334,19 +373,20 @@ class Fetcher:
                 if data.error_code:
                     self._on_partition_error(state, data.error_code)
                 else:
-                    self._on_data(state, data)
+                    records = data.records or b""
+                    self._on_data(state, data, memoryview(bytes(records) if shares else records))
 
-    def _on_data(self, state: PartitionState, data: PartitionData) -> None:
+    def _on_data(self, state: PartitionState, data: PartitionData, records: memoryview) -> None:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
-        if not data.records:
+        if not records:
             return
         aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
         visible: deque[tuple[BatchHeader, memoryview]] = deque()
         next_offset = state.next_fetch_offset
         try:
-            for header, batch in iter_batches(memoryview(data.records)):
+            for header, batch in iter_batches(records):
                 # Without an aborted list only control batches are hidden.
                 if not aborted.hides(header, batch) and header.next_offset > state.next_fetch_offset:
                     visible.append((header, batch))
@@ -355,7 +395,7 @@ class Fetcher:
             state.error = CorruptBatch(f"{state.topic_partition} at or after offset {next_offset}: {error}")
         if next_offset > state.next_fetch_offset:
             state.next_fetch_offset = next_offset
-            state.chunks.append(Chunk(visible, next_offset))
+            state.chunks.append(Chunk(visible, next_offset, len(records)))
         self.notify()
 
     def _on_partition_error(self, state: PartitionState, code: int) -> None:

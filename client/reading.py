@@ -175,6 +175,7 @@ def _fetch_settings(settings: ConsumerSettings) -> FetchSettings:
         min_bytes=settings.fetch_min_bytes,
         max_wait_ms=settings.fetch_max_wait_ms,
         max_bytes=settings.fetch_max_bytes,
+        queued_max_bytes=settings.queued_max_bytes,
         max_partition_bytes=settings.max_partition_fetch_bytes,
         retry_backoff_s=settings.retry_backoff_ms / 1000,
         check_crcs=settings.check_crcs,

@@ -162,6 +162,7 @@ class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
+    queued_max_bytes: int
     max_partition_fetch_bytes: int
     check_crcs: bool
     request_timeout_ms: float
@@ -225,6 +226,9 @@ class ConsumerSettings:
     """See fetch_min_bytes."""
     fetch_max_bytes: int = 50 << 20
     """Bytes of one Fetch response."""
+    queued_max_bytes: int = 32 << 20
+    """Bytes that are fetched ahead, of all partitions and as they are sent: compressed, and before Python makes objects
+    of them. A batch that is larger than what is left is fetched nevertheless."""
     max_partition_fetch_bytes: int = 1 << 20
     """Bytes of one partition in a Fetch response; a larger batch is returned nevertheless."""
     check_crcs: bool = True
@@ -280,6 +284,8 @@ class ConsumerSettings:
             raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
         if self.group_id == "":
             raise ConfigError("group_id is empty")
+        if self.queued_max_bytes < 1:
+            raise ConfigError("queued_max_bytes must be positive")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
 
