@@ -1,15 +1,18 @@
 """The commits of a consumer: now, in the background, by the clock, or before records are returned.
 
-Owns: which offsets are committed when. Does not own: the request (`group`), positions. Invariant: only offsets after
-returned records are committed by themselves.
+Owns: which offsets are committed when, and in which order. Does not own: the request (`group`), positions. Invariants:
+only offsets after returned records are committed by themselves; a commit is sent when those that were asked for before
+it are done, so that an earlier offset never overwrites a later one; at most one request waits beside the one under way,
+and it holds the newest offsets of all that came meanwhile.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import CommitFailed, KafkaError
+from oncelog.client.errors import CommitFailed, KafkaError, RequestTimedOut
 from oncelog.client.hooks import after_commit
 from oncelog.client.membership import Membership
 from oncelog.client.positions import Positions
@@ -17,6 +20,14 @@ from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
 
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Commits that wait for the one under way."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    callbacks: list[tuple[Mapping[TopicPartition, OffsetAndMetadata], OnCommit | None]]
 
 
 class Commits:
@@ -27,29 +38,53 @@ class Commits:
         self._on_commit = settings.on_commit
         self._timeout_ms = settings.default_api_timeout_ms
         self._pending: set[asyncio.Task[None]] = set()
+        self._waiting: _Waiting | None = None
+        self._order = asyncio.Lock()
+        """Its waiters get it in the order in which they came."""
         self._next_auto_commit_s = asyncio.get_running_loop().time() + (self.auto_commit_s or 0)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
+        """Once all commits that were asked for before are done. Raises RequestTimedOut if they take too long."""
+        # What is asked for later is not committed together with what was asked for before.
+        self._waiting = None
+        try:
+            async with asyncio.timeout_at(deadline.at_s):
+                await self._order.acquire()
+        except TimeoutError:
+            raise RequestTimedOut("an earlier commit is still without a response") from None
+        try:
+            await self._send(offsets, deadline)
+        finally:
+            self._order.release()
+
+    def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
+        """In the background, after all commits that were asked for before; those that wait are sent as one."""
+        if self._waiting is None:
+            self._waiting = _Waiting({}, [])
+            task = asyncio.ensure_future(self._commit_waiting(self._waiting))
+            self._pending.add(task)
+            task.add_done_callback(self._pending.discard)
+        self._waiting.offsets.update(offsets)
+        self._waiting.callbacks.append((offsets, callback))
+
+    async def _commit_waiting(self, waiting: "_Waiting") -> None:
+        problem: KafkaError | None = None
+        async with self._order:
+            if self._waiting is waiting:
+                self._waiting = None
+            try:
+                await self._send(waiting.offsets, Deadline.after(self._timeout_ms))
+            except KafkaError as error:
+                problem = error
+        for offsets, callback in waiting.callbacks:
+            if callback is not None:
+                callback(offsets, problem)
+
+    async def _send(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         if offsets and self._group is not None:
             await self._group.commit(offsets, deadline)
             if self._on_commit is not None:
                 after_commit(self._on_commit, offsets)
-
-    def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
-        task = asyncio.ensure_future(self._commit_quietly(offsets, callback))
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
-
-    async def _commit_quietly(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
-    ) -> None:
-        problem: KafkaError | None = None
-        try:
-            await self.commit(offsets, Deadline.after(self._timeout_ms))
-        except KafkaError as error:
-            problem = error
-        if callback is not None:
-            callback(offsets, problem)
 
     def maybe_auto_commit(self) -> None:
         """Every record returned before this call counts as processed."""

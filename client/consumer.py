@@ -8,6 +8,7 @@ poll() or the iterator, never between; close() always returns.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, cast
 
@@ -25,6 +26,7 @@ from oncelog.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
     K,
+    Lag,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
@@ -219,7 +221,9 @@ class Consumer(Generic[K, V]):
         return sorted(self._require_open().fetcher.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Move to `offset`: the next record returned from this partition is the one there, or the first after it.
+        """Move to `offset`: the next record returned from this partition is the one there, or the first after it. To
+        other places: `seek_to_beginning`, `seek_to_end`, `seek_to_committed`, `seek_to_timestamp`.
+
         Raises ConfigError for a negative offset and InvalidState for a partition that is not assigned."""
         if offset < 0:
             raise ConfigError(f"offset {offset} is negative", hint="seek_to_beginning() or seek_to_end()")
@@ -238,6 +242,35 @@ class Consumer(Generic[K, V]):
         otherwise the high watermark. Raises RequestTimedOut."""
         await self._seek_to(LATEST, partitions)
 
+    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """Move to the group's committed offset of these partitions (default: all assigned), or, where there is none, to
+        where auto_offset_reset says. Raises ConfigError without a group id, NoOffsetForPartition, RequestTimedOut."""
+        self._required_group()
+        chosen = [self._state(each).topic_partition for each in partitions or self.assignment()]
+        await self._require_open().positions.find_again(chosen, Deadline.after(self._api_timeout_ms))
+
+    async def seek_to_timestamp(self, when: datetime | int, *partitions: TopicPartition) -> None:
+        """Move to the first record at or after `when`, a datetime with a time zone or milliseconds since the epoch, of
+        these partitions (default: all assigned); to the end where there is none. Raises ConfigError and
+        RequestTimedOut.
+
+            await consumer.seek_to_timestamp(datetime.now(UTC) - timedelta(hours=1))
+        """
+        if isinstance(when, datetime):
+            if when.tzinfo is None:
+                raise ConfigError(f"{when} has no time zone", hint="datetime.now(UTC), or milliseconds since the epoch")
+            when = round(when.timestamp() * 1000)
+        if when < 0:
+            raise ConfigError(f"{when} is before 1970")
+        chosen = partitions or self.assignment()
+        found = await self._list_offsets(dict.fromkeys(chosen, when))
+        for topic_partition, where in found.items():
+            if where.offset >= 0:
+                self.seek(topic_partition, where.offset)
+        later = [each for each in chosen if found[each].offset < 0]
+        if later:
+            await self.seek_to_end(*later)
+
     async def _seek_to(self, where: int, partitions: Sequence[TopicPartition]) -> None:
         chosen = partitions or self.assignment()
         for topic_partition, found in (await self._list_offsets(dict.fromkeys(chosen, where))).items():
@@ -251,6 +284,18 @@ class Consumer(Generic[K, V]):
         if state.position < 0:
             await positions.find(Deadline.after(self._api_timeout_ms))
         return positions.next_offset(state)
+
+    async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, Lag]:
+        """How far this consumer is behind in these partitions (default: all assigned), in records: up to the last
+        stable offset at read_committed, otherwise to the high watermark.
+
+            behind = sum(each.record_count for each in (await consumer.lag()).values())
+
+        It counts from what was returned. Raises RequestTimedOut, and NoOffsetForPartition with
+        auto_offset_reset="error".
+        """
+        chosen = [self._state(each).topic_partition for each in partitions or self.assignment()]
+        return await self._require_open().positions.lag(chosen, Deadline.after(self._api_timeout_ms))
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records from these partitions until `resume`; they stay assigned."""
@@ -321,7 +366,8 @@ class Consumer(Generic[K, V]):
 
     def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
         """Commit without waiting; `callback(offsets, error)` is called with the outcome, `error` None on success.
-        Raises ConfigError without a group id."""
+        Commits are sent one after the other, in the order of the calls of this method and `commit_sync`; those that
+        wait for one under way are sent as one. Raises ConfigError without a group id."""
         self._require_open().commits.commit_soon(self._to_commit(offsets), callback)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -93,6 +93,20 @@ class PartitionState:
         self.last_stable_offset = -1
         self.log_start_offset = -1
 
+    def buffered_records(self) -> tuple[int, bool]:
+        """How many records are fetched and not taken, and whether that is exact: of a batch that begins below the
+        position, the offsets count."""
+        count, is_exact = 0, True
+        for chunk in self.chunks:
+            count += len(chunk.records) - chunk.taken
+            for header, _ in chunk.batches:
+                if header.base_offset >= self.position:
+                    count += header.record_count
+                else:
+                    count += min(header.record_count, header.next_offset - self.position)
+                    is_exact = is_exact and header.record_count == header.next_offset - header.base_offset
+        return count, is_exact
+
     def seek(self, offset: int) -> None:
         self.position = self.next_fetch_offset = offset
         self.chunks.clear()

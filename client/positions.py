@@ -13,7 +13,7 @@ from oncelog.client.errors import NoOffsetForPartition
 from oncelog.client.fetcher import Fetcher, PartitionState
 from oncelog.client.membership import Membership
 from oncelog.client.offsets import EARLIEST, LATEST, list_offsets
-from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
+from oncelog.client.records import Lag, OffsetAndMetadata, Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
@@ -115,6 +115,39 @@ class Positions:
                 if state is not None and state.position == before[topic_partition]:
                     state.seek(where.offset)
         self._fetcher.wake()
+
+    async def lag(self, partitions: Collection[TopicPartition], deadline: Deadline) -> dict[TopicPartition, Lag]:
+        """Of those partitions that are still assigned when the brokers have responded."""
+        if not self.are_known:
+            await self.find(deadline)
+        latest = dict.fromkeys(partitions, LATEST)
+        stable = await list_offsets(self._cluster, latest, "read_committed", deadline)
+        ends = await list_offsets(self._cluster, latest, "read_uncommitted", deadline)
+        return {
+            each: self._lag(self._fetcher.partitions[each], stable[each].offset, ends[each].offset)
+            for each in partitions
+            if each in self._fetcher.partitions
+        }
+
+    def _lag(self, state: PartitionState, last_stable_offset: int, high_watermark: int) -> Lag:
+        may_read = last_stable_offset if self._settings.reads_committed else high_watermark
+        ahead_count = sum(each.topic_partition == state.topic_partition for each in self._ahead[self._ahead_index :])
+        buffered_count, is_exact = state.buffered_records()
+        unknown_count = max(0, may_read - state.next_fetch_offset)
+        return Lag(
+            self.next_offset(state),
+            last_stable_offset,
+            high_watermark,
+            ahead_count + buffered_count + unknown_count,
+            is_exact and not unknown_count,
+        )
+
+    async def find_again(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
+        """`find` for partitions that have positions."""
+        self.forget(partitions)
+        for each in partitions:
+            self._fetcher.partitions[each].seek(-1)
+        await self.find(deadline)
 
     def rewind(self, records: list[Record]) -> None:
         """Back to before these records, which were taken last and not returned."""

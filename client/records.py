@@ -112,6 +112,21 @@ class ConsumerGroupMetadata:
     group_instance_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a consumer has not returned yet of a partition: `record_count` records of those that it may read now.
+
+    `is_exact` if all of them are fetched. Beyond what is fetched each offset counts as a record, so the count is an
+    upper bound there: markers and aborted records take offsets, and compaction leaves gaps.
+    """
+
+    position: int
+    last_stable_offset: int
+    high_watermark: int
+    record_count: int
+    is_exact: bool
+
+
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 """Offsets to commit: `{TopicPartition("topic", 0): 42}`, each the next offset to read."""
 
