@@ -46,6 +46,7 @@ from oncelog.client.errors import (
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.producer import Producer
+from oncelog.client.raw_batches import Fate, RawBatch
 from oncelog.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
@@ -115,6 +116,7 @@ __all__ = [
     "DeserializationError",
     "Deserializer",
     "FatalError",
+    "Fate",
     "GroupDescription",
     "GroupProtocol",
     "Headers",
@@ -145,6 +147,7 @@ __all__ = [
     "ProducerSettings",
     "ProducerState",
     "QueueFull",
+    "RawBatch",
     "Record",
     "RecordMetadata",
     "RecordOptions",

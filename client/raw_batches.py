@@ -18,12 +18,18 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.protocol.records.record import decode_records
 
 Fate = Literal["plain", "committed", "aborted", "open", "marker"]
+"""What became of a batch: see `RawBatch`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawBatch:
-    """One batch. `fate`: plain (not transactional), committed, aborted, open (its transaction has not ended below the
-    last stable offset), or marker (a control batch, of `control_type`)."""
+    """One batch as `Consumer.raw_batches` returns it. `fate`: plain (not transactional), committed, aborted, open (its
+    transaction has not ended below the last stable offset), or marker (a control batch, of `control_type`).
+
+    `header` has the fields of the batch: `base_offset`, `last_offset`, `record_count`, `producer_id`, `producer_epoch`,
+    `base_sequence`, `compression_type` and so on; `data` is the batch as it is in the log; the offsets are those of the
+    response that it came with.
+    """
 
     topic_partition: TopicPartition
     header: BatchHeader
