@@ -79,6 +79,7 @@ class Topic:
     leaders: tuple[int, ...]
     """Node id of each partition's leader, -1 while there is none."""
     is_internal: bool = False
+    refreshed_at_s: float = 0.0
 
     @property
     def partition_count(self) -> int:
@@ -383,6 +384,7 @@ class Cluster:
         self.nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
+        now_s = asyncio.get_running_loop().time()
         for topic in response.topics:
             if topic.error_code or topic.name is None:
                 self.topics.pop(topic.name or "", None)
@@ -391,7 +393,7 @@ class Cluster:
             for partition in topic.partitions:
                 if partition.partition_index < len(leaders):
                     leaders[partition.partition_index] = partition.leader_id
-            self.topics[topic.name] = Topic(topic.name, topic.topic_id, tuple(leaders), topic.is_internal)
+            self.topics[topic.name] = Topic(topic.name, topic.topic_id, tuple(leaders), topic.is_internal, now_s)
         return response
 
     async def topic(self, name: str, deadline: Deadline, *, exists: bool = False) -> Topic:
@@ -452,6 +454,11 @@ class Cluster:
         similar = get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "create it first, or check its name"
         return UnknownTopic(f"topic {name!r} does not exist", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, hint=hint)
+
+    def refreshed_at_s(self, name: str) -> float:
+        """When the topic was last found, on the loop's clock; before any time if it is not known."""
+        known = self.topics.get(name)
+        return float("-inf") if known is None else known.refreshed_at_s
 
     def leader(self, topic_partition: TopicPartition) -> int:
         """Node id of the leader, -1 while unknown."""

@@ -61,6 +61,7 @@ class GroupMembership:
         self._partition_counts: dict[str, int] = {}
         """On the leader, the partition counts the assignment was computed from; empty on the others."""
         self._is_leader = False
+        self._joining_since_s = 0.0
 
     def metadata(self) -> ConsumerGroupMetadata:
         settings = self._settings
@@ -101,6 +102,7 @@ class GroupMembership:
         """Join (again) and return this member's assignment; repeats until the group is stable. None if the membership
         was lost while something is `owned`, which must be given up first."""
         deadline = Deadline.after(self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
+        self._joining_since_s = asyncio.get_running_loop().time()
         await self._stop_heartbeats()
         if not self._was_member:
             # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
@@ -136,12 +138,13 @@ class GroupMembership:
         while True:
             if self._lost is not None and not self.is_member:
                 raise CommitFailed(f"not a member of group {self._settings.group_id!r} now")
-            member, joining = self.metadata(), self._joining
+            member, was_joining = self.metadata(), self._is_joining
             code = await send_commit(self._cluster, member, offsets, deadline)
             if not code:
                 return
             error = error_for(code, f"group {self._settings.group_id!r}")
-            if joining is not None and await self._has_moved_on(member, joining, deadline):
+            has_moved = was_joining or self._is_joining or self.metadata() != member
+            if has_moved and isinstance(error, CommitFailed) and await self._keeps_partitions(member, deadline):
                 continue
             if not error.retriable:
                 if self.metadata() == member:
@@ -156,13 +159,16 @@ class GroupMembership:
             self._cluster, self._settings.group_id, partitions, deadline, require_stable=require_stable
         )
 
-    async def _has_moved_on(
-        self, member: ConsumerGroupMetadata, joining: "asyncio.Task[list[TopicPartition] | None]", deadline: Deadline
-    ) -> bool:
-        """Whether a cooperative member, which keeps its partitions while it joins, is now in a newer generation."""
-        if self._is_cooperative:
-            await asyncio.wait((joining,), timeout=deadline.remaining_s)
-        return self.is_member and self._member_id == member.member_id and self.metadata() != member
+    @property
+    def _is_joining(self) -> bool:
+        return self._joining is not None and not self._joining.done()
+
+    async def _keeps_partitions(self, member: ConsumerGroupMetadata, deadline: Deadline) -> bool:
+        """Whether this is a cooperative member, which keeps its partitions in the group's next generation, and may
+        commit them there; once it has joined that."""
+        if self._is_cooperative and self._joining is not None:
+            await asyncio.wait((self._joining,), timeout=deadline.remaining_s)
+        return self._is_cooperative and self.is_member and self._member_id == member.member_id
 
     async def close(self) -> None:
         await self._stop_joining()
@@ -269,12 +275,15 @@ class GroupMembership:
             raise FatalError(f"the group chose the assignor {joined.protocol_name!r}, which this client lacks")
         subscriptions = {member.member_id: assignor.decode(member.metadata) for member in joined.members}
         self._partition_counts = await self._count_partitions(
-            {topic for each in subscriptions.values() for topic in each.topics}, deadline
+            {topic for each in subscriptions.values() for topic in each.topics}, self._joining_since_s, deadline
         )
         return assignor.assign(subscriptions, self._partition_counts)
 
-    async def _count_partitions(self, topics: set[str], deadline: Deadline) -> dict[str, int]:
-        await self._cluster.refresh(sorted(topics), deadline)
+    async def _count_partitions(self, topics: set[str], since_s: float, deadline: Deadline) -> dict[str, int]:
+        """As the brokers had it at `since_s` or later."""
+        stale = [topic for topic in sorted(topics) if self._cluster.refreshed_at_s(topic) < since_s]
+        if stale:
+            await self._cluster.refresh(stale, deadline)
         known = self._cluster.topics
         return {topic: known[topic].partition_count for topic in sorted(topics) if topic in known}
 
@@ -330,7 +339,7 @@ class GroupMembership:
 
     def _on_lost(self, code: int) -> None:
         """Update the membership from a response's error code; a join that is under way will do that itself."""
-        if self._joining is not None and not self._joining.done():
+        if self._is_joining:
             return
         if code in _LOST_MEMBERSHIP:
             self._forget_membership(code)
@@ -348,7 +357,9 @@ class GroupMembership:
 
     async def _look_for_new_partitions(self) -> None:
         counts = await self._count_partitions(
-            {*self._topics, *self._partition_counts}, Deadline.after(self._cluster.request_timeout_ms)
+            {*self._topics, *self._partition_counts},
+            asyncio.get_running_loop().time(),
+            Deadline.after(self._cluster.request_timeout_ms),
         )
         if counts != self._partition_counts:
             self._ask_for_join()

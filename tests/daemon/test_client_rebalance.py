@@ -3,12 +3,16 @@
 import asyncio
 import uuid
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer
+from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from oncelog.client.subscriptions import Subscription, encode_cooperative_subscription
+from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
 from tests.clients.group_members import Member
 from tests.clients.wire import WireBroker
+from tests.conftest import Start
+from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
+from tests.support.sent_requests import sent_requests
 
 
 async def new_topic(daemon: Daemon, partitions: int) -> str:
@@ -54,6 +58,41 @@ async def test_a_cooperative_member_reads_and_commits_while_the_group_waits_for_
         assert sorted({each.topic_partition for each in read}) == consumer.assignment()
         assert set((await consumer.committed()).values()) == {(1, "", -1)}
         assert revoked == [2]
+    wire.close()
+
+
+async def test_a_commit_of_a_cooperative_member_that_comes_in_the_middle_of_its_join_is_sent_again(
+    start_daemon: Start,
+) -> None:
+    daemon, faults = with_faults(start_daemon, "group.initial.rebalance.delay.ms=0")
+    topic = await new_topic(daemon, 4)
+    place = TopicPartition(topic, 0)
+    wire = WireBroker(daemon.bootstrap)
+    subscription = encode_cooperative_subscription(Subscription([topic]))
+    other = Member(wire, group_id=topic, protocols=[("cooperative-sticky", subscription)])
+    async with Consumer(
+        topic,
+        bootstrap_servers=daemon.bootstrap,
+        group_id=topic,
+        client_id="first",
+        heartbeat_interval_ms=50,
+        partition_assignment_strategy=["cooperative-sticky"],
+    ) as first:
+        while len(first.assignment()) < 4:
+            await first.poll(50)
+        # Between the new generation and its assignment the coordinator refuses every commit.
+        held = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.SYNC_GROUP, client_id="first")))
+        refused = faults.plant(Rule(Point.ANSWER, Action.DELAY, Selector(api=ApiKey.OFFSET_COMMIT), delay_ms=0))
+        await asyncio.to_thread(other.join)
+        while not (await asyncio.to_thread(faults.status, held)).fired_count:
+            await first.poll(50)
+        with sent_requests() as sent:
+            committing = asyncio.ensure_future(first.commit_sync({place: 1}))
+            assert (await asyncio.to_thread(faults.wait_fired, refused)).fired_count == 1
+            faults.release(held)
+            await committing
+        assert [each.key for each in sent].count(ApiKey.OFFSET_COMMIT) == 2
+        assert (await first.committed(place))[place].offset == 1
     wire.close()
 
 
