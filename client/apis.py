@@ -17,8 +17,6 @@ from oncelog.protocol.generated import (
     add_partitions_to_txn_response,
     api_versions_request,
     api_versions_response,
-    consumer_group_heartbeat_request,
-    consumer_group_heartbeat_response,
     create_topics_request,
     create_topics_response,
     delete_topics_request,
@@ -163,15 +161,6 @@ HEARTBEAT = Api(
 LEAVE_GROUP = Api(
     ApiKey.LEAVE_GROUP, leave_group_request.encode, leave_group_response.decode, leave_group_request.FLEXIBLE_FROM, 0, 4
 )
-CONSUMER_GROUP_HEARTBEAT = Api(
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    consumer_group_heartbeat_request.encode,
-    consumer_group_heartbeat_response.decode,
-    consumer_group_heartbeat_request.FLEXIBLE_FROM,
-    1,
-    1,
-)
-"""Version 0 lets the coordinator make the member's id, so that a lost response leaves a member behind."""
 OFFSET_COMMIT = Api(
     ApiKey.OFFSET_COMMIT,
     offset_commit_request.encode,

@@ -13,20 +13,31 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
-from oncelog.client.apis import CONSUMER_GROUP_HEARTBEAT
+from oncelog.client.apis import Api
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, KafkaError, RequestTimedOut, error_for, raise_for
 from oncelog.client.membership import GroupSettings, Rebalance, send_commit
 from oncelog.client.offsets import fetch_committed
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import consumer_group_heartbeat_request, consumer_group_heartbeat_response
 from oncelog.protocol.generated.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
 from oncelog.protocol.generated.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
+_HEARTBEAT = Api(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    consumer_group_heartbeat_request.encode,
+    consumer_group_heartbeat_response.decode,
+    consumer_group_heartbeat_request.FLEXIBLE_FROM,
+    1,
+    1,
+)
+"""Version 0 lets the coordinator make the member's id, so that a lost response leaves a member behind."""
 _JOINING_EPOCH = 0
 _LEAVING_EPOCH = -1
 _STATIC_LEAVING_EPOCH = -2
@@ -141,7 +152,7 @@ class ConsumerGroupMembership:
         await self._cluster.call_coordinator(
             CoordinatorKind.GROUP,
             self._settings.group_id,
-            CONSUMER_GROUP_HEARTBEAT,
+            _HEARTBEAT,
             request,
             deadline,
             lambda each: each.error_code,
@@ -230,7 +241,7 @@ class ConsumerGroupMembership:
         response = await self._cluster.ask_coordinator(
             CoordinatorKind.GROUP,
             settings.group_id,
-            CONSUMER_GROUP_HEARTBEAT,
+            _HEARTBEAT,
             request,
             deadline,
             lambda each: each.error_code,

@@ -10,20 +10,13 @@ from collections.abc import Sequence
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import Commits
-from oncelog.client.consumer_group import ConsumerGroupMembership
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, InvalidState
 from oncelog.client.fetcher import Fetcher, FetchSettings
-from oncelog.client.group import GroupMembership
 from oncelog.client.membership import GroupSettings, Membership, Rebalance
 from oncelog.client.positions import Positions
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
-
-_MEMBERS: dict[str, type[GroupMembership] | type[ConsumerGroupMembership]] = {
-    "classic": GroupMembership,
-    "consumer": ConsumerGroupMembership,
-}
 
 
 class Reading:
@@ -31,8 +24,7 @@ class Reading:
         self.fetcher = Fetcher(cluster, _fetch_settings(settings))
         self.group: Membership | None = None
         if settings.group_id is not None:
-            member = _MEMBERS[settings.group_protocol]
-            self.group = member(cluster, _group_settings(settings, settings.group_id), topics)
+            self.group = _membership(cluster, settings, settings.group_id, topics)
             self.group.on_change = self.fetcher.notify
         self.positions = Positions(cluster, self.group, self.fetcher, settings)
         self.commits = Commits(self.group, self.positions, settings)
@@ -167,6 +159,18 @@ class Reading:
         group.on_applied(list(fetcher.partitions), has_revoked=bool(revoked))
         if change.is_assignment and settings.on_assign is not None:
             await settings.on_assign(added)
+
+
+def _membership(cluster: Cluster, settings: ConsumerSettings, group_id: str, topics: Sequence[str]) -> Membership:
+    """Imports what the protocol needs: a command reads partitions, without a group."""
+    chosen = _group_settings(settings, group_id)
+    if settings.group_protocol == "consumer":
+        from oncelog.client.consumer_group import ConsumerGroupMembership
+
+        return ConsumerGroupMembership(cluster, chosen, topics)
+    from oncelog.client.group import GroupMembership
+
+    return GroupMembership(cluster, chosen, topics)
 
 
 def _fetch_settings(settings: ConsumerSettings) -> FetchSettings:
