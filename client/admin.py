@@ -38,7 +38,7 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
-from oncelog.client.errors import ConfigError, raise_for
+from oncelog.client.errors import ConfigError, check_each, raise_for
 from oncelog.client.offsets import (
     EARLIEST,
     LATEST,
@@ -142,6 +142,7 @@ class Admin:
         """
         deadline = self._deadline()
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        check_each("create_topics", wanted, NewTopic)
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -165,6 +166,7 @@ class Admin:
 
     async def delete_topics(self, *names: str) -> None:
         """Delete topics with their records. Raises UnknownTopic for the first that does not exist."""
+        check_each("delete_topics", names, str)
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=int(self._api_timeout_ms))
         response = await self._call_controller(DELETE_TOPICS, request, self._deadline())
         for result in response.responses:
@@ -180,6 +182,7 @@ class Admin:
 
     async def describe_topics(self, *names: str) -> list[TopicDescription]:
         """Describe these topics, or all. Raises UnknownTopic if one does not exist."""
+        check_each("describe_topics", names, str)
         response = await self._cluster.refresh(names or None, self._deadline())
         found = {topic.name: topic for topic in response.topics if topic.name is not None}
         for name, topic in found.items():
@@ -381,6 +384,7 @@ class Admin:
         """State and members of these groups, classic or KIP-848. Raises GROUP_ID_NOT_FOUND (a ConfigError)."""
         from oncelog.client import admin_groups
 
+        check_each("describe_groups", group_ids, str)
         return [await admin_groups.describe_group(self._cluster, each, self._deadline()) for each in group_ids]
 
     async def delete_groups(self, *group_ids: str) -> None:
@@ -388,6 +392,7 @@ class Admin:
         ConfigError) for the first that it cannot delete."""
         from oncelog.client import admin_groups
 
+        check_each("delete_groups", group_ids, str)
         for group_id in group_ids:
             await admin_groups.delete_group(self._cluster, group_id, self._deadline())
 

@@ -7,6 +7,7 @@ these is raised. Invariant: an exception about a broker's response is always one
 `FatalError`: this producer or consumer cannot be used any more. `ConfigError`: change the settings or the arguments.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from oncelog.protocol.errors import ErrorCode
@@ -269,3 +270,11 @@ def raise_for(code: int, message: str = "") -> None:
     """Raise the exception for the code, unless it is NONE."""
     if code:
         raise error_for(code, message)
+
+
+def check_each(method: str, values: Sequence[object], kind: type) -> None:
+    """Raise ConfigError unless each argument is one: other clients take a list of them."""
+    for value in values:
+        if not isinstance(value, kind):
+            text = f"{method}() takes one {kind.__name__} after the other, not a {type(value).__name__}"
+            raise ConfigError(text, hint=f"{method}(*values)" if isinstance(value, list | tuple | set) else "")

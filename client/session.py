@@ -33,6 +33,7 @@ from oncelog.client.errors import (
     OutOfOrderSequence,
     ProducerFenced,
     RetriableError,
+    check_each,
 )
 from oncelog.client.producer import Producer
 from oncelog.client.records import (
@@ -77,6 +78,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
 
     def __init__(self, *topics: str, **options: Unpack[SessionOptions[K, V, OutK, OutV]]) -> None:
         """`SessionSettings` lists the options. Raises ConfigError."""
+        check_each("TransactionalSession", topics, str)
         settings = SessionSettings(**options)
         consumer: ConsumerOptions[K, V] = {**(settings.consumer or {})}
         if not topics and not consumer.get("pattern"):

@@ -15,6 +15,7 @@ from oncelog.client import (
     ConsumerOptions,
     NewTopic,
     Producer,
+    TransactionalSession,
     UnknownTopic,
     cluster,
 )
@@ -101,3 +102,22 @@ async def test_what_cannot_be_a_record_is_refused_with_what_to_write_instead(dae
         with pytest.raises(AbortableError, match=r"MESSAGE_TOO_LARGE.*max_request_size is 1048576"):
             await producer.send("records", bytes(2_000_000))
         assert (await producer.send("records", b"value")).offset == 0, "nothing of these was buffered"
+
+
+async def test_a_list_where_other_clients_take_one_is_answered_with_what_to_write(daemon: Daemon) -> None:
+    async with Admin(daemon.bootstrap) as admin:
+        for name, values, kind in (
+            ("create_topics", [NewTopic("orders")], "NewTopic"),
+            ("create_topics", ["orders"], "NewTopic"),
+            ("delete_topics", ["orders"], "str"),
+            ("describe_topics", ["orders"], "str"),
+            ("describe_groups", ["billing"], "str"),
+            ("delete_groups", ["billing"], "str"),
+        ):
+            with pytest.raises(
+                ConfigError, match=rf"{name}\(\) takes one {kind} .*, not a list \({name}\(\*values\)\)"
+            ):
+                await getattr(admin, name)(values)
+    for kind_of_reader in (Consumer, TransactionalSession):
+        with pytest.raises(ConfigError, match=rf"{kind_of_reader.__name__}\(\*values\)"):
+            kind_of_reader(["orders"], bootstrap_servers=daemon.bootstrap, group_id="billing")  # type: ignore[arg-type]
