@@ -31,6 +31,8 @@ OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RESETS = ("earliest", "latest", "error")
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+_MAX_NAME_BYTES = 32_767
+"""Of a string in the protocol."""
 _CACHED_BATCHES = 5
 """Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
 
@@ -119,8 +121,7 @@ class ProducerSettings:
         in_flight = self.max_in_flight_requests_per_connection
         if in_flight < 1 or (self.is_idempotent and in_flight > _CACHED_BATCHES):
             raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence, at least 1 without")
-        if self.transactional_id == "":
-            raise ConfigError("transactional_id is empty")
+        _check_name("transactional_id", self.transactional_id)
         if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
             raise ConfigError("idempotence and transactions need acks='all'")
         if self.transactional_id is not None and not self.is_idempotent:
@@ -282,8 +283,8 @@ class ConsumerSettings:
                 raise ConfigError(f"{name} needs a group_id")
         if self.enable_auto_commit and self.commit_before_return:
             raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
-        if self.group_id == "":
-            raise ConfigError("group_id is empty")
+        for name in ("group_id", "group_instance_id"):
+            _check_name(name, getattr(self, name))
         if self.queued_max_bytes < 1:
             raise ConfigError("queued_max_bytes must be positive")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
@@ -391,3 +392,13 @@ def _apply(
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
+
+
+def _check_name(option: str, name: str | None) -> None:
+    """A longer one would have the broker close the connection, without a word and every time."""
+    if name is None:
+        return
+    if not isinstance(name, str):
+        raise ConfigError(f"{option}={name!r} must be a str")
+    if not 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES:
+        raise ConfigError(f"{option} is {f'longer than {_MAX_NAME_BYTES:,} bytes' if name else 'empty'}")

@@ -83,6 +83,17 @@ def test_a_consumer_that_could_not_work_is_refused(options: Any) -> None:
         ConsumerSettings(**options)
 
 
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [(ProducerSettings, "transactional_id"), (ConsumerSettings, "group_id"), (ConsumerSettings, "group_instance_id")],
+)
+def test_a_name_that_the_protocol_cannot_carry_is_refused_before_a_broker_hangs_up(settings: Any, option: str) -> None:
+    for name, said in (("", "is empty"), ("x" * 32_768, "longer than 32,767 bytes"), (b"id", "must be a str")):
+        with pytest.raises(ConfigError, match=rf"{option}.*{said}"):
+            settings(**{option: name})
+    assert getattr(settings(**{option: "x" * 32_767}), option)
+
+
 def test_idempotence_goes_with_acks_all_unless_it_is_switched_off() -> None:
     assert ProducerSettings().is_idempotent
     assert not ProducerSettings(acks=1).is_idempotent
