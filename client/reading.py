@@ -71,6 +71,8 @@ class Reading:
 
     async def poll(self, timeout_ms: float, limit: int) -> list[Record]:
         if self.positions.has_ahead:
+            # A loop that polls on without a seek, before a record that cannot be deserialized, must not starve others.
+            await asyncio.sleep(0)
             return self.positions.take_ahead(limit)
         if self._is_polling:
             raise InvalidState("another task is polling this consumer", hint="read in one task and pass the records on")

@@ -1,5 +1,6 @@
 """Objects through a broker, and a record that is none: a poison record stops nobody for good and is lost for nobody."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 
@@ -70,6 +71,29 @@ async def test_a_poll_returns_what_is_before_a_poison_record_then_raises_it_unti
         assert [each.value for each in await consumer.poll(10_000)] == [2]
         await consumer.commit_sync()
         assert (await consumer.committed(place))[place].offset == 3
+
+
+async def test_polling_on_without_a_seek_starves_no_other_task(daemon: Daemon, topic: str) -> None:
+    async with Consumer(
+        topic, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", value_deserializer=INT64
+    ) as consumer:
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(turn())
+        errors = 0
+        while errors < 50:
+            try:
+                await consumer.poll(20_000)
+            except DeserializationError:
+                errors, turns = errors + 1, turns if errors else 0
+        other.cancel()
+        assert turns >= 49
 
 
 async def test_the_iterator_goes_on_behind_a_poison_record(daemon: Daemon, topic: str) -> None:
