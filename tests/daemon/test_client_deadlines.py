@@ -39,6 +39,7 @@ from tests.support.silent_proxy import SilentProxy
 TIMEOUT_MS = 1_000
 PATIENCE_S = 20
 """For a call whose deadline is in a second, on a machine that does other things."""
+_OF_A_MEMBER = ("heartbeat", "close", "commit_sync", "seek_to_committed")
 _OPENED_AT_A_TIME = 4
 TOPIC, PLACE = "topic", TopicPartition("topic", 0)
 _WRITE = ProducerOptions(
@@ -96,7 +97,7 @@ class Scene:
         elif kind == "Consumer":
             self.consumer.assign([PLACE, TopicPartition(TOPIC, 1)])
             self.consumer.seek(PLACE, 1)
-            while method in ("heartbeat", "close", "commit_sync") and not self.member.assignment():
+            while method in _OF_A_MEMBER and not self.member.assignment():
                 await self.member.poll(50)
         elif kind in ("TransactionalSession", "SessionBatch"):
             self.batch = await first(aiter(self.session))
@@ -152,6 +153,9 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
     "Consumer.seek": NO_WAIT,
     "Consumer.seek_to_beginning": lambda scene: scene.consumer.seek_to_beginning(),
     "Consumer.seek_to_end": lambda scene: scene.consumer.seek_to_end(),
+    "Consumer.seek_to_timestamp": lambda scene: scene.consumer.seek_to_timestamp(1),
+    "Consumer.seek_to_committed": lambda scene: scene.member.seek_to_committed(),
+    "Consumer.lag": lambda scene: scene.consumer.lag(),
     "Consumer.position": lambda scene: scene.consumer.position(TopicPartition(TOPIC, 1)),
     "Consumer.pause": NO_WAIT,
     "Consumer.resume": NO_WAIT,
