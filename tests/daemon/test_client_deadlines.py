@@ -221,6 +221,7 @@ def waiting(name: str) -> tuple[Call, str] | None:
     return entry if isinstance(entry, tuple) else (entry, "raises")
 
 
+@pytest.mark.interpreted  # a compiled method is no function to inspect
 def test_every_public_method_has_a_line() -> None:
     kinds = (Producer, Transaction, Delivery, Consumer, TransactionalSession, SessionBatch, Admin)
     methods = {

@@ -53,6 +53,7 @@ async def test_what_is_fetched_ahead_stays_below_its_bound_and_everything_is_rea
         )
 
 
+@pytest.mark.interpreted  # sent_requests replaces a method of the connection
 async def test_paused_partitions_are_not_fetched_and_what_they_hold_is_in_nobodys_way(daemon: Daemon) -> None:
     topic = await filled_topic(daemon)
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
@@ -85,6 +86,7 @@ async def test_paused_partitions_are_not_fetched_and_what_they_hold_is_in_nobody
         assert seen == positions
 
 
+@pytest.mark.interpreted  # sent_requests replaces a method of the connection
 async def test_a_full_partition_that_is_paused_makes_no_fetch_shorter(daemon: Daemon) -> None:
     topic = await filled_topic(daemon)
     places = [TopicPartition(topic, index) for index in range(2)]

@@ -3,6 +3,8 @@
 import asyncio
 import uuid
 
+import pytest
+
 from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from oncelog.client.subscriptions import Subscription, encode_cooperative_subscription
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
@@ -61,6 +63,7 @@ async def test_a_cooperative_member_reads_and_commits_while_the_group_waits_for_
     wire.close()
 
 
+@pytest.mark.interpreted  # sent_requests replaces a method of the connection
 async def test_a_commit_of_a_cooperative_member_that_comes_in_the_middle_of_its_join_is_sent_again(
     start_daemon: Start,
 ) -> None:
