@@ -342,7 +342,11 @@ class LogWorld:
             self._append()
             self._turn()
         disk.append_error = None
+        was_settled = self.logs.store.file_sync.is_journal_settled
         self.logs.store.step()
+        if not was_settled and self.logs.store.file_sync.is_journal_settled:
+            # A journal begins with a commit of everything, also of a round that waits for a turn yet.
+            self._rounds.append(tuple(log.log_end_offset for log in self.open))
 
     def _retain(self) -> None:
         wall_ms = self.logs.clock.wall_ms()
