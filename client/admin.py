@@ -38,7 +38,7 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
-from oncelog.client.errors import ConfigError, check_each, raise_for
+from oncelog.client.errors import ConfigError, check_each, check_options, raise_for
 from oncelog.client.offsets import (
     EARLIEST,
     LATEST,
@@ -104,6 +104,7 @@ class Admin:
     def __init__(
         self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[AdminOptions]
     ) -> None:
+        check_options("Admin", AdminSettings, options)
         settings = AdminSettings(**options)
         self._api_timeout_ms = settings.default_api_timeout_ms
         self._bootstrap_timeout_ms = settings.bootstrap_timeout_ms

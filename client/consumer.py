@@ -16,7 +16,7 @@ from oncelog.client.batches import PATIENCE_MS, fill_batch
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import OnCommit
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, KafkaError, check_each
+from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, KafkaError, check_each, check_options
 from oncelog.client.fetcher import PartitionState
 from oncelog.client.hooks import before_return
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
@@ -59,6 +59,7 @@ class Consumer(Generic[K, V]):
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions[K, V]]) -> None:
         check_each("Consumer", topics, str)
+        check_options("Consumer", ConsumerSettings, options)
         settings = self._settings = ConsumerSettings(**options)
         if topics and settings.pattern is not None:
             raise ConfigError("topics and pattern exclude each other")

@@ -7,7 +7,9 @@ these is raised. Invariant: an exception about a broker's response is always one
 `FatalError`: this producer or consumer cannot be used any more. `ConfigError`: change the settings or the arguments.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from oncelog.protocol.errors import ErrorCode
@@ -278,3 +280,18 @@ def check_each(method: str, values: Sequence[object], kind: type) -> None:
         if not isinstance(value, kind):
             text = f"{method}() takes one {kind.__name__} after the other, not a {type(value).__name__}"
             raise ConfigError(text, hint=f"{method}(*values)" if isinstance(value, list | tuple | set) else "")
+
+
+def check_options(
+    client: str, settings: type, options: Mapping[str, object], nested: "Mapping[str, type] | None" = None
+) -> None:
+    """Raise ConfigError for an option that these settings do not have. `nested` are options that have settings."""
+    known = {field.name for field in fields(settings)}
+    for name in options:
+        if name not in known:
+            inside = [option for option, kind in (nested or {}).items() if name in {each.name for each in fields(kind)}]
+            near = get_close_matches(name, sorted(known), 1, 0.5)
+            hint = f"the nearest one is {near[0]}" if near else "docs/client-options.md lists them"
+            raise ConfigError(
+                f"{client} has no option {name!r}", hint=f"{inside[0]}={{{name!r}: ...}}" if inside else hint
+            )

@@ -7,6 +7,7 @@ no future, no task, and no turn of the event loop.
 
 import time
 from collections.abc import Callable, Mapping
+from operator import index
 from typing import Any, Final
 
 from oncelog.client.accumulator import Accumulator
@@ -18,6 +19,7 @@ from oncelog.client.records import Headers, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 
 _PAIR = 2
+_NO_TIMESTAMP_MS = 2**63
 _time_s: Final = time.time
 
 
@@ -44,9 +46,7 @@ class Intake:
         self._wake = wake
         self._on_failed = on_failed
 
-    def add(
-        self, topic: str, key: Any, value: Any, headers: Any, partition: int | None, timestamp_ms: int | None
-    ) -> Delivery | None:
+    def add(self, topic: str, key: Any, value: Any, headers: Any, partition: Any, timestamp_ms: Any) -> Delivery | None:
         """None without metadata or buffer space. Raises ConfigError and AbortableError for what cannot be sent."""
         if type(value) is not bytes or key is not None or headers or len(value) > self._max_record_bytes:
             key, value = self._checked(topic, key, value, headers)
@@ -59,10 +59,12 @@ class Intake:
         if partition is None:
             sticky = key is None
             partition = self._partitioner.partition(topic, key, count)
-        elif not 0 <= partition < count:
-            raise _no_partition(topic, partition, count)
+        elif type(partition) is not int or not 0 <= partition < count:
+            partition = _as_partition(topic, partition, count)
         if timestamp_ms is None:
             timestamp_ms = int(_time_s() * 1000)
+        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms < _NO_TIMESTAMP_MS:
+            timestamp_ms = _as_timestamp(timestamp_ms)
         batch = accumulator.try_append(topic, partition, key, value, headers, timestamp_ms)
         if batch is not None:
             self.has_filled_a_batch = False
@@ -132,6 +134,28 @@ class Intake:
 
 def _no_partition(topic: str, partition: int, count: int) -> ConfigError:
     return ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
+
+
+def _as_partition(topic: str, partition: object, count: int) -> int:
+    number = _as_int("partition", partition, "partition=2 say, or none for a choice by the key")
+    if 0 <= number < count:
+        return number
+    raise _no_partition(topic, number, count)
+
+
+def _as_timestamp(timestamp_ms: object) -> int:
+    number = _as_int("timestamp_ms", timestamp_ms, "int(time.time() * 1000)")
+    if 0 <= number < _NO_TIMESTAMP_MS:
+        return number
+    raise ConfigError(f"timestamp_ms is {number}, and must be milliseconds since 1970")
+
+
+def _as_int(name: str, number: object, hint: str) -> int:
+    """Of numpy's integers, too."""
+    try:
+        return index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise ConfigError(f"{name} is {type(number).__name__}, and must be an int", hint=hint) from None
 
 
 def _as_bytes(name: str, content: object) -> bytes | None:

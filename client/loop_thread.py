@@ -48,6 +48,12 @@ class LoopThread:
             work.close()
             state = "not open" if loop is None else "closed"
             raise InvalidState(f"the client is {state}", hint="use it in a `with` block")
+        if self._thread is not None and threading.get_ident() == self._thread.ident:
+            work.close()
+            hint = "do it after the call that runs the hook returns, or use the asyncio client"
+            raise InvalidState(
+                "a hook of a blocking client cannot call the client: it would wait for itself", hint=hint
+            )
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result(timeout_s)

@@ -22,6 +22,7 @@ from oncelog.client.errors import (
     KafkaError,
     QueueFull,
     RequestTimedOut,
+    check_options,
     raise_for,
 )
 from oncelog.client.hooks import before_send, on_outcome
@@ -61,6 +62,7 @@ class Producer(Generic[K, V]):
     def __init__(
         self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions[K, V]]
     ) -> None:
+        check_options("Producer", ProducerSettings, options)
         settings = self._settings = ProducerSettings(**options)
         self._cluster = Cluster(
             bootstrap_servers,

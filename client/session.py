@@ -34,6 +34,7 @@ from oncelog.client.errors import (
     ProducerFenced,
     RetriableError,
     check_each,
+    check_options,
 )
 from oncelog.client.producer import Producer
 from oncelog.client.records import (
@@ -48,7 +49,14 @@ from oncelog.client.records import (
     TopicPartition,
     V,
 )
-from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, SessionOptions, SessionSettings
+from oncelog.client.settings import (
+    ConsumerOptions,
+    ConsumerSettings,
+    ProducerOptions,
+    ProducerSettings,
+    SessionOptions,
+    SessionSettings,
+)
 from oncelog.client.transaction import Transaction
 
 _POLL_MS = 1_000
@@ -79,6 +87,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
     def __init__(self, *topics: str, **options: Unpack[SessionOptions[K, V, OutK, OutV]]) -> None:
         """`SessionSettings` lists the options. Raises ConfigError."""
         check_each("TransactionalSession", topics, str)
+        nested = {"consumer": ConsumerSettings, "producer": ProducerSettings}
+        check_options("TransactionalSession", SessionSettings, options, nested)
         settings = SessionSettings(**options)
         consumer: ConsumerOptions[K, V] = {**(settings.consumer or {})}
         if not topics and not consumer.get("pattern"):

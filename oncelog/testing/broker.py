@@ -76,6 +76,8 @@ class Broker:
         which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a free one,
         which is kept over restarts. `seed` decides what a crash loses."""
         self.clock = Clock(self)
+        if isinstance(storage, str) and storage not in ("memory", "disk"):
+            raise ValueError(f"storage={storage!r}: it is 'memory', 'disk' or a pathlib.Path")
         self._config = {**_FOR_TESTS, "num.partitions": partitions, **(config or {})}
         self._storage = "disk" if process and storage == "memory" else storage
         self._is_process = process
@@ -176,6 +178,7 @@ class Broker:
         """Write one record, and wait until it is durable. Raises KafkaError."""
         from oncelog.client.sync import Producer
 
+        self._running()
         with Producer(self.bootstrap_servers) as producer:
             return producer.send(topic, value, key=key, headers=headers, partition=partition)
 
@@ -186,6 +189,7 @@ class Broker:
         offset. Never waits for an open transaction. Raises UnknownTopic."""
         from oncelog.client.sync import Consumer
 
+        self._running()
         with Consumer(
             bootstrap_servers=self.bootstrap_servers, isolation_level=isolation, auto_offset_reset="earliest"
         ) as consumer:

@@ -3,9 +3,11 @@
 import logging
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from oncelog import sync
 from oncelog.client import (
     AbortableError,
     Admin,
@@ -13,6 +15,7 @@ from oncelog.client import (
     ConnectionLost,
     Consumer,
     ConsumerOptions,
+    InvalidState,
     NewTopic,
     Producer,
     TransactionalSession,
@@ -121,3 +124,61 @@ async def test_a_list_where_other_clients_take_one_is_answered_with_what_to_writ
     for kind_of_reader in (Consumer, TransactionalSession):
         with pytest.raises(ConfigError, match=rf"{kind_of_reader.__name__}\(\*values\)"):
             kind_of_reader(["orders"], bootstrap_servers=daemon.bootstrap, group_id="billing")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"timestamp_ms": 1e12}, r"timestamp_ms is float, and must be an int \(int\(time\.time\(\) \* 1000\)\)"),
+        ({"timestamp_ms": "1"}, "timestamp_ms is str"),
+        ({"timestamp_ms": 2**70}, "must be milliseconds since 1970"),
+        ({"timestamp_ms": -5}, "must be milliseconds since 1970"),
+        ({"partition": 0.0}, "partition is float, and must be an int"),
+        ({"partition": "0"}, "partition is str, and must be an int"),
+        ({"partition": -1}, "partition -1 of topic 'orders', which has 1"),
+    ],
+)
+async def test_a_number_of_another_type_is_refused_at_once_and_stops_no_other_record(
+    daemon: Daemon, wrong: dict[str, Any], said: str
+) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        with pytest.raises(ConfigError, match=said):
+            await producer.send("orders", b"bad", **wrong)
+        assert (await producer.send("others", b"good")).topic == "others"
+
+
+def test_an_option_that_is_mistyped_is_answered_with_the_nearest_or_with_its_place() -> None:
+    """Before anything is sent."""
+    for make, options, said in (
+        (Producer, {"lingerms": 3}, r"Producer has no option 'lingerms' \(the nearest one is linger_ms\)"),
+        (Consumer, {"grup_id": "g"}, r"Consumer has no option 'grup_id' \(the nearest one is group_id\)"),
+        (Admin, {"zzz": 1}, r"Admin has no option 'zzz' \(docs/client-options\.md lists them\)"),
+        (TransactionalSession, {"auto_offset_reset": "earliest"}, r"\(consumer=\{'auto_offset_reset': \.\.\.\}\)"),
+        (TransactionalSession, {"linger_ms": 1}, r"\(producer=\{'linger_ms': \.\.\.\}\)"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            make(**options)
+
+
+def test_a_hook_that_calls_its_blocking_client_is_told_so_instead_of_waiting_for_itself(daemon: Daemon) -> None:
+    told: list[str] = []
+
+    def commits(records: Any) -> Any:
+        try:
+            consumer.commit_sync()
+        except InvalidState as error:
+            told.append(str(error))
+        return records
+
+    with sync.Producer(daemon.bootstrap) as producer:
+        producer.send("hooked", b"1")
+    with sync.Consumer(
+        "hooked",
+        bootstrap_servers=daemon.bootstrap,
+        group_id="hooked",
+        auto_offset_reset="earliest",
+        on_consume=commits,
+    ) as consumer:
+        while not consumer.poll(1_000):
+            pass
+    assert told and "wait for itself" in told[0]
