@@ -361,3 +361,11 @@ def test_json_is_written_as_jackson_writes_it(value: Any, text: str) -> None:
 )
 def test_bytes_become_text_as_in_java(data: bytes, text: str) -> None:
     assert java_string(data) == text
+
+
+def test_a_directory_without_files_of_a_partition_is_told_what_to_name(tmp_path: Path) -> None:
+    """As the data directory, which holds the directories of partitions."""
+    (tmp_path / "topic-0").mkdir()
+    result = CliRunner().invoke(main, ["log", "dump", str(tmp_path)])
+    assert result.exit_code == 2
+    assert f"No file of a partition in {tmp_path}: name a .log file, or the directory of a partition" in result.output

@@ -72,6 +72,11 @@ def dump(paths: Sequence[str], files: str | None, as_json: bool, **options: Any)
     wanted = [file for path in named if path.strip() for file in files_of(path.strip())]
     if not named:
         raise click.UsageError('Name files or the directory of a partition. (Missing required argument "[files]".)')
+    if not wanted:
+        raise click.UsageError(
+            f"No file of a partition in {', '.join(named)}: name a .log file, or the directory of a partition, such as "
+            "DATA_DIR/topic-0."
+        )
     print_data = options["print_data_log"] or any(value for name, value in options.items() if "_decoder" in name)
     log_options = LogOptions(
         _decoder(options),
@@ -87,7 +92,7 @@ def dump(paths: Sequence[str], files: str | None, as_json: bool, **options: Any)
     _print(wanted, DumpOptions(log_options, index_options), findings, as_json)
     if findings.is_damaged:
         sys.exit(EXIT_DAMAGED)
-    if findings.unreadable_files or not wanted:
+    if findings.unreadable_files:
         sys.exit(EXIT_NOT_READ)
 
 
