@@ -274,6 +274,8 @@ class Consumer(Generic[K, V]):
             await self.seek_to_end(*later)
 
     async def _seek_to(self, where: int, partitions: Sequence[TopicPartition]) -> None:
+        for each in partitions:
+            self._state(each)
         chosen = partitions or self.assignment()
         for topic_partition, found in (await self._list_offsets(dict.fromkeys(chosen, where))).items():
             self.seek(topic_partition, found.offset)
@@ -350,6 +352,9 @@ class Consumer(Generic[K, V]):
         return await list_offsets(self._cluster, timestamps, self._isolation, Deadline.after(self._api_timeout_ms))
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
+        if not isinstance(topic_partition, tuple):
+            text = f"a TopicPartition is due, not a {type(topic_partition).__name__}"
+            raise ConfigError(text, hint='TopicPartition("topic", 0), one after the other')
         state = self._require_open().fetcher.partitions.get(topic_partition)
         if state is None:
             raise InvalidState(f"{topic_partition.topic}-{topic_partition.partition} is not assigned to this consumer")

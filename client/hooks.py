@@ -6,9 +6,13 @@ Owns: the types of the hooks, and what becomes of their errors. Does not own: wh
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import K, OffsetAndMetadata, ProducerRecord, Record, RecordMetadata, TopicPartition, V
+
+if TYPE_CHECKING:
+    from oncelog.client.settings import OnPartitions
 
 _log = logging.getLogger("oncelog.client")
 
@@ -55,3 +59,10 @@ def after_commit(hook: OnCommitted, offsets: Mapping[TopicPartition, OffsetAndMe
         hook(offsets)
     except Exception:
         _log.warning("on_commit failed", exc_info=True)
+
+
+async def on_partitions(hook: "OnPartitions", partitions: Sequence[TopicPartition]) -> None:
+    """Unlike the others, it is part of the rebalance: what it raises is raised by the poll."""
+    result = hook(partitions)
+    if result is not None:
+        await result

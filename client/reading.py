@@ -13,6 +13,7 @@ from oncelog.client.commits import Commits
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, InvalidState
 from oncelog.client.fetcher import Fetcher, FetchSettings
+from oncelog.client.hooks import on_partitions
 from oncelog.client.membership import GroupSettings, Membership, Rebalance
 from oncelog.client.positions import Positions
 from oncelog.client.records import Record, TopicPartition
@@ -149,7 +150,7 @@ class Reading:
             else:
                 await self.commits.before_revocation(deadline)
             if on_revoke is not None:
-                await on_revoke(revoked)
+                await on_partitions(on_revoke, revoked)
             self.positions.forget(revoked)
             fetcher.assign([each for each in fetcher.partitions if each in change.target], keep=True)
         added = [each for each in change.target if each not in fetcher.partitions]
@@ -160,7 +161,7 @@ class Reading:
         self.change_count += 1
         group.on_applied(list(fetcher.partitions), has_revoked=bool(revoked))
         if change.is_assignment and settings.on_assign is not None:
-            await settings.on_assign(added)
+            await on_partitions(settings.on_assign, added)
 
 
 def _membership(cluster: Cluster, settings: ConsumerSettings, group_id: str, topics: Sequence[str]) -> Membership:

@@ -25,8 +25,8 @@ DeliveryMode = Literal["at_most_once", "at_least_once", "exactly_once"]
 """What a fault may do to a record on its way through a consumer and a producer: lose it, double it, or neither."""
 GroupProtocol = Literal["classic", "consumer"]
 """How a group assigns partitions: classic is done by a member, consumer by the coordinator (KIP-848)."""
-OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
-"""A rebalance callback: `async def on_assign(partitions): ...`."""
+OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
+"""A rebalance callback: `async def on_assign(partitions): ...`, or a plain function."""
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RESETS = ("earliest", "latest", "error")

@@ -18,6 +18,7 @@ from oncelog.client import (
     InvalidState,
     NewTopic,
     Producer,
+    TopicPartition,
     TransactionalSession,
     UnknownTopic,
     cluster,
@@ -182,3 +183,32 @@ def test_a_hook_that_calls_its_blocking_client_is_told_so_instead_of_waiting_for
         while not consumer.poll(1_000):
             pass
     assert told and "wait for itself" in told[0]
+
+
+async def test_partitions_in_a_list_are_answered_with_what_to_write(daemon: Daemon) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        await producer.send("listed", b"1")
+    place: Any = [TopicPartition("listed", 0)]
+    async with Consumer("listed", bootstrap_servers=daemon.bootstrap) as consumer:
+        for call in (consumer.pause, consumer.resume, lambda each: consumer.seek(each, 0)):
+            with pytest.raises(ConfigError, match=r"a TopicPartition is due, not a list \(TopicPartition\("):
+                call(place)
+        for wait in (consumer.seek_to_beginning, consumer.seek_to_end, consumer.position):
+            with pytest.raises(ConfigError, match="a TopicPartition is due, not a list"):
+                await wait(place)
+
+
+def test_a_rebalance_callback_may_be_a_plain_function(daemon: Daemon) -> None:
+    seen: list[Any] = []
+    with sync.Producer(daemon.bootstrap) as producer:
+        producer.send("assigned", b"1")
+    with sync.Consumer(
+        "assigned",
+        bootstrap_servers=daemon.bootstrap,
+        group_id="assigned",
+        auto_offset_reset="earliest",
+        on_assign=seen.extend,
+    ) as consumer:
+        while not consumer.poll(1_000):
+            pass
+    assert seen == [TopicPartition("assigned", 0)]
