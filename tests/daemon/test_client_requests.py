@@ -83,7 +83,7 @@ async def test_what_is_paused_or_given_up_is_forgotten_and_what_is_resumed_is_fe
             await read_one(0)
         fetches = [each.message for each in sent if each.key == ApiKey.FETCH]
         forgotten = [each.partitions for fetch in fetches for each in fetch.forgotten_topics_data]
-        assert [2] in forgotten
+        assert any(2 in each for each in forgotten)  # perhaps with one that is paused
         assert all(fetch.session_epoch > 0 for fetch in fetches)
 
 
