@@ -10,7 +10,7 @@ Invariants
 
 A client sends its pipelined requests one by one, and as fast as it gets the responses of a round. So where rounds hold
 several appends, a round waits for a turn of the loop that brings none. Measured with five requests in flight: 0.25
-syncs a request instead of 0.41.
+syncs a request instead of 0.41 (strace), a sixteenth less processor time, the same rate.
 """
 
 import errno
