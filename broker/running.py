@@ -23,7 +23,6 @@ from oncelog.broker.net.listener import Endpoint, Listeners
 
 if TYPE_CHECKING:
     from oncelog.broker.admin.http import HttpServer
-    from oncelog.broker.observability.statsd import StatsdReporter
 
 _STEP_INTERVAL_MS = 1_000
 _FLUSH_TIMEOUT_S = 30
@@ -39,9 +38,8 @@ class RunningBroker:
         self.listeners = listeners
         self._config = config
         self._log = log
-        self._admin: HttpServer | None = None
-        self._metrics: HttpServer | None = None
-        self._statsd: StatsdReporter | None = None
+        self._beside = contextlib.AsyncExitStack()
+        """Closes what reports or is asked for beside the listeners."""
         self._is_stopping = False
 
     @classmethod
@@ -74,24 +72,16 @@ class RunningBroker:
         self._is_stopping = True
         await self.listeners.close()
         await self._flush()
-        if self._statsd is not None:
-            await self._statsd.close()
-        await self._close_metrics()
         unclean = self.broker.logs.close()
         if unclean is not None:
             self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
-        if self._admin is not None:
-            await self._admin.close()
+        await self._beside.aclose()
 
     async def abandon(self) -> None:
         """Close every socket as the system does for a process that is killed: nothing is answered or flushed."""
         self._is_stopping = True
         await self.listeners.abort()
-        if self._statsd is not None:
-            await self._statsd.close()
-        await self._close_metrics()
-        if self._admin is not None:
-            await self._admin.close()
+        await self._beside.aclose()
 
     async def start_admin(self, host: str, port: int) -> tuple[str, int]:
         """Serve fault injection over HTTP; returns the address. Raises StartError."""
@@ -99,13 +89,17 @@ class RunningBroker:
 
         if self.broker.faults is None:
             raise StartError("this broker was assembled without fault injection")
-        self._admin = admin_server(self.broker.faults)
+        return await self._serve("admin", admin_server(self.broker.faults), host, port)
+
+    async def _serve(self, name: str, server: "HttpServer", host: str, port: int) -> tuple[str, int]:
+        """`name` is that of the setting, and of the line in the log."""
         try:
-            host, port = await self._admin.start(host, port)
+            bound = await server.start(host, port)
         except OSError as error:
-            raise StartError(f"oncelog.admin.listen {host}:{port}: {error.strerror or error}") from error
-        self._log.info("admin.ready", address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-        return host, port
+            raise StartError(f"oncelog.{name}.listen {host}:{port}: {error.strerror or error}") from error
+        self._beside.push_async_callback(server.close)
+        self._log.info(f"{name}.ready", address="[{}]:{}".format(*bound) if ":" in bound[0] else "{}:{}".format(*bound))
+        return bound
 
     async def _listen(self) -> None:
         for wanted in self._config.listeners:
@@ -151,7 +145,7 @@ class RunningBroker:
             await reporter.start()
         except OSError as error:
             raise StartError(f"oncelog.statsd.address {address[0]}:{address[1]}: {error}") from error
-        self._statsd = reporter
+        self._beside.push_async_callback(reporter.close)
 
     async def _start_metrics(self) -> None:
         address = self._config.get("oncelog.metrics.listen")
@@ -160,16 +154,8 @@ class RunningBroker:
         from oncelog.broker.admin.http import HttpServer
         from oncelog.broker.admin.metrics_routes import MetricsRoutes
 
-        self._metrics = HttpServer(MetricsRoutes(self.broker, self._refresh).serve)
-        try:
-            host, port = await self._metrics.start(*parse_listen_address(address))
-        except OSError as error:
-            raise StartError(f"oncelog.metrics.listen {address}: {error.strerror or error}") from error
-        self._log.info("metrics.ready", address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-
-    async def _close_metrics(self) -> None:
-        if self._metrics is not None:
-            await self._metrics.close()
+        server = HttpServer(MetricsRoutes(self.broker, self._refresh).serve)
+        await self._serve("metrics", server, *parse_listen_address(address))
 
     def _refresh(self) -> None:
         """The gauges, before they are reported."""

@@ -42,11 +42,12 @@ CATCHES_EVERYTHING = {
     "broker/system/loop.py": "a thread hands its error to the loop",
     "client/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does with interceptors",
     "client/serializers.py": "a serializer is of the program: whatever it raises is about one record",
-    "oncelog/testing/lives.py": "as broker/system/loop.py; and a start that fails is raised where it was asked for",
+    "oncelog/testing/lives.py": "a start that fails is raised where it was asked for",
 }
 # Where everything is imported at once, and why.
 STARS = {
-    "client/__init__.py": "for type checkers alone: the names of client/public.py, which a third list would repeat"
+    "client/__init__.py": "for type checkers alone: the names of client/public.py, which a third list would repeat",
+    "oncelog/__init__.py": "as client/__init__.py",
 }
 # Where something is printed without oncelog/tools/terminal.py, which lets no name steer a terminal, and why.
 PRINTS = {

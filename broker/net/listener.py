@@ -80,12 +80,7 @@ class Listeners:
     async def close(self) -> None:
         """Appended batches are still acknowledged, and completed responses sent, to clients that read them soon: a
         producer without idempotence would write them again."""
-        self._is_closing = True
-        for acceptor in self._acceptors:
-            acceptor.close()
-        self._open.stop()
-        if self._joining:
-            await asyncio.wait(self._joining)
+        await self._stop_accepting()
         for connection in self._open.all():
             connection.finish()
         await self._open.wait_empty(_CLOSE_TIMEOUT_S)
@@ -93,18 +88,22 @@ class Listeners:
             if self._broker.rounds.failure.failed or not connection.is_waiting_for_us:
                 connection.abort()
         await self._open.wait_empty(_LAST_FLUSH_S)
-        for connection in self._open.all():
-            connection.abort()
-        await self._open.wait_empty(_CLOSE_TIMEOUT_S)
+        await self._abort_connections()
 
     async def abort(self) -> None:
         """Close every socket at once; nothing more is answered."""
+        await self._stop_accepting()
+        await self._abort_connections()
+
+    async def _stop_accepting(self) -> None:
         self._is_closing = True
         for acceptor in self._acceptors:
             acceptor.close()
         self._open.stop()
         if self._joining:
             await asyncio.wait(self._joining)
+
+    async def _abort_connections(self) -> None:
         for connection in self._open.all():
             connection.abort()
         await self._open.wait_empty(_CLOSE_TIMEOUT_S)

@@ -50,11 +50,7 @@ class LoopScheduler:
         self, threads: ThreadPoolExecutor, function: Callable[[], None], done: Callable[[Exception | None], None]
     ) -> None:
         def run() -> None:
-            error: Exception | None = None
-            try:
-                function()
-            except Exception as raised:  # passed to `done`, which decides
-                error = raised
+            error = error_of(function)
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(done, error)
 
@@ -63,6 +59,15 @@ class LoopScheduler:
     def close(self) -> None:
         self._thread.shutdown(wait=True)
         self._beside.shutdown(wait=True)
+
+
+def error_of(function: Callable[[], None]) -> Exception | None:
+    """What it raises, for the `done` of a Scheduler, which decides; None: nothing."""
+    try:
+        function()
+    except Exception as raised:
+        return raised
+    return None
 
 
 def keep_collections_short() -> None:

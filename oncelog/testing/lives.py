@@ -28,7 +28,7 @@ from oncelog.broker.ports import Timer
 from oncelog.broker.running import RunningBroker
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import RealDisk
-from oncelog.broker.system.loop import LoopScheduler
+from oncelog.broker.system.loop import LoopScheduler, error_of
 from oncelog.testing.memory_disk import MemoryDisk
 
 START_TIMEOUT_S = 30.0
@@ -219,15 +219,7 @@ class _OnLoop:
         return self._loop.call_later(max(0.0, delay_ms) / 1000, function)
 
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        def run() -> None:
-            error: Exception | None = None
-            try:
-                function()
-            except Exception as raised:  # passed to `done`, which decides
-                error = raised
-            self._loop.call_soon(done, error)
-
-        self._loop.call_soon(run)
+        self._loop.call_soon(lambda: self._loop.call_soon(done, error_of(function)))
 
     def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self.run_in_thread(function, done)
