@@ -29,48 +29,34 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
-from uuid import uuid4
+
+from oncelog.pipeline.own_directory import OwnDirectory
 
 if TYPE_CHECKING:
     from oncelog.pipeline.sink.publish import Outcome
 
 Kind = Literal["source", "sink"]
-_TOKEN = "token"
 _MOST_DATAGRAM_BYTES = 4096
 _MOST_BYTES = 1 << 20
 """Of a file, some 5,000 lines; then a new one is begun, and the one before it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
-    """The directory, and the token by which a task knows that it is the driver's."""
+class Notes(OwnDirectory):
+    """The driver's directory."""
 
-    directory: str
-    token: str
     receiver: tuple[str, int] | None = None
     """Where the driver listens, for tasks on other machines."""
 
     @classmethod
     def open(cls) -> "Notes | None":
         """In the driver. None if no directory can be had."""
-        root = Path(tempfile.gettempdir(), f"oncelog-notes-{os.getuid()}")
-        try:
-            root.mkdir(mode=0o700, exist_ok=True)
-            if root.lstat().st_uid != os.getuid():  # also not where another user's link leads
-                return None
-            token = root / _TOKEN
-            if not token.exists():
-                written = root / f"{_TOKEN}.{uuid4().hex}"
-                written.write_text(uuid4().hex)
-                written.replace(token)
-            return cls(str(root), token.read_text())
-        except OSError:
-            return None
+        return cls.make(tempfile.gettempdir(), f"oncelog-notes-{os.getuid()}")
 
     def add(self, query_id: str, kind: Kind, note: Mapping[str, Any]) -> None:
         """Append a line, whole even if others append at the same time; from another machine send it."""
         with suppress(OSError):
-            if not self._is_visible():
+            if not self.is_visible:
                 self._send(query_id, kind, note)
                 return
             path = self._path(query_id, kind)
@@ -80,12 +66,6 @@ class Notes:
                 is_full = file.tell() > _MOST_BYTES
             if is_full:
                 path.replace(_before(path))
-
-    def _is_visible(self) -> bool:
-        try:
-            return Path(self.directory, _TOKEN).read_text() == self.token
-        except OSError:
-            return False
 
     def _send(self, query_id: str, kind: Kind, note: Mapping[str, Any]) -> None:
         if self.receiver is not None:

@@ -19,7 +19,8 @@ from pathlib import Path
 from shutil import rmtree
 from uuid import uuid4
 
-_TOKEN = "token"
+from oncelog.pipeline.own_directory import OwnDirectory
+
 _SUFFIX = ".batches"
 _INLINE_BYTES = 64 << 10
 """Below this a file costs more than it saves."""
@@ -30,39 +31,15 @@ class SpoolLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Spool:
-    """A directory of one sink, as the driver sees it, and the token that a task must find there."""
-
-    directory: str
-    token: str
+class Spool(OwnDirectory):
+    """The directory of one sink."""
 
     @classmethod
     def open(cls, location: str | None, owner: str) -> "Spool | None":
         """The spool of a sink, below `location` (default: the driver's directory for temporary files). None if no
         directory can be had: everything then travels in messages."""
-        root = Path(location or tempfile.gettempdir()) / f"oncelog-spool-{os.getuid()}"
-        directory = root / sha256(owner.encode()).hexdigest()[:24]
-        try:
-            for each in (root, directory):
-                each.mkdir(mode=0o700, parents=each is root, exist_ok=True)
-                if each.stat().st_uid != os.getuid():
-                    return None
-            token = directory / _TOKEN
-            if not token.exists():
-                written = directory / f"{_TOKEN}.{uuid4().hex}"
-                written.write_text(uuid4().hex)
-                written.replace(token)
-            return cls(str(directory), token.read_text())
-        except OSError:
-            return None
-
-    @property
-    def is_visible(self) -> bool:
-        """Whether this machine sees the directory that the driver made."""
-        try:
-            return Path(self.directory, _TOKEN).read_text() == self.token
-        except OSError:
-            return False
+        name = sha256(owner.encode()).hexdigest()[:24]
+        return cls.make(location or tempfile.gettempdir(), f"oncelog-spool-{os.getuid()}", name)
 
     def clear(self) -> None:
         """Remove the directory with what the batch has left; the next batch makes another."""
