@@ -56,8 +56,8 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests that start Spark, in one session (its Kafka connector is fetched, if Maven is there)
-	@$(BIN)/python -m pytest -rsfE -m spark $(ARGS)
+test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests that start Spark, in two sessions side by side (its Kafka connector is fetched, if Maven is there)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m spark $(ARGS)
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
 .PHONY: test-compiled

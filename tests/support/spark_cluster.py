@@ -66,11 +66,11 @@ class SparkCluster:
             return subprocess.Popen([*words, *arguments], env=self._environment, stdout=log, stderr=log)
 
     def state(self) -> dict[str, Any]:
-        """What the master's page says; nothing while it starts."""
+        """What the master's page says; nothing while it starts: for a moment it answers every path with HTML."""
         try:
             with urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
                 found: dict[str, Any] = json.load(page)
-        except OSError:
+        except (OSError, json.JSONDecodeError):
             return {"workers": []}
         return found
 
