@@ -40,6 +40,8 @@ from oncelog.client.descriptions import (
 )
 from oncelog.client.errors import ConfigError, check_each, check_options, raise_for
 from oncelog.client.offsets import (
+    CONSUMER,
+    DEBUGGING_REPLICA,
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
@@ -61,7 +63,7 @@ _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
-_SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
+_SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 
 
 class AdminOptions(TypedDict, total=False):
@@ -360,8 +362,9 @@ class Admin:
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Look up offsets; `at` is "latest" (the last stable offset at read_committed), "earliest", "max_timestamp", or
-        a time in milliseconds since the epoch.
+        """Look up offsets; `at` is "latest" (the last stable offset at read_committed, else the high watermark),
+        "earliest", "max_timestamp", "log_end" (with what no reader may see yet), or a time in milliseconds since the
+        epoch.
 
             ends = await admin.list_offsets([TopicPartition("events", 0)])
 
@@ -370,7 +373,8 @@ class Admin:
         when = _SPECS[at] if isinstance(at, str) else at
         wanted, deadline = dict.fromkeys(partitions, when), self._deadline()
         await self._require({each.topic for each in wanted}, deadline)
-        return await list_offsets(self._cluster, wanted, isolation_level, deadline)
+        replica_id = DEBUGGING_REPLICA if at == "log_end" else CONSUMER
+        return await list_offsets(self._cluster, wanted, isolation_level, deadline, replica_id)
 
     # --- groups -------------------------------------------------------------------------------------------------------
 

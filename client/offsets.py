@@ -24,6 +24,9 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+CONSUMER = -1
+DEBUGGING_REPLICA = -2
+"""As Kafka's ListOffsetsRequest names it: who asks as this one gets the log end for LATEST."""
 
 
 async def list_offsets(
@@ -31,10 +34,11 @@ async def list_offsets(
     timestamps: Mapping[TopicPartition, int],
     isolation: IsolationLevel,
     deadline: Deadline,
+    replica_id: int = CONSUMER,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """The first offset at or after each timestamp, or that of LATEST, EARLIEST, MAX_TIMESTAMP; -1 for none.
 
-    LATEST at read_committed is the last stable offset, otherwise the high watermark.
+    LATEST at read_committed is the last stable offset, otherwise the high watermark; for DEBUGGING_REPLICA the log end.
     """
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
     while True:
@@ -48,7 +52,7 @@ async def list_offsets(
             by_node.setdefault(leader_of(cluster, topic_partition), {})[topic_partition] = when
         for node_id, asked in by_node.items():
             try:
-                failed = await _list_offsets_of(cluster, node_id, asked, isolation, deadline, found)
+                failed = await _list_offsets_of(cluster, node_id, asked, isolation, deadline, replica_id, found)
             except (ConnectionLost, RequestTimedOut) as error:
                 cluster.forget_leaders({each.topic for each in asked})
                 failed = error
@@ -73,6 +77,7 @@ async def _list_offsets_of(
     asked: Mapping[TopicPartition, int],
     isolation: IsolationLevel,
     deadline: Deadline,
+    replica_id: int,
     found: dict[TopicPartition, OffsetAndTimestamp],
 ) -> KafkaError | None:
     """Send to one node; adds its results to `found`, returns a transient error, raises any other."""
@@ -80,7 +85,7 @@ async def _list_offsets_of(
     for (topic, partition), when in asked.items():
         topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=when))
     request = ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=replica_id,
         isolation_level=1 if isolation == "read_committed" else 0,
         topics=[ListOffsetsTopic(name, parts) for name, parts in topics.items()],
     )

@@ -77,10 +77,9 @@ def _timeout_option(_context: click.Context, _parameter: click.Parameter, second
     return seconds
 
 
-def connection_options(function: _Function) -> _Function:
-    """-b/--bootstrap, --profile, --timeout, --json."""
+def cluster_options(function: _Function) -> _Function:
+    """-b/--bootstrap, --profile, --timeout."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
         click.option(
             "--timeout",
             "timeout_s",
@@ -99,6 +98,12 @@ def connection_options(function: _Function) -> _Function:
     ):
         function = option(function)
     return function
+
+
+def connection_options(function: _Function) -> _Function:
+    """-b/--bootstrap, --profile, --timeout, --json."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+    return cluster_options(as_json(function))
 
 
 def asks(

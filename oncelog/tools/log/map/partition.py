@@ -27,6 +27,20 @@ class State(IntEnum):
     DAMAGED = 8
 
 
+MEANINGS = {
+    State.PLAIN: (".", "outside any transaction"),
+    State.COMMITTED: ("C", "committed"),
+    State.ABORTED: ("A", "aborted"),
+    State.OPEN: ("O", "open: neither committed nor aborted"),
+    State.COMMIT_MARKER: ("c", "COMMIT marker"),
+    State.ABORT_MARKER: ("a", "ABORT marker"),
+    State.OTHER_CONTROL: ("k", "other control batch"),
+    State.EMPTIED: ("_", "emptied by compaction"),
+    State.DAMAGED: ("!", "damaged"),
+}
+"""The letter of each, and what it says in a legend."""
+
+
 @dataclass(slots=True)
 class SegmentMap:
     """One `.log` file: the cells [first_cell, end_cell)."""

@@ -1,6 +1,6 @@
 """A partition as a picture in the terminal: one cell per batch, and below the cells how far readers may read.
 
-Owns: letters, colours, rulers, the legend. Does not own: what the batches are (`partition`). Every cell has a letter,
+Owns: colours, rulers, the legend. Does not own: what the batches are, their letters (`partition`). Every cell has a letter,
 so that the picture is the same in a pipe and readable without its colours.
 """
 
@@ -14,18 +14,18 @@ from rich.console import Console
 from rich.text import Text
 
 from oncelog.protocol.printable import printable
-from oncelog.tools.log.map.partition import PartitionMap, SegmentMap, State
+from oncelog.tools.log.map.partition import MEANINGS, PartitionMap, SegmentMap, State
 
-_STYLES: dict[int, tuple[str, str, str]] = {
-    State.PLAIN: (".", "white on grey30", "outside any transaction"),
-    State.COMMITTED: ("C", "#000000 on green3", "committed"),
-    State.ABORTED: ("A", "white on red3", "aborted"),
-    State.OPEN: ("O", "#000000 on gold1", "open: neither committed nor aborted"),
-    State.COMMIT_MARKER: ("c", "bold green3", "COMMIT marker"),
-    State.ABORT_MARKER: ("a", "bold #ff6b6b", "ABORT marker"),
-    State.OTHER_CONTROL: ("k", "bold cyan", "other control batch"),
-    State.EMPTIED: ("_", "grey50", "emptied by compaction"),
-    State.DAMAGED: ("!", "bold white on magenta", "damaged"),
+_STYLES: dict[int, str] = {
+    State.PLAIN: "white on grey30",
+    State.COMMITTED: "#000000 on green3",
+    State.ABORTED: "white on red3",
+    State.OPEN: "#000000 on gold1",
+    State.COMMIT_MARKER: "bold green3",
+    State.ABORT_MARKER: "bold #ff6b6b",
+    State.OTHER_CONTROL: "bold cyan",
+    State.EMPTIED: "grey50",
+    State.DAMAGED: "bold white on magenta",
 }
 _POINTER = "▲"
 _MIN_CELLS = 10
@@ -138,8 +138,8 @@ def _rows(
         first_offset = found.base_offsets[start] if start < end else found.log_end_offset
         row = Text(f"{first_offset:>{offset_width}} ")
         for state, same in groupby(found.states[start:end]):
-            letter, style, _ = _STYLES[state]
-            row.append(letter * len(list(same)), style)
+            letter, _ = MEANINGS[State(state)]
+            row.append(letter * len(list(same)), _STYLES[state])
         yield row
         # Offsets after the last batch belong to the last row.
         is_end = is_last and end == starts.stop
@@ -158,11 +158,11 @@ def _ruler(column: int, text: str, margin: int, cells_a_row: int) -> Text:
 
 
 def _legend(found: PartitionMap) -> Iterator[Text]:
-    counts = {state: found.states.count(state) for state in _STYLES}
+    counts = {state: found.states.count(state) for state in MEANINGS}
     width = len(str(max(counts.values(), default=0)))
-    for state, (letter, style, meaning) in _STYLES.items():
+    for state, (letter, meaning) in MEANINGS.items():
         if counts[state]:
-            yield Text.assemble((letter, style), f" {counts[state]:>{width}}  {meaning}")
+            yield Text.assemble((letter, _STYLES[state]), f" {counts[state]:>{width}}  {meaning}")
 
 
 def _open_transactions(found: PartitionMap) -> Iterator[Text]:
