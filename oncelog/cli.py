@@ -10,6 +10,7 @@ import click
 _COMMANDS = {
     "cluster": ("oncelog.tools.cluster:cluster", "Describe the cluster: nodes, data directories, features."),
     "completion": ("oncelog.tools.completion:completion", "Print the shell's completion of this command."),
+    "console": ("oncelog.console.cli:console", "Show a cluster and its transactions in a browser."),
     "config": ("oncelog.tools.config:config", "Settings of topics, groups and brokers."),
     "demo": ("oncelog.tools.demo.cli:demo", "Watch transactions at work."),
     "doctor": ("oncelog.tools.doctor:doctor", "Look for the usual troubles."),

@@ -1,7 +1,7 @@
 """A partition as a picture in the terminal: one cell per batch, and below the cells how far readers may read.
 
-Owns: colours, rulers, the legend. Does not own: what the batches are, their letters (`partition`). Every cell has a letter,
-so that the picture is the same in a pipe and readable without its colours.
+Owns: colours, rulers, the legend. Does not own: what the batches are, their letters (`partition`). Every cell has a
+letter, so that the picture is the same in a pipe and readable without its colours.
 """
 
 import re

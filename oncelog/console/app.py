@@ -1,0 +1,132 @@
+"""The console as an ASGI application: pages, their updates, and the two actions.
+
+Owns: routes, what an action checks before and where it leads to. Does not own: what pages show (`pages`), what is said
+of errors (`trouble`), who may ask (`security`).
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from oncelog.client.records import TopicPartition
+from oncelog.console.live import LIVE, Streams
+from oncelog.console.pages import PAGES, Page
+from oncelog.console.query import Query
+from oncelog.console.reading import Reader
+from oncelog.console.rendering import Renderer, url
+from oncelog.console.security import Guard
+from oncelog.console.trouble import EXPECTED, UNREACHABLE, ReadOnly, status_of, trouble_of
+from oncelog.tools.asking import NotFound
+from oncelog.tools.log.map.partition import MEANINGS
+
+Show = Callable[[Request], Awaitable[Response]]
+
+
+def create_app(reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = ()) -> Starlette:
+    """The reader is closed with the application."""
+    renderer = Renderer({"bootstrap": reader.bootstrap, "read_only": read_only, "meanings": MEANINGS})
+    streams = Streams(reader, renderer)
+    routes: list[BaseRoute] = [
+        Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
+        Route("/fence", _fencing(reader, renderer, read_only), methods=["POST"]),
+        Route("/abort", _aborting(reader, renderer, read_only), methods=["POST"]),
+        *(Route(path, _showing(reader, renderer, path, page)) for path, page in PAGES.items()),
+        *(Route(f"{LIVE}{path}", _streaming(streams, page)) for path, page in PAGES.items() if page.is_live),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await reader.close()
+
+    return Starlette(routes=routes, middleware=[Middleware(Guard, allowed_hosts=allowed_hosts)], lifespan=lifespan)
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def _showing(reader: Reader, renderer: Renderer, path: str, page: Page) -> Show:
+    async def show(request: Request) -> Response:
+        query = Query(dict(request.query_params))
+        live_url = f"{LIVE}{path}?{request.url.query}" if page.is_live else None
+        status, title = 200, ""
+        try:
+            title = page.title_of(query)
+            content = renderer.part(page.template, await page.load(reader, query))
+        except EXPECTED as error:
+            if status_of(error) != UNREACHABLE:
+                return _trouble(renderer, error)
+            # The stream goes on asking, and shows the page once it can.
+            status, content = UNREACHABLE, renderer.part("trouble", trouble_of(error))
+        return HTMLResponse(renderer.page(title, content, path=path, live_url=live_url), status)
+
+    return show
+
+
+def _streaming(streams: Streams, page: Page) -> Show:
+    async def stream(request: Request) -> Response:
+        query = Query(dict(request.query_params))
+        if not streams.has_room:
+            return Response("too many pages are open\n", 503)
+        events = streams.follow(page, query)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    return stream
+
+
+def _trouble(renderer: Renderer, error: Exception) -> Response:
+    content = renderer.part("trouble", trouble_of(error))
+    return HTMLResponse(renderer.page("Not shown", content, path="", live_url=None), status_of(error))
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+# What is changed is named by the address, where any name arrives as it is: browsers rewrite line ends in forms.
+
+
+def _fencing(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
+    async def fence(request: Request) -> Response:
+        try:
+            transactional_id = _asked(request, read_only).text("id")
+            epoch = await reader.fence(transactional_id)
+        except EXPECTED as error:
+            return _trouble(renderer, error)
+        return RedirectResponse(url("/transaction", id=transactional_id, fenced=epoch), 303)
+
+    return fence
+
+
+def _aborting(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
+    async def abort(request: Request) -> Response:
+        try:
+            query = _asked(request, read_only)
+            place, start = query.place, query.number("start")
+            await _require_hanging(reader, place, start)
+            await reader.abort(place, start)
+        except EXPECTED as error:
+            return _trouble(renderer, error)
+        return RedirectResponse(url("/partition", topic=place.topic, partition=place.partition), 303)
+
+    return abort
+
+
+async def _require_hanging(reader: Reader, place: TopicPartition, start: int) -> None:
+    """A marker on one partition would break a transaction that its coordinator can end. Raises NotFound."""
+    holders = [each.producer_id for each in await reader.producers(place) if each.transaction_start_offset == start]
+    for transactional_id in (await reader.transactional_ids(holders)).values():
+        raise NotFound(f"the transaction is that of {transactional_id!r}: fence it, and its coordinator ends it")
+
+
+def _asked(request: Request, read_only: bool) -> Query:
+    """Raises ReadOnly."""
+    if read_only:
+        raise ReadOnly("this console was started with --read-only: it changes nothing")
+    return Query(dict(request.query_params))

@@ -1,0 +1,86 @@
+"""`oncelog console`: the console in a browser.
+
+Owns: options, the socket, the line that says where it is. Does not own: the application (`app`), imported when the
+command runs, with packages that only it needs.
+"""
+
+import socket
+from importlib.util import find_spec
+
+import click
+
+from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
+from oncelog.tools.terminal import fail, say
+
+_NEEDED = ("jinja2", "starlette", "uvicorn")
+_TIMEOUT_S = 3.0
+"""A person waits for a page: a cluster that is down is said to be sooner than in a command."""
+_STREAMS_END_S = 1
+"""At the end, streams of pages that are open are cut."""
+
+
+def _address(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+@click.command()
+@click.option(
+    "--listen",
+    "address",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8480",
+    show_default=True,
+    callback=_address,
+    help="Where browsers find it; port 0 picks a free one. There is no log-in.",
+)
+@click.option("--read-only", is_flag=True, help="Fence and abort nothing.")
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="Answer to this name too, besides localhost and addresses.",
+)
+@cluster_options
+def console(
+    address: tuple[str, int],
+    read_only: bool,
+    allowed_hosts: tuple[str, ...],
+    bootstrap: str | None,
+    profile: str | None,
+    timeout_s: float | None,
+) -> None:
+    """Show a cluster and its transactions in a browser. Ctrl-C stops it.
+
+    Works with any Kafka from 3.0 on, and needs `pip install 'oncelog[console]'`.
+    """
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        fail(f"the console needs {', '.join(missing)}: run `pip install 'oncelog[console]'`", EXIT_FAILED)
+    chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S)
+    try:
+        listener = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+    except OSError as error:
+        fail(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}", EXIT_FAILED)
+    with listener:
+        _serve(listener, chosen.bootstrap, chosen.timeout_s * 1000, read_only, allowed_hosts)
+
+
+def _serve(
+    listener: socket.socket, bootstrap: str, timeout_ms: float, read_only: bool, allowed_hosts: tuple[str, ...]
+) -> None:
+    import uvicorn
+
+    from oncelog.console.app import create_app
+    from oncelog.console.reading import Reader
+
+    app = create_app(Reader(bootstrap, timeout_ms), read_only=read_only, allowed_hosts=allowed_hosts)
+    config = uvicorn.Config(
+        app, log_level="warning", server_header=False, timeout_graceful_shutdown=_STREAMS_END_S, ws="none"
+    )
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    say(f"oncelog console of {bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
+    uvicorn.Server(config).run([listener])

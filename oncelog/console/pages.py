@@ -1,0 +1,231 @@
+"""All pages: which requests each needs, and what its template is given.
+
+Owns: the table of pages. Does not own: requests (`reading`), meaning (`partition_map`, `life_lines`, `messages`,
+`pending`), markup (the templates). A page changes nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any
+
+from oncelog.client.records import TopicPartition
+from oncelog.console import life_lines, partition_map
+from oncelog.console.messages import messages_of
+from oncelog.console.query import Query
+from oncelog.console.reading import MOST_DESCRIBED, Reader, now_ms
+
+Model = Mapping[str, Any]
+
+_TOPICS_A_PAGE = 50
+_PARTITIONS_A_PAGE = 12
+_GROUPS_A_PAGE = 20
+_TRANSACTIONS_A_PAGE = 50
+_PRODUCERS_A_PAGE = 50
+_MAP_BATCHES = 300
+_STRIP_BATCHES = 48
+_MESSAGES_A_PAGE = 100
+_OLDEST = 5
+_NEWEST_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`title` is a format of what the query names."""
+
+    title: str
+    template: str
+    load: Callable[[Reader, Query], Awaitable[Model]]
+    is_live: bool = True
+
+    def title_of(self, query: Query) -> str:
+        """Raises BadQuery if the query lacks what the title names."""
+        names = [name for _, name, _, _ in Formatter().parse(self.title) if name]
+        return self.title.format(**{name: query.text(name) for name in names})
+
+
+async def _overview(reader: Reader, _: Query) -> Model:
+    listed = await reader.transactions()
+    lines = await _life_lines(reader, listed)
+    names = await reader.topic_names()
+    return {
+        "cluster": await reader.cluster(),
+        "topic_count": len(names),
+        "groups": await reader.groups(),
+        "states": life_lines.count_by_state(listed),
+        "transaction_count": len(listed),
+        "oldest": lines[:_OLDEST],
+        "open_count": sum(life_lines.is_open(each.state) for each in listed),
+    }
+
+
+async def _life_lines(reader: Reader, listed: Any) -> list[life_lines.LifeLine]:
+    described = await reader.open_transactions(listed)
+    now = now_ms()
+    return life_lines.oldest_first(life_lines.life_line(each, now) for each in described)
+
+
+async def _topics(reader: Reader, query: Query) -> Model:
+    wanted = query.text("q", "")
+    names = [each for each in await reader.topic_names() if wanted in each]
+    shown = query.page_of(names, _TOPICS_A_PAGE)
+    topics = await reader.topics(shown.items)
+    bounds = await reader.bounds(
+        TopicPartition(topic.name, index) for topic in topics for index in range(topic.partition_count)
+    )
+    rows = []
+    for topic in topics:
+        own = [bounds[TopicPartition(topic.name, index)] for index in range(topic.partition_count)]
+        rows.append(
+            {
+                "topic": topic,
+                "offsets": sum(each.high_watermark - each.log_start_offset for each in own),
+                "unstable": sum(each.unstable_count for each in own),
+            }
+        )
+    return {"rows": rows, "slice": shown, "wanted": wanted}
+
+
+async def _topic(reader: Reader, query: Query) -> Model:
+    (topic,) = await reader.topics((query.text("topic"),))
+    shown = query.page_of(topic.partitions, _PARTITIONS_A_PAGE)
+    bounds = await reader.bounds(TopicPartition(topic.name, each.partition) for each in shown.items)
+    rows = []
+    for each in shown.items:
+        place = TopicPartition(topic.name, each.partition)
+        window = await reader.window_within(place, bounds[place], None, _STRIP_BATCHES)
+        rows.append((each, partition_map.strip_of(window)))
+    return {"topic": topic, "rows": rows, "slice": shown}
+
+
+async def _partition(reader: Reader, query: Query) -> Model:
+    window = await reader.window(query.place, query.number_or_none("from"), _MAP_BATCHES)
+    holders = [each for each in await reader.producers(query.place) if each.transaction_start_offset >= 0]
+    return {
+        "place": query.place,
+        "strip": partition_map.strip_of(window),
+        "track": partition_map.track_of(window),
+        "is_end": query.number_or_none("from") is None,
+        "holders": holders,
+        "ids": await reader.transactional_ids(each.producer_id for each in holders),
+    }
+
+
+async def _messages(reader: Reader, query: Query) -> Model:
+    place, start = query.place, query.number_or_none("from")
+    bounds = (await reader.bounds((place,)))[place]
+    if start is None:
+        start = (await reader.window_within(place, bounds, None, _STRIP_BATCHES)).first_offset
+    first = max(bounds.log_start_offset, start)
+    batches = await reader.batches(place, first, bounds, _MESSAGES_A_PAGE)
+    rows = messages_of(batches, first, _MESSAGES_A_PAGE)
+    next_offset = rows[-1].offset + 1 if rows else bounds.high_watermark
+    return {
+        "place": place,
+        "bounds": bounds,
+        "rows": rows,
+        "first": first,
+        "older": max(bounds.log_start_offset, first - _MESSAGES_A_PAGE) if first > bounds.log_start_offset else None,
+        "newer": next_offset if next_offset < bounds.high_watermark else None,
+        "is_end": query.number_or_none("from") is None,
+    }
+
+
+async def _producers(reader: Reader, query: Query) -> Model:
+    shown = query.page_of(await reader.producers(query.place), _PRODUCERS_A_PAGE)
+    ids = await reader.transactional_ids(each.producer_id for each in shown.items)
+    return {"place": query.place, "slice": shown, "ids": ids}
+
+
+async def _transactions(reader: Reader, query: Query) -> Model:
+    wanted, state = query.text("q", ""), query.text("state", "")
+    listed = await reader.transactions()
+    found = life_lines.matching(listed, wanted, state)
+    lines = await _life_lines(reader, found)
+    described = {each.transaction.transactional_id for each in lines}
+    rest = [each for each in found if each.transactional_id not in described]
+    shown = query.page_of([*lines, *rest], _TRANSACTIONS_A_PAGE)
+    return {
+        "lines": [each for each in shown.items if isinstance(each, life_lines.LifeLine)],
+        "rest": [each for each in shown.items if not isinstance(each, life_lines.LifeLine)],
+        "slice": shown,
+        "states": life_lines.count_by_state(listed),
+        "wanted": wanted,
+        "state": state,
+        "most": MOST_DESCRIBED,
+    }
+
+
+async def _transaction(reader: Reader, query: Query) -> Model:
+    described = await reader.transaction(query.text("id"))
+    history = await reader.history(described.transactional_id)
+    return {
+        "line": life_lines.life_line(described, now_ms()),
+        "is_open": life_lines.is_open(described.state),
+        "history": history[::-1][:_NEWEST_STEPS],
+        "fenced_below": query.number_or_none("fenced"),
+    }
+
+
+async def _steps(reader: Reader, query: Query) -> Model:
+    wanted = query.text("q", "")
+    steps = [each for each in await reader.newest_steps() if wanted in each.transactional_id]
+    return {"steps": life_lines.newest_first(steps, _NEWEST_STEPS), "wanted": wanted}
+
+
+async def _groups(reader: Reader, query: Query) -> Model:
+    wanted = query.text("q", "")
+    shown = query.page_of([each for each in await reader.groups() if wanted in each.group_id], _GROUPS_A_PAGE)
+    rows = []
+    for each in shown.items:
+        lags = await reader.lag(each.group_id)
+        pending = await reader.pending(each.group_id)
+        rows.append({"group": each, "lag": sum(lag.lag for lag in lags), "pending": len(pending)})
+    return {"rows": rows, "slice": shown, "wanted": wanted}
+
+
+async def _group(reader: Reader, query: Query) -> Model:
+    group_id = query.text("id")
+    pending = await reader.pending(group_id)
+    lags = {each.topic_partition: each for each in await reader.lag(group_id)}
+    return {
+        "group": await reader.group(group_id),
+        "slice": query.page_of(sorted({*lags, *pending}), _PRODUCERS_A_PAGE),
+        "lags": lags,
+        "pending": pending,
+        "ids": await reader.transactional_ids(each.producer_id for each in pending.values()),
+        "total_lag": sum(each.lag for each in lags.values()),
+    }
+
+
+async def _fence(reader: Reader, query: Query) -> Model:
+    described = await reader.transaction(query.text("id"))
+    return {"line": life_lines.life_line(described, now_ms()), "is_open": life_lines.is_open(described.state)}
+
+
+async def _abort(reader: Reader, query: Query) -> Model:
+    start = query.number("start")
+    holders = [each for each in await reader.producers(query.place) if each.transaction_start_offset == start]
+    return {
+        "place": query.place,
+        "start": start,
+        "holders": holders,
+        "ids": await reader.transactional_ids(each.producer_id for each in holders),
+    }
+
+
+PAGES = {
+    "/": Page("Overview", "overview", _overview),
+    "/topics": Page("Topics", "topics", _topics),
+    "/topic": Page("Topic {topic}", "topic", _topic),
+    "/partition": Page("{topic}-{partition}", "partition", _partition),
+    "/messages": Page("Messages of {topic}-{partition}", "messages", _messages),
+    "/producers": Page("Producers of {topic}-{partition}", "producers", _producers),
+    "/transactions": Page("Transactions", "transactions", _transactions),
+    "/transaction": Page("Transaction {id}", "transaction", _transaction),
+    "/steps": Page("__transaction_state", "steps", _steps),
+    "/groups": Page("Groups", "groups", _groups),
+    "/group": Page("Group {id}", "group", _group),
+    "/fence": Page("Fence {id}", "fence", _fence, is_live=False),
+    "/abort": Page("Abort on {topic}-{partition}", "abort", _abort, is_live=False),
+}

@@ -1,0 +1,285 @@
+"""What the console asks of a cluster: Kafka's public requests, through our own client.
+
+Owns: one Admin and one Consumer, opened by the first request and kept; how many bytes and batches a look may cost; what
+is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `pending`).
+Invariants: only `fence` and `abort` change anything. A window is read again only if the bounds of its partition have
+moved, so that a page that nobody writes to costs its viewers four requests for offsets a second.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from itertools import islice
+from typing import cast
+
+from oncelog.client.admin import Admin
+from oncelog.client.consumer import Consumer
+from oncelog.client.descriptions import (
+    ClusterDescription,
+    GroupDescription,
+    ListedGroup,
+    ListedTransaction,
+    PartitionLag,
+    ProducerState,
+    TopicDescription,
+    TransactionDescription,
+)
+from oncelog.client.errors import KafkaError
+from oncelog.client.raw_batches import RawBatch
+from oncelog.client.records import Record, TopicPartition
+from oncelog.console.life_lines import is_open
+from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
+from oncelog.console.pending import PendingOffset, pending_offsets
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.partitioning import coordinator_partition
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.tools.txn import operations
+from oncelog.tools.txn.tail import Transition, TransitionReader
+
+MOST_DESCRIBED = 200
+"""Open transactions whose begin is asked for at a look, each with a request of its own."""
+MOST_PENDING_BATCHES = 2_000
+_STATE_RECORDS = 40
+"""Of each partition of `__transaction_state`, for the list of the newest steps."""
+_HISTORY_RECORDS = 2_000
+"""Of one partition, for the steps of one transactional id."""
+_MOST_WINDOWS = 256
+_GUESSES = 2
+"""How often the begin of a window is chosen again, by what was seen: batches of a log are often alike."""
+_NOT_THERE = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+class Reader:
+    """A console's view of one cluster. Each method raises KafkaError, ProtocolError or OSError if it cannot be asked,
+    and works again as soon as it can."""
+
+    def __init__(self, bootstrap: str, timeout_ms: float) -> None:
+        self.bootstrap = bootstrap
+        self._timeout_ms = timeout_ms
+        self._stack = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._clients: tuple[Admin, Consumer] | None = None
+        self._windows: dict[tuple[TopicPartition, int | None, int], Window] = {}
+        self._state_records: dict[TopicPartition, tuple[int, list[Record]]] = {}
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    async def _open(self) -> tuple[Admin, Consumer]:
+        async with self._opening:
+            if self._clients is None:
+                async with AsyncExitStack() as stack:
+                    admin = await stack.enter_async_context(
+                        Admin(self.bootstrap, default_api_timeout_ms=self._timeout_ms, client_id="oncelog-console")
+                    )
+                    consumer = await stack.enter_async_context(
+                        Consumer(
+                            bootstrap_servers=self.bootstrap,
+                            default_api_timeout_ms=self._timeout_ms,
+                            client_id="oncelog-console",
+                        )
+                    )
+                    self._stack = stack.pop_all()
+                    self._clients = admin, consumer
+            return self._clients
+
+    async def _admin(self) -> Admin:
+        return (await self._open())[0]
+
+    # --- topics and partitions ----------------------------------------------------------------------------------------
+
+    async def cluster(self) -> ClusterDescription:
+        return await (await self._admin()).describe_cluster()
+
+    async def topic_names(self) -> list[str]:
+        return await (await self._admin()).list_topics(include_internal=True)
+
+    async def topics(self, names: Sequence[str]) -> list[TopicDescription]:
+        """Raises UnknownTopic."""
+        return await (await self._admin()).describe_topics(*names) if names else []
+
+    async def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Asked from the first to the last: each only grows, so that they are in order whatever happens meanwhile."""
+        admin, wanted = await self._admin(), list(places)
+        if not wanted:
+            return {}
+        starts = await admin.list_offsets(wanted, "earliest")
+        stable = await admin.list_offsets(wanted, isolation_level="read_committed")
+        high = await admin.list_offsets(wanted)
+        ends = await admin.list_offsets(wanted, "log_end")
+        return {
+            each: Bounds(starts[each].offset, stable[each].offset, high[each].offset, ends[each].offset)
+            for each in wanted
+        }
+
+    async def window(self, place: TopicPartition, start_offset: int | None, count: int) -> Window:
+        """Up to `count` batches from an offset on; without one the last of the log, about as many."""
+        bounds = (await self.bounds((place,)))[place]
+        return await self.window_within(place, bounds, start_offset, count)
+
+    async def window_within(
+        self, place: TopicPartition, bounds: Bounds, start_offset: int | None, count: int
+    ) -> Window:
+        known = self._windows.pop((place, start_offset, count), None)
+        if known is None or known.bounds != bounds:
+            known = await self._read_window(place, bounds, start_offset, count)
+        self._windows[place, start_offset, count] = known  # the one that was used last is the last to be dropped
+        for oldest in list(islice(self._windows, max(0, len(self._windows) - _MOST_WINDOWS))):
+            del self._windows[oldest]
+        return known
+
+    async def _read_window(self, place: TopicPartition, bounds: Bounds, start_offset: int | None, count: int) -> Window:
+        if start_offset is not None:
+            start = min(max(start_offset, bounds.log_start_offset), bounds.high_watermark)
+            return await self._read_cells(place, bounds, start, count)
+        start = max(bounds.log_start_offset, bounds.high_watermark - count)
+        window = await self._read_cells(place, bounds, start, count)
+        for _ in range(_GUESSES):
+            better = better_start(window, count)
+            if better == window.start_offset:
+                break
+            window = await self._read_cells(place, bounds, better, count)
+        return window
+
+    async def _read_cells(self, place: TopicPartition, bounds: Bounds, start: int, count: int) -> Window:
+        batches = await self.batches(place, start, bounds, count)
+        cells = cells_of(batches)
+        is_cut = bool(cells) and cells[-1].next_offset < bounds.high_watermark
+        return Window(place, bounds, start, cells, is_cut)
+
+    async def batches(self, place: TopicPartition, start: int, bounds: Bounds, count: int) -> list[RawBatch]:
+        """Up to `count` batches, and as many bytes as a window may have."""
+        _, consumer = await self._open()
+        found: list[RawBatch] = []
+        size_bytes = 0
+        if start >= bounds.high_watermark:
+            return found
+        reading = cast("AsyncGenerator[RawBatch, None]", consumer.raw_batches(place, start))
+        async with aclosing(reading) as batches:
+            async for batch in batches:
+                found.append(batch)
+                size_bytes += len(batch.data)
+                if len(found) >= count or size_bytes >= MAX_WINDOW_BYTES:
+                    break
+        return found
+
+    async def producers(self, place: TopicPartition) -> list[ProducerState]:
+        """Those with an open transaction first, from the oldest on."""
+        found = await (await self._admin()).describe_producers(place)
+        return sorted(
+            found,
+            key=lambda each: (each.transaction_start_offset < 0, each.transaction_start_offset, each.producer_id),
+        )
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    async def transactions(self) -> list[ListedTransaction]:
+        return await (await self._admin()).find_transactions()
+
+    async def transactional_ids(self, producer_ids: Iterable[int]) -> dict[int, str]:
+        """The transactional id of each producer id that has one now."""
+        wanted = sorted(set(producer_ids))
+        if not wanted:
+            return {}
+        found = await (await self._admin()).find_transactions(producer_ids=wanted)
+        return {each.producer_id: each.transactional_id for each in found}
+
+    async def transaction(self, transactional_id: str) -> TransactionDescription:
+        """Raises TRANSACTIONAL_ID_NOT_FOUND."""
+        return await (await self._admin()).describe_transaction(transactional_id)
+
+    async def open_transactions(self, listed: Iterable[ListedTransaction]) -> list[TransactionDescription]:
+        """Those of the list that are open, up to MOST_DESCRIBED of them."""
+        found = []
+        for each in islice((each for each in listed if is_open(each.state)), MOST_DESCRIBED):
+            try:
+                found.append(await self.transaction(each.transactional_id))
+            except KafkaError as error:
+                if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it has expired since
+                    raise
+        return found
+
+    async def newest_steps(self) -> list[Transition]:
+        """The last transitions in each partition of `__transaction_state`, partition by partition."""
+        reader = TransitionReader()
+        return [
+            step
+            for records in await self._state_logs(_STATE_RECORDS)
+            for step in map(reader.read, records)
+            if step is not None
+        ]
+
+    async def history(self, transactional_id: str) -> list[Transition]:
+        """The transitions of one id that the end of its coordinator's log has, in order."""
+        place = await self._coordinator_log(TRANSACTION_STATE, transactional_id)
+        if place is None:
+            return []
+        bounds = (await self.bounds((place,)))[place]
+        start = max(bounds.log_start_offset, bounds.high_watermark - _HISTORY_RECORDS)
+        reader = TransitionReader()
+        batches = await self.batches(place, start, bounds, _HISTORY_RECORDS)
+        steps = (reader.read(record) for batch in batches for record in batch.records())
+        return [step for step in steps if step is not None and step.transactional_id == transactional_id]
+
+    async def _state_logs(self, count: int) -> list[list[Record]]:
+        try:
+            (topic,) = await self.topics((TRANSACTION_STATE,))
+        except KafkaError as error:
+            if error.code in _NOT_THERE:
+                return []
+            raise
+        places = [TopicPartition(TRANSACTION_STATE, index) for index in range(topic.partition_count)]
+        for place, bounds in (await self.bounds(places)).items():
+            end = bounds.high_watermark
+            if self._state_records.get(place, (-1, []))[0] != end:
+                batches = await self.batches(place, max(bounds.log_start_offset, end - count), bounds, count)
+                self._state_records[place] = end, [record for batch in batches for record in batch.records()]
+        return [self._state_records[place][1] for place in places]
+
+    async def _coordinator_log(self, topic: str, identifier: str) -> TopicPartition | None:
+        """The partition with the records of a transactional id or a group; None if there is none for us to read."""
+        try:
+            (description,) = await self.topics((topic,))
+        except KafkaError as error:
+            if error.code in _NOT_THERE:
+                return None
+            raise
+        return TopicPartition(topic, coordinator_partition(identifier, description.partition_count))
+
+    async def fence(self, transactional_id: str) -> int:
+        """Returns the epoch below which producers are fenced. Raises TRANSACTIONAL_ID_NOT_FOUND."""
+        (row,) = await operations.fence(await self._admin(), (transactional_id,))
+        return int(row["fenced_below"])
+
+    async def abort(self, place: TopicPartition, start_offset: int) -> None:
+        """Abort the hanging transaction that the partition has held open since this offset. Raises NotFound."""
+        await operations.abort_at(await self._admin(), place, start_offset)
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    async def groups(self) -> list[ListedGroup]:
+        return await (await self._admin()).list_groups()
+
+    async def group(self, group_id: str) -> GroupDescription:
+        """Raises GROUP_ID_NOT_FOUND."""
+        (found,) = await (await self._admin()).describe_groups(group_id)
+        return found
+
+    async def lag(self, group_id: str) -> list[PartitionLag]:
+        return await (await self._admin()).list_group_lag(group_id)
+
+    async def pending(self, group_id: str) -> dict[TopicPartition, PendingOffset]:
+        """Offsets in open transactions; what a group's log holds above its last stable offset is looked through, up to
+        MOST_PENDING_BATCHES batches."""
+        place = await self._coordinator_log(CONSUMER_OFFSETS, group_id)
+        if place is None:
+            return {}
+        bounds = (await self.bounds((place,)))[place]
+        batches = await self.batches(place, bounds.last_stable_offset, bounds, MOST_PENDING_BATCHES)
+        return pending_offsets(group_id, batches)
+
+
+def now_ms() -> int:
+    """By the wall clock, as coordinators write the begin of a transaction."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,98 @@
+"""Templates, and the one way in which a value gets into a page.
+
+Owns: escaping, the words for times and sizes, addresses of pages. Does not own: what is shown (`pages`).
+Invariant: each value that a template shows passes `_finalized`, which makes it one printable line
+(`protocol.printable`, as on a terminal), and then Jinja's escaping, which is on for all templates. No template says
+`safe`; a test looks.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from oncelog.protocol.printable import printable
+
+_NOTHING = "–"
+_STEPS_MS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "min"), (60_000, "min", 1_000, "s"))
+_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("oncelog.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["url"] = url
+    made.filters |= {"duration": duration, "moment": moment, "count": count, "size": size}
+    return made
+
+
+def _finalized(value: Any) -> Any:
+    """What a macro or another template has made is finished."""
+    if isinstance(value, Markup):
+        return value
+    return _NOTHING if value is None else printable(str(value))
+
+
+def url(path: str, **query: object) -> str:
+    """The address of a page; what is None is left out. Whatever a name contains stays inside its value."""
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
+
+
+def duration(milliseconds: int | None) -> str:
+    """`850 ms`, `12.4 s`, `3 min 20 s`, `2 d 5 h`."""
+    if milliseconds is None:
+        return _NOTHING
+    for unit_ms, unit, part_ms, part in _STEPS_MS:
+        if milliseconds >= unit_ms:
+            return f"{milliseconds // unit_ms} {unit} {milliseconds % unit_ms // part_ms} {part}"
+    return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.1f} s"
+
+
+def moment(milliseconds: int) -> str:
+    """A time since the epoch on the console's own clock and in its time zone."""
+    if milliseconds < 0:
+        return _NOTHING
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    except (OverflowError, OSError, ValueError):  # outside the range of years that the calendar has
+        return f"{milliseconds} ms"
+    return f"{at:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03}"
+
+
+def count(number: int, what: str) -> str:
+    """`1 batch`, `1,024 batches`."""
+    plural = what if number == 1 else f"{what}{'es' if what.endswith('h') else 's'}"
+    return f"{number:,} {plural}"
+
+
+def size(size_bytes: int) -> str:
+    amount, unit = float(size_bytes), 0
+    while amount >= 1024 and unit + 1 < len(_SIZES):
+        amount, unit = amount / 1024, unit + 1
+    return f"{size_bytes} bytes" if not unit else f"{amount:.1f} {_SIZES[unit]}"
+
+
+class Renderer:
+    """Renders a page whole, or only the part that changes while it is looked at."""
+
+    def __init__(self, common: Mapping[str, object]) -> None:
+        self._environment = environment()
+        self._environment.globals |= common
+
+    def part(self, template: str, model: Mapping[str, Any]) -> str:
+        return self._environment.get_template(f"{template}.html").render(model)
+
+    def page(self, title: str, content: str, *, path: str, live_url: str | None) -> str:
+        """`content` has been rendered by `part`."""
+        layout = self._environment.get_template("layout.html")
+        return layout.render(title=title, content=Markup(content), path=path, live_url=live_url)

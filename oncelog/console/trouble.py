@@ -1,0 +1,47 @@
+"""What a page may meet, and what is said of it: pure.
+
+Owns: the errors that a page expects, the status of each, the values of the template `trouble`. Any other error is a
+bug.
+"""
+
+from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.console.query import BadQuery
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.tools.asking import NotFound
+
+
+class ReadOnly(Exception):
+    """The console was started with --read-only."""
+
+
+EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly)
+UNREACHABLE = 502
+_NOT_THERE = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    )
+)
+
+
+def status_of(error: Exception) -> int:
+    """Of a response that says it: UNREACHABLE if asking again may help."""
+    match error:
+        case ReadOnly():
+            return 403
+        case BadQuery():
+            return 400
+        case NotFound():
+            return 404
+        case ConnectionLost() | RequestTimedOut() | OSError() | ProtocolError():
+            return UNREACHABLE
+        case KafkaError() if error.code in _NOT_THERE:
+            return 404
+    return 500
+
+
+def trouble_of(error: Exception) -> dict[str, object]:
+    message, hint = (error.message, error.hint) if isinstance(error, KafkaError) else (str(error), "")
+    return {"status": status_of(error), "message": message, "hint": hint}
