@@ -228,7 +228,6 @@ class Producer(Generic[K, V]):
             return await self._send_hooked(intake, ProducerRecord(topic, value, key, partition, headers, timestamp_ms))
         while (delivery := intake.add(topic, key, value, headers, partition, timestamp_ms)) is None:
             await self._wait_until_ready(topic)
-            self._ready_intake()
         if intake.has_filled_a_batch:
             # A loop of send_soon would otherwise starve every other task, the sender included.
             await asyncio.sleep(0)
@@ -241,7 +240,6 @@ class Producer(Generic[K, V]):
             topic, value, key, partition, headers, timestamp_ms = self._as_bytes(record)
             while (delivery := intake.add(topic, key, value, headers, partition, timestamp_ms)) is None:
                 await self._wait_until_ready(topic)
-                self._ready_intake()
         except KafkaError as error:
             self._on_refused(topic, partition, error)
             raise
@@ -278,7 +276,6 @@ class Producer(Generic[K, V]):
         intake = self._ready_intake()
         while (delivery := intake.add_batch(topic, partition, encoded)) is None:
             await self._wait_until_ready(topic)
-            self._ready_intake()
         await asyncio.sleep(0)
         return delivery
 
@@ -384,8 +381,11 @@ class Producer(Generic[K, V]):
         return InvalidState(f"the producer is {state}", hint="use `async with Producer(...) as producer`")
 
     async def _wait_until_ready(self, topic: str) -> None:
-        """Until there are metadata of the topic, and buffer space."""
+        """Until there are metadata of the topic, and buffer space. Raises as `_ready_intake`, and if the transaction
+        has ended meanwhile: the next one must not get the record."""
         _, accumulator = self._require_open()
+        manager = self._manager
+        begun_count = 0 if manager is None else manager.begun_count
         deadline = Deadline.after(self._settings.max_block_ms)
         await self._cluster.topic(topic, deadline)
         while not accumulator.has_room:
@@ -396,6 +396,9 @@ class Producer(Generic[K, V]):
                     await waiter
             except TimeoutError:
                 raise QueueFull(f"no room for a record of {topic!r} within max.block.ms") from None
+        if manager is not None and manager.begun_count != begun_count:
+            raise InvalidState("the transaction of this record has ended", hint="await it in the transaction's block")
+        self._ready_intake()
 
     def _on_room(self) -> None:
         while self._room_waiters:

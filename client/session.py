@@ -16,10 +16,10 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Generic, Self, Unpack, overload
+from typing import Any, Generic, Self, Unpack, overload
 
 from oncelog.client.batch import Delivery
 from oncelog.client.consumer import Consumer
@@ -260,17 +260,17 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         """The transaction itself, for its producer id and epoch."""
         return self._transaction
 
-    async def send(
+    def send(
         self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]
-    ) -> RecordMetadata:
-        """Write one result and wait until it is written (not committed). Arguments and errors as `Producer.send`."""
-        return await self._transaction.send(topic, value, **options)
+    ) -> Coroutine[Any, Any, RecordMetadata]:
+        """Write one result and wait until it is written (not committed). Arguments and errors as `Transaction.send`."""
+        return self._transaction.send(topic, value, **options)
 
-    async def send_soon(
+    def send_soon(
         self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]
-    ) -> Delivery:
-        """Buffer one result; the commit waits for it. Arguments and errors as `Producer.send_soon`."""
-        return await self._transaction.send_soon(topic, value, **options)
+    ) -> Coroutine[Any, Any, Delivery]:
+        """Buffer one result; the commit waits for it. Arguments and errors as `Transaction.send_soon`."""
+        return self._transaction.send_soon(topic, value, **options)
 
     async def flush(self) -> None:
         """Send all results now and wait for their acknowledgements; the commit does it too."""

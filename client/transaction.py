@@ -1,18 +1,18 @@
 """One transaction as a context manager: commit on a clean exit, abort on an exception.
 
-Owns: the exit rules. Does not own: the protocol (`transaction_manager`). Invariants: a cancelled task still aborts, or
-still receives the response to its commit, before the cancellation propagates; a failed abort never hides the exception
-that caused it; a transaction that may be committed is never aborted; a prepared one is left to the external coordinator
-(KIP-939).
+Owns: the exit rules, what was handed over. Does not own: the protocol (`transaction_manager`). Invariants: what was
+handed over is sent before the commit, or there is no commit; a cancelled task still aborts, or still receives the
+response to its commit, before the cancellation propagates; a failed abort never hides the exception that caused it; a
+transaction that may be committed is never aborted; a prepared one is left to the external coordinator (KIP-939).
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from oncelog.client.batch import Delivery, ProducerIdentity
-from oncelog.client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
+from oncelog.client.errors import AbortableError, ConfigError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import ConsumerGroupMetadata, K, Offsets, RecordMetadata, RecordOptions, V, as_offset
 from oncelog.client.transaction_manager import TransactionManager
@@ -49,6 +49,11 @@ class Transaction(Generic[K, V]):
         self._manager = manager
         self._identity = ProducerIdentity()
         self._outcome: str | None = None
+        self._unawaited: dict[object, str] = {}
+        """The calls that nobody awaits yet, by name: a mapping, since threads of a blocking client may add to it."""
+        self._running_count = 0
+        self._none_runs = asyncio.Event()
+        self._none_runs.set()
 
     async def __aenter__(self) -> Self:
         await self._manager.begin()
@@ -89,24 +94,27 @@ class Transaction(Generic[K, V]):
         """The epoch of the producer that writes this transaction."""
         return self._identity.producer_epoch
 
-    async def send(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> RecordMetadata:
+    def send(
+        self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]
+    ) -> Coroutine[Any, Any, RecordMetadata]:
         """Send one record and wait until it is written (not committed). Arguments and errors as `Producer.send`; a
-        failed record fails the transaction."""
-        self._check()
-        return await self._producer.send(topic, value, **options)
+        failed record fails the transaction, and so does one that is never awaited."""
+        return self._hand_over("send", lambda: self._producer.send(topic, value, **options))
 
-    async def send_soon(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> Delivery:
-        """Buffer one record; `commit` waits for it. Arguments and errors as `Producer.send_soon`."""
-        self._check()
-        return await self._producer.send_soon(topic, value, **options)
+    def send_soon(
+        self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]
+    ) -> Coroutine[Any, Any, Delivery]:
+        """Buffer one record; `commit` waits for it. Arguments and errors as `Producer.send_soon`, and as `send`."""
+        return self._hand_over("send_soon", lambda: self._producer.send_soon(topic, value, **options))
 
-    async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
+    def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Coroutine[Any, Any, Delivery]:
         """Buffer a whole record batch that was encoded elsewhere; `commit` waits for it. Arguments and errors as
         `Producer.send_batch`."""
-        self._check()
-        return await self._producer.send_batch(topic, partition, encoded)
+        return self._hand_over("send_batch", lambda: self._producer.send_batch(topic, partition, encoded))
 
-    async def send_offsets(self, offsets: Offsets, *, group: ConsumerGroupMetadata | HasGroupMetadata) -> None:
+    def send_offsets(
+        self, offsets: Offsets, *, group: ConsumerGroupMetadata | HasGroupMetadata
+    ) -> Coroutine[Any, Any, None]:
         """Commit a group's offsets with this transaction (KIP-447): each is the next offset to read.
 
             await transaction.send_offsets({TopicPartition("in", 0): 42}, group=consumer)
@@ -114,7 +122,9 @@ class Transaction(Generic[K, V]):
         Raises ConfigError for a bare group id (pass ConsumerGroupMetadata(group_id) to skip the membership check),
         CommitFailed if the member has lost its partitions, ProducerFenced, and AbortableError.
         """
-        self._check()
+        return self._hand_over("send_offsets", lambda: self._send_offsets(offsets, group))
+
+    async def _send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | HasGroupMetadata) -> None:
         if isinstance(group, str):
             raise ConfigError(
                 "send_offsets: group is a plain string",
@@ -122,6 +132,41 @@ class Transaction(Generic[K, V]):
             )
         metadata = group if isinstance(group, ConsumerGroupMetadata) else group.group_metadata()
         await self._manager.send_offsets({key: as_offset(value) for key, value in offsets.items()}, metadata)
+
+    def _hand_over(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
+        """`call`, of which the commit knows from now on. Not a coroutine function itself: without an `await` nothing of
+        it would run."""
+        token = object()
+        self._unawaited[token] = name
+        return self._run(token, call)
+
+    async def _run(self, token: object, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        del self._unawaited[token]
+        self._check()
+        self._running_count += 1
+        self._none_runs.clear()
+        try:
+            return await call()
+        except KafkaError as error:
+            self._manager.on_refused(error)
+            raise
+        finally:
+            self._running_count -= 1
+            if not self._running_count:
+                self._none_runs.set()
+
+    async def _all_handed_over(self) -> None:
+        """Until every call that was made has ended. Raises if one was never awaited."""
+        if self._unawaited:
+            name = next(iter(self._unawaited.values()))
+            others = f", nor were {len(self._unawaited) - 1} other calls" if len(self._unawaited) > 1 else ""
+            raise self._manager.fail(
+                AbortableError(
+                    f"{name}() was never awaited{others}: what it would have written is not in the transaction",
+                    hint=f"await transaction.{name}(...)",
+                )
+            )
+        await self._none_runs.wait()
 
     async def prepare(self) -> PreparedTxnState:
         """Flush all records and vote to commit (KIP-939). The transaction then stays open, even if this process dies,
@@ -136,7 +181,7 @@ class Transaction(Generic[K, V]):
         ConfigError without transaction_two_phase_commit_enable, and the first error of a record that was not delivered.
         """
         self._check()
-        return await to_the_end(self._manager.prepare())
+        return await to_the_end(self._prepare())
 
     async def commit(self) -> None:
         """Flush all records and commit.
@@ -153,7 +198,12 @@ class Transaction(Generic[K, V]):
         self._check()
         await to_the_end(self._abort())
 
+    async def _prepare(self) -> PreparedTxnState:
+        await self._all_handed_over()
+        return await self._manager.prepare()
+
     async def _commit(self) -> None:
+        await self._all_handed_over()
         await self._manager.commit()
         self._outcome = "committed"
 

@@ -36,6 +36,7 @@ from oncelog.client.errors import (
     ProducerFenced,
     RequestTimedOut,
     TransactionAborted,
+    UnknownTopic,
     error_for,
 )
 from oncelog.client.prepared import PreparedTxnState
@@ -104,6 +105,8 @@ class TransactionManager:
         self._needs_new_epoch = False
         self._explained: KafkaError | None = None
         self._began_at_s = 0.0
+        self.begun_count = 0
+        """Of transactions: which one a record belongs to that waits."""
         self._is_second_protocol = False
 
     # --- SendGate -----------------------------------------------------------------------------------------------------
@@ -136,7 +139,14 @@ class TransactionManager:
     def on_failed(self, batch: Batch, error: KafkaError) -> None:
         if batch.sequence >= 0:
             self._needs_new_epoch = True
-        self._fail(error)
+        self.fail(error)
+
+    def on_refused(self, error: KafkaError) -> None:
+        """A record or offsets were not taken. The transaction fails, since the caller need not look (KAFKA-9279); as in
+        Kafka's producer not for what a serializer refused, which the caller may write elsewhere."""
+        is_of_the_call = isinstance(error, ConfigError) and not isinstance(error, UnknownTopic)
+        if self.state is _S.OPEN and not error.fatal and not is_of_the_call:
+            self.fail(_unanswered(error) if error.retriable else error)
 
     # --- the life of a transaction ------------------------------------------------------------------------------------
 
@@ -220,6 +230,7 @@ class TransactionManager:
             await self.initialize()
         self._choose_protocol()
         self._move(_S.OPEN)
+        self.begun_count += 1
         self._began_at_s = asyncio.get_running_loop().time()
         self._added.clear()
         self._wanted.clear()
@@ -331,7 +342,7 @@ class TransactionManager:
                 lambda each: each.error_code,
             )
         except RequestTimedOut as error:
-            raise self._fail(_unanswered(error)) from error
+            raise self.fail(_unanswered(error)) from error
         if added.error_code:
             raise self._on_error_code(added.error_code)
         self._is_open_there = True
@@ -370,7 +381,7 @@ class TransactionManager:
                     raise self._on_error_code(code)
                 await deadline.pause(self._cluster.retry_backoff_ms, "TXN_OFFSET_COMMIT", error_for(code))
             except RequestTimedOut as error:
-                raise self._fail(_unanswered(error)) from error
+                raise self.fail(_unanswered(error)) from error
 
     async def _add_partitions(self) -> None:
         deadline = Deadline.after(self._delivery_timeout_ms)
@@ -407,7 +418,7 @@ class TransactionManager:
                     self._is_open_there = True
                     self._sender.wake()
         except KafkaError as error:
-            self._fail(_unanswered(error) if error.retriable else error)
+            self.fail(_unanswered(error) if error.retriable else error)
         finally:
             self._adding = None
 
@@ -446,13 +457,13 @@ class TransactionManager:
             if self._commit_sent:
                 raise CommitUnknown(error.message) from error
             # No coordinator was reached: nothing was decided, and the transaction may still be aborted.
-            raise self._fail(_unanswered(error)) from error
+            raise self.fail(_unanswered(error)) from error
         if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
             # The request that would have opened it never arrived.
             return
         if response.error_code == ErrorCode.INVALID_TXN_STATE and committed and self._is_second_protocol:
             # Our epoch is accepted as the one before the present, whose transaction was aborted without us.
-            raise self._fail(self._aborted_by_coordinator())
+            raise self.fail(self._aborted_by_coordinator())
         if response.error_code:
             raise self._on_error_code(response.error_code, commit_unknown=self._commit_sent)
         if response.producer_id >= 0:
@@ -492,7 +503,7 @@ class TransactionManager:
             error = ProducerFenced(code=error.code, commit_unknown=commit_unknown)
         elif error.retriable:
             error = AbortableError(code=error.code)
-        return self._fail(error)
+        return self.fail(error)
 
     async def explain(self, error: BaseException) -> None:
         """Ask the coordinator who fenced this producer, if that is what the error says and it is not known yet."""
@@ -524,7 +535,7 @@ class TransactionManager:
             hint="nothing of it was committed: make shorter transactions, or raise transaction_timeout_ms",
         )
 
-    def _fail(self, error: KafkaError) -> KafkaError:
+    def fail(self, error: KafkaError) -> KafkaError:
         """Fatal errors end the producer, others the transaction; returns the first error."""
         if error.fatal:
             if self.state is not _S.FENCED:

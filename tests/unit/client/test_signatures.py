@@ -76,7 +76,8 @@ def members(kind: type) -> dict[str, Any]:
 def shown(annotation: object) -> str:
     """An annotation, whichever of the two sides it is of."""
     text = inspect.formatannotation(annotation) if not isinstance(annotation, str) else annotation
-    return re.sub(r"\b[a-z_.]+\.(?=[A-Z])|['\"]", "", text).replace("AsyncIterator", "Iterator")
+    text = re.sub(r"\b[a-z_.]+\.(?=[A-Z])|['\"]", "", text).replace("AsyncIterator", "Iterator")
+    return re.sub(r"^Coroutine\[Any, Any, (.*)\]$", r"\1", text)  # what awaiting returns
 
 
 def signature(method: Callable[..., Any]) -> tuple[list[tuple[str, object, object, str]], str]:
