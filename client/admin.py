@@ -50,6 +50,7 @@ from oncelog.client.offsets import (
     leader_of,
     list_offsets,
 )
+from oncelog.client.option_values import check_values
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
@@ -90,6 +91,9 @@ class AdminSettings:
     """How long to try to open while nothing accepts a connection."""
     client_id: str = "oncelog-admin"
     """The name in the broker's logs and quotas."""
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
 
 class Admin:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import CorruptBatch, RequestTimedOut, error_for
+from oncelog.client.errors import CorruptBatch, RequestTimedOut, check_options, error_for
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.records import TopicPartition
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
@@ -56,6 +56,7 @@ class RangeReader:
     """
 
     def __init__(self, **options: Unpack[ConsumerOptions]) -> None:
+        check_options("RangeReader", ConsumerSettings, options)
         settings = self._settings = ConsumerSettings(**options)
         self._cluster = Cluster(
             settings.bootstrap_servers,

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Required, TypedDict
 from oncelog.client.errors import ConfigError
 from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
 from oncelog.client.offsets import IsolationLevel
+from oncelog.client.option_values import check_values
 from oncelog.client.records import K, OutK, OutV, TopicPartition, V
 from oncelog.client.serializers import Deserializer, Serializer
 
@@ -28,9 +29,6 @@ GroupProtocol = Literal["classic", "consumer"]
 OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
 """A rebalance callback: `async def on_assign(partitions): ...`, or a plain function."""
 
-_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-_RESETS = ("earliest", "latest", "error")
-_ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _MAX_NAME_BYTES = 32_767
 """Of a string in the protocol."""
 _CACHED_BATCHES = 5
@@ -115,12 +113,10 @@ class ProducerSettings:
     """The name in the broker's logs and quotas."""
 
     def __post_init__(self) -> None:
+        check_values(self, _AT_LEAST_1)
         _apply(self, self.delivery, _PRODUCER_MODES)
-        _one_of("acks", self.acks, ("all", -1, 0, 1))
-        _one_of("compression_type", self.compression_type, _COMPRESSIONS)
-        in_flight = self.max_in_flight_requests_per_connection
-        if in_flight < 1 or (self.is_idempotent and in_flight > _CACHED_BATCHES):
-            raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence, at least 1 without")
+        if self.is_idempotent and self.max_in_flight_requests_per_connection > _CACHED_BATCHES:
+            raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence")
         _check_name("transactional_id", self.transactional_id)
         if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
             raise ConfigError("idempotence and transactions need acks='all'")
@@ -262,17 +258,17 @@ class ConsumerSettings:
     """The name in the broker's logs and quotas."""
 
     def __post_init__(self) -> None:
+        check_values(self, _AT_LEAST_1)
         _apply(self, self.delivery, _CONSUMER_MODES)
-        _one_of("isolation_level", self.isolation_level, _ISOLATION_LEVELS)
-        _one_of("auto_offset_reset", self.auto_offset_reset, _RESETS)
-        _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         self._check_protocol()
         if not self.partition_assignment_strategy:
             raise ConfigError("partition_assignment_strategy is empty")
         from oncelog.client.assignors import ASSIGNORS  # an Admin, which has settings too, needs none
 
         for name in self.partition_assignment_strategy:
-            _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
+            if name not in ASSIGNORS:
+                known = ", ".join(map(repr, ASSIGNORS))
+                raise ConfigError(f"partition_assignment_strategy has {name!r}, and must be of {known}")
         if self.pattern is not None:
             try:
                 re.compile(self.pattern)
@@ -285,8 +281,6 @@ class ConsumerSettings:
             raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
         for name in ("group_id", "group_instance_id"):
             _check_name(name, getattr(self, name))
-        if self.queued_max_bytes < 1:
-            raise ConfigError("queued_max_bytes must be positive")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
 
@@ -347,7 +341,25 @@ class SessionSettings:
     producer: ProducerOptions[Any, Any] | None = None
     """More options of the producer."""
 
+    def __post_init__(self) -> None:
+        check_values(self, _AT_LEAST_1)
 
+
+_AT_LEAST_1 = frozenset(
+    (
+        "max_in_flight_requests_per_connection",
+        "buffer_memory",
+        "max_request_size",
+        "transaction_timeout_ms",
+        "max_poll_records",
+        "max_poll_interval_ms",
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "queued_max_bytes",
+        "max_records",
+    )
+)
+"""With 0 nothing would ever be sent, returned or kept; the other numbers may be 0, as in Kafka."""
 _CLASSIC_OPTIONS = {
     "partition_assignment_strategy": "group_remote_assignor names the coordinator's assignor",
     "session_timeout_ms": "the broker's group.consumer.session.timeout.ms, or the group's consumer.session.timeout.ms",
@@ -380,7 +392,6 @@ def _apply(
     """Set what the mode sets; an option that says something else is a contradiction."""
     if mode is None:
         return
-    _one_of("delivery", mode, tuple(modes))
     defaults = {each.name: each.default for each in fields(settings)}
     for name, value in modes[mode].items():
         chosen = getattr(settings, name)
@@ -389,16 +400,9 @@ def _apply(
         object.__setattr__(settings, name, value)  # the settings are frozen once they are made
 
 
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
-
-
 def _check_name(option: str, name: str | None) -> None:
     """A longer one would have the broker close the connection, without a word and every time."""
     if name is None:
         return
-    if not isinstance(name, str):
-        raise ConfigError(f"{option}={name!r} must be a str")
     if not 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES:
         raise ConfigError(f"{option} is {f'longer than {_MAX_NAME_BYTES:,} bytes' if name else 'empty'}")

@@ -1,0 +1,90 @@
+"""The values of options: whether one is of the type that its setting declares, and what to write if it is not.
+
+Owns: the check of one value, in words for the program's author. Does not own: names (`errors.check_options`) and
+combinations (`settings`). Invariant: what a type checker lets through is accepted, but for numbers out of range.
+"""
+
+from collections import abc
+from dataclasses import fields
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, is_typeddict
+
+from oncelog.client.errors import ConfigError
+
+_MOST: Final = 2**31 - 1
+"""Counts, bytes and milliseconds are 32 bits in the protocol."""
+_SHOWN: Final = 80
+
+
+def check_values(settings: Any, at_least_1: abc.Set[str] = frozenset()) -> None:
+    """Raise ConfigError for the first field of this dataclass whose value is not of its type. Numbers are at least 0,
+    or 1 for the names in `at_least_1`."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if value is field.default:
+            continue
+        least = int(field.name in at_least_1)
+        union = get_origin(field.type) in (Union, UnionType)
+        kinds = [_Kind(each, least) for each in (get_args(field.type) if union else (field.type,))]
+        if not any(each.has(value) for each in kinds):
+            is_quoted = isinstance(value, str) and any(each.origin in _NUMBERS for each in kinds)
+            raise ConfigError(
+                f"{field.name}={_shown(value)}: must be {' or '.join(each.words for each in kinds)}",
+                hint=f"without quotes: {field.name}={_shown(value)[1:-1]}" if is_quoted else "",
+            )
+
+
+class _Kind:
+    """One alternative of a type: what belongs to it, and its words."""
+
+    def __init__(self, kind: Any, least: int) -> None:
+        self.origin = get_origin(kind) or kind
+        self._choices = get_args(kind) if self.origin is Literal else ()
+        self._least = least
+
+    def has(self, value: Any) -> bool:
+        if self._choices:
+            return any(type(value) is type(each) and value == each for each in self._choices)
+        if self.origin in _NUMBERS:
+            # Of numpy's types, too, but no bool. Nothing compares with NaN.
+            is_one = isinstance(value, Integral if self.origin is int else Real) and not isinstance(value, bool)
+            return is_one and self._least <= value <= _MOST
+        if self.origin is abc.Callable:
+            return callable(value)
+        if self.origin is abc.Sequence:
+            is_list = isinstance(value, abc.Sequence) and not isinstance(value, str | bytes)
+            return is_list and all(isinstance(each, str) for each in value)
+        if is_typeddict(self.origin):
+            return isinstance(value, abc.Mapping)
+        return isinstance(value, self.origin) if self.origin in _WORDS else hasattr(value, self._method)
+
+    @property
+    def words(self) -> str:
+        if self._choices:
+            return f"one of {', '.join(map(repr, self._choices))}"
+        if self.origin in _NUMBERS:
+            return f"{_NUMBERS[self.origin]} from {self._least} to {_MOST}"
+        if is_typeddict(self.origin):
+            return "a dict of options"
+        return _WORDS.get(self.origin) or f"an object with {self._method}()"
+
+    @property
+    def _method(self) -> str:
+        """Of a protocol, which has one."""
+        return next(name for name in vars(self.origin) if not name.startswith("_"))
+
+
+_NUMBERS: dict[Any, str] = {int: "an int", float: "a number"}
+_WORDS: dict[Any, str] = {
+    NoneType: "None",
+    bool: "True or False",
+    str: "a str",
+    abc.Callable: "a function",
+    abc.Sequence: "a list of str",
+}
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
