@@ -1,6 +1,7 @@
 # Three images from one file: broker (the last, so the default), demo and tests.
 #   docker build -t oncelog .
 # Any base with Python 3.11 or newer and venv will do: --build-arg BASE=...
+# The version of the image (there is no .git here): --build-arg VERSION=0.1.0
 # Behind a proxy with its own certificate: --secret id=ca,src=/path/to/ca-bundle.pem
 ARG BASE=python:3.13-slim
 
@@ -25,12 +26,14 @@ RUN headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))
     && missing="$(command -v gcc >/dev/null || echo gcc libc6-dev) $([ -e "$headers/Python.h" ] || echo python3-dev)" \
     && { [ "$missing" = ' ' ] || { apt-get update && apt-get install -y --no-install-recommends $missing; }; } \
     && python3 -m venv /opt/build
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE NOTICE ./
 COPY broker broker
 COPY client client
 COPY oncelog oncelog
 COPY pipeline pipeline
 COPY protocol protocol
+ARG VERSION=
+ENV SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONCELOG=$VERSION
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
     HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 /opt/build/bin/pip wheel --no-deps -w /wheel .
@@ -69,7 +72,9 @@ USER appuser
 CMD ["python", "-m", "oncelog.pipeline.demo"]
 
 FROM base AS broker
+ARG VERSION=
 LABEL org.opencontainers.image.title="oncelog" \
+      org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.description="A Kafka-compatible broker, complete in exactly-once semantics" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/oncelog /opt/oncelog

@@ -152,9 +152,17 @@ interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools and 
 works-with: interop ## Write docs/works-with.md from a run of `make interop`
 	@$(BIN)/python tools/interop.py table .interop/results.xml docs/works-with.md
 
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)
+	@$(BIN)/mkdocs -q $(or $(ARGS),build --strict --site-dir .site)
+
+.PHONY: release-check
+release-check: $(VENV)/.release ## What must hold before a release: build, metadata, an empty venv, a record in and out, version (PYTHONS='python3.12 ...')
+	@$(BIN)/python tools/release_check.py $(or $(PYTHONS),$(PYTHON))
+
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'
@@ -170,7 +178,12 @@ $(BIN)/python:
 	@echo "Making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) has no working venv (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
+# A source distribution has no links: whoever unpacks one and works there gets them.
+LINKS := $(addprefix oncelog/,broker client pipeline protocol)
+$(LINKS):
+	@ln -s ../$(@F) $@
+
+$(VENV)/.test: pyproject.toml | $(LINKS) $(BIN)/python
 	@echo 'Installing oncelog and what its tests need (about half a minute)'
 	@$(call pip_install,-e '.[test]')
 	@touch $@
@@ -187,6 +200,16 @@ $(COMPILED)/.test: $(shell find broker client oncelog pipeline protocol -name '*
 $(VENV)/.dev: pyproject.toml $(VENV)/.test | $(BIN)/python
 	@echo 'Installing the linters'
 	@$(call pip_install,-e '.[dev]')
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@echo 'Installing mkdocs'
+	@$(call pip_install,-e '.[docs]')
+	@touch $@
+
+$(VENV)/.release: pyproject.toml | $(BIN)/python
+	@echo 'Installing build and twine'
+	@$(call pip_install,-e '.[release]')
 	@touch $@
 
 # Lifetimes contains the purchases; its dependencies and its code are not used.

@@ -17,6 +17,10 @@ from oncelog.protocol.printable import printable
 
 EXIT_CANNOT_RUN = 1
 EXIT_WRONG_SETTINGS = 2
+_NOT_ON_WINDOWS = (
+    "the broker does not run on Windows: it needs POSIX file locks, fdatasync and uvloop. "
+    "Run it under WSL 2 or in a container; clients on Windows can use it there."
+)
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -53,6 +57,8 @@ def serve(
     the order of `listeners`. Settings come from the command line, then from KAFKA_... environment variables (the rules
     of the apache/kafka image), then from the file.
     """
+    if sys.platform == "win32":
+        _fail(_NOT_ON_WINDOWS, EXIT_CANNOT_RUN)
     cli = {key: value for key, value in (("listeners", listen), ("log.dirs", data_dir)) if value is not None}
     try:
         config, warnings = load_config(

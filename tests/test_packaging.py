@@ -2,6 +2,7 @@
 by which Spark finds its format."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.timeout(300)  # builds, installs, and a run of pytest in one of pytest
 FOREIGN = ("broker", "client", "pipeline", "protocol")
+LEFT_OUT = {".gitattributes"}
 PROGRAM = """
 import asyncio, sys
 from oncelog import Admin, Consumer, NewTopic, Producer
@@ -58,6 +60,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpacked."""
+    path = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(build(ROOT, "sdist", path / "built")) as archive:
+        archive.extractall(path, filter="data")
+    (source,) = path.glob("oncelog-*")
+    return source
+
+
+@pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which the wheel is what `import oncelog` finds."""
     site = tmp_path_factory.mktemp("site")
@@ -80,11 +92,42 @@ def test_a_wheel_holds_one_package_and_all_of_it_and_the_module_that_spark_looks
     assert {f"oncelog/{name}" for name in tracked} <= files_of(wheel)
 
 
-def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(build(ROOT, "sdist", tmp_path / "sdist")) as archive:
-        archive.extractall(tmp_path, filter="data")
-    (source,) = tmp_path.glob("oncelog-*")
-    assert files_of(build(source, "wheel", tmp_path / "wheel")) == files_of(wheel)
+def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    again = build(sdist, "wheel", tmp_path)
+    assert (again.name, files_of(again)) == (wheel.name, files_of(wheel)), "of another version, or with other files"
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
+def test_a_source_distribution_holds_every_file_of_the_repository(sdist: Path) -> None:
+    """Those that the tests read are among them: they run from it."""
+    tracked = {ROOT / name for name in run(["git", "ls-files", "-z"], ROOT).split("\0") if name}
+    names = {path.relative_to(ROOT).as_posix() for path in tracked if path.is_file()}
+    missing = {name for name in names if not (sdist / name).is_file()} - LEFT_OUT
+    assert missing == set(), "add it to only-include of [tool.hatch.build.targets.sdist]"
+
+
+def test_both_distributions_have_the_licence_the_notice_and_a_description_without_links_to_files(
+    wheel: Path, sdist: Path
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+        licences = {name.rpartition("/")[2] for name in archive.namelist() if "/licenses/" in name}
+    assert licences == {"LICENSE", "NOTICE"} and (sdist / "NOTICE").exists() and (sdist / "LICENSE").exists()
+    assert metadata == (sdist / "PKG-INFO").read_text()
+    description = metadata.partition("\n\n")[2]
+    assert "make demo" in description and re.findall(r"\]\((?!https?://)[^)]*\)", description) == []
+
+
+@pytest.mark.parametrize(("told", "version"), [("1.2.3", "1.2.3"), ("", "0.0.0.dev0")])
+def test_without_git_the_version_is_what_the_builder_says_or_none_of_a_release(
+    sdist: Path, tmp_path: Path, told: str, version: str
+) -> None:
+    """As in the build of an image, and in an archive of the repository."""
+    source = tmp_path / "source"
+    copytree(sdist, source)
+    (source / "PKG-INFO").unlink()
+    env = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONCELOG": told}
+    assert run([sys.executable, "-m", "hatchling", "version"], source, env).strip() == version
 
 
 def test_an_installed_broker_and_client_work_among_foreign_packages(installed: dict[str, str], foreign: Path) -> None:

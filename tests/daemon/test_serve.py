@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from oncelog.broker.cli import main
 from oncelog.health import check_health
 from tests.conftest import Start
 from tests.support.daemon import Daemon
@@ -127,6 +129,15 @@ def test_settings_that_one_node_does_not_need_are_one_warning_in_the_log(start_d
     assert len(lines) == 1
     assert "controller.quorum.voters" in lines[0]
     assert '"level": "warning"' in lines[0]
+
+
+def test_on_windows_it_says_that_it_does_not_run_there_and_where_it_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    refused = CliRunner().invoke(main, ["serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")])
+    assert (refused.exit_code, refused.stderr.count("\n"), (tmp_path / "data").exists()) == (1, 1, False)
+    assert "Windows" in refused.stderr and "WSL" in refused.stderr
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
