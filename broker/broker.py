@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.ports import Clock, Entropy, Scheduler
     from oncelog.broker.slices import Slices
+    from oncelog.broker.witness.witness import Witness
 
 
 class GroupsWhenNeeded:
@@ -66,6 +67,8 @@ class Broker:
     fetch_max_bytes: int
     faults: "Faults | None" = None
     """Fault injection into this broker; None unless enabled."""
+    witness: "Witness | None" = None
+    """What its clients do wrong; None unless enabled."""
 
     @property
     def serves_unstable(self) -> bool:

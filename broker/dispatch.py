@@ -420,6 +420,11 @@ class Dispatcher:
         if self._broker.faults is not None:
             loaded.handle = self._broker.faults.around_handler(loaded.handle)
             loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
+        if self._broker.witness is not None:  # around the faults: it sees what clients are told
+            from oncelog.broker.witness.requests import around_handler
+
+            loaded.handle = around_handler(self._broker.witness, api.key, loaded.handle)
+            loaded.handle_large = around_handler(self._broker.witness, api.key, loaded.handle_large)
 
     def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:
         from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode

@@ -7,6 +7,7 @@ writes the text in a thread, so that no client waits for it.
     GET /metrics  Prometheus' text format
     GET /healthz  200 while the event loop turns
     GET /readyz   200 when every coordinator has replayed its log and the disk works, else 503 with the reason
+    GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from oncelog.broker.admin.messages import AdminRequest, HttpError, Response
+from oncelog.broker.admin.witness_route import witness_response
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.observability.metrics import COUNTERS, GAUGES
 from oncelog.protocol.errors import KafkaError
@@ -134,7 +136,9 @@ class MetricsRoutes:
             case ("readyz",):
                 reason = self._not_ready()
                 return Response(503 if reason else 200, {"status": "not ready", "reason": reason} if reason else _READY)
-        raise HttpError(404, "there are /metrics, /healthz and /readyz")
+            case ("witness",):
+                return witness_response(self._broker)
+        raise HttpError(404, "there are /metrics, /healthz, /readyz and /witness")
 
     def _not_ready(self) -> str | None:
         if self._broker.rounds.failure.failed:

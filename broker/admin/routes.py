@@ -7,6 +7,7 @@ Owns: the table of paths. Does not own: HTTP (`server`), faults (`broker.faults`
     GET    /partitions[?topic=]    offsets and open transactions of every partition
     GET    /events[?since=N]       transitions and faults as they happen, as text/event-stream
     GET    /events?follow=false    those of the last 1,000 that are later than `since`, as JSON
+    GET    /witness                mistakes of clients; 404 without oncelog.witness.enable
     GET    /faults                 every rule: matched, fired, held
     POST   /faults                 plant a rule
     DELETE /faults                 remove all rules, and release what they hold
@@ -24,6 +25,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.admin.messages import AdminRequest, EventStream, HttpError, Response
+from oncelog.broker.admin.witness_route import witness_response
 from oncelog.broker.completion import Completion
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.faults.planted import PlantedRule
@@ -81,6 +83,9 @@ class Routes:
         last = request.last_event
         resumed = int(last) if last is not None and last.isascii() and last.isdecimal() and len(last) < 18 else None
         return EventStream(request.number("since", events.last_number if resumed is None else resumed))
+
+    def _witness(self, request: AdminRequest) -> Response:
+        return witness_response(self._broker)
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -191,6 +196,7 @@ _ROUTES: tuple[tuple[str, tuple[str, ...], _Route], ...] = (
     ("GET", ("transactions",), Routes._transactions),
     ("GET", ("partitions",), Routes._partitions),
     ("GET", ("events",), Routes._events),
+    ("GET", ("witness",), Routes._witness),
     ("GET", ("faults",), Routes._rules),
     ("POST", ("faults",), Routes._plant),
     ("DELETE", ("faults",), Routes._remove_all),

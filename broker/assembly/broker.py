@@ -8,7 +8,7 @@ that it is still loading (`broker.coordinator.loading`).
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.broker import Broker, GroupsWhenNeeded
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
     from oncelog.broker.storage.local.recovery import RecoveryReport
     from oncelog.broker.storage.local.segment_check import CheckSummary
+    from oncelog.broker.witness.findings import Finding
+    from oncelog.broker.witness.witness import Witness
 
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` shows what is lost, `oncelog log repair DIR` makes it usable again"
@@ -146,11 +148,23 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
         faults=system.faults,
+        witness=_witness(config, system, log),
     )
     if system.faults is not None:
         system.faults.broker = broker
     _load_coordinators(coordinators)
     return broker
+
+
+def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":
+    if not config.get_bool("oncelog.witness.enable"):
+        return None
+    from oncelog.broker.witness.witness import Witness
+
+    def on_found(finding: "Finding") -> None:
+        log.info("witness.found", **asdict(finding))
+
+    return Witness(system.clock, on_found=on_found)
 
 
 def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig) -> None:

@@ -376,7 +376,7 @@ _TABLE = (
         "oncelog.metrics.listen",
         _STRING,
         None,
-        "HOST:PORT for Prometheus' /metrics, /healthz and /readyz, without authentication; off when empty.",
+        "HOST:PORT for Prometheus' /metrics, /healthz, /readyz and /witness, without authentication; off when empty.",
         parse=parse_listen_address,
     ),
     ConfigKey(
@@ -388,6 +388,12 @@ _TABLE = (
     ),
     ConfigKey("oncelog.statsd.address", _STRING, None, "HOST:PORT to which counters are sent as StatsD over UDP."),
     ConfigKey("oncelog.statsd.interval.ms", _INT, "10000", "How often counters are sent.", 10),
+    ConfigKey(
+        "oncelog.witness.enable",
+        _BOOLEAN,
+        "false",
+        "Watch for mistakes of clients; `oncelog witness` shows them, through oncelog.metrics.listen.",
+    ),
 )
 
 BROKER_KEYS = {key.name: key for key in _TABLE}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # imported by the first use: a test of code with another clie
     from oncelog.client.records import Headers
     from oncelog.client.sync import Admin
     from oncelog.faults import FaultClient
+    from oncelog.witness import Finding
 
 Setting = str | int | bool
 _POLL_MS = 1_000
@@ -31,7 +32,9 @@ _FOR_TESTS: Mapping[str, Setting] = {
     "group.initial.rebalance.delay.ms": 0,
     # Two files of sixteen megabytes otherwise, allocated at each start.
     "oncelog.journal.file.bytes": 1024 * 1024,
+    "oncelog.witness.enable": True,
 }
+_OWN_CLIENT_ID = "oncelog-testing"
 
 
 class Clock:
@@ -179,7 +182,7 @@ class Broker:
         from oncelog.client.sync import Producer
 
         self._running()
-        with Producer(self.bootstrap_servers) as producer:
+        with Producer(self.bootstrap_servers, client_id=_OWN_CLIENT_ID) as producer:
             return producer.send(topic, value, key=key, headers=headers, partition=partition)
 
     def records(
@@ -191,7 +194,10 @@ class Broker:
 
         self._running()
         with Consumer(
-            bootstrap_servers=self.bootstrap_servers, isolation_level=isolation, auto_offset_reset="earliest"
+            bootstrap_servers=self.bootstrap_servers,
+            client_id=_OWN_CLIENT_ID,
+            isolation_level=isolation,
+            auto_offset_reset="earliest",
         ) as consumer:
             every = consumer.partitions_for(topic)
             read = [each for each in every if partition is None or each.partition == partition]
@@ -229,6 +235,14 @@ class Broker:
 
         return FaultClient(self._running().admin_address())
 
+    def findings(self) -> "list[Finding]":
+        """What clients did wrong since the start (docs/witness.md), wrong before perhaps wanted; not what this object
+        itself did. Raises WitnessUnavailable if `config` has turned it off."""
+        from oncelog.witness import ask_witness
+
+        report = ask_witness(self._running().admin_address())
+        return [each for each in report.findings if each.client_id != _OWN_CLIENT_ID]
+
     # -- inside
 
     def _new_disk(self) -> MemoryDisk | Path:
@@ -249,7 +263,7 @@ class Broker:
         if self._admin is None:
             from oncelog.client.sync import Admin
 
-            admin = Admin(self.bootstrap_servers)
+            admin = Admin(self.bootstrap_servers, client_id=_OWN_CLIENT_ID)
             admin.__enter__()
             self._admin = admin
         return self._admin

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import oncelog
-from oncelog import client, faults, health, sync
+from oncelog import client, faults, health, sync, witness
 
-MODULES = (oncelog, client, sync, faults, health)
+MODULES = (oncelog, client, sync, faults, health, witness)
 
 
 def _public(module: ModuleType) -> list[str]:

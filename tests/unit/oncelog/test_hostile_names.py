@@ -518,5 +518,6 @@ def test_no_command_is_left_out() -> None:
         "demo isolation",
         "demo crash",
         "demo delivery",  # prints numbers and sentences of its own
+        "witness",  # in test_witness_cli.py
     }
     assert set(commands()) == driven

@@ -1,0 +1,155 @@
+"""What is reported: one kind of mistake of one client about one subject, counted.
+
+Owns: the values, and their JSON, which `oncelog.witness` reads again. Does not own: when something is a mistake.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from oncelog.broker.ports import WallMs
+from oncelog.broker.witness.kinds import Kind, Severity
+
+
+class Connection(Protocol):
+    """Of a client, as `broker.request.Peer` has it."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+
+    def is_connected(self) -> bool: ...
+
+
+_DEFAULT_ID = re.compile(
+    "(?P<java>(?:consumer|producer)-.+)"
+    "|(?P<aiokafka>aiokafka-(?:producer-)?[0-9].*)"
+    "|(?P<kafka_python>kafka-python-(?:consumer-|producer-)?[0-9].*)"
+    "|(?P<oncelog>oncelog-(?:consumer|producer))"
+    "|(?P<librdkafka>rdkafka)"
+    "|(?P<none>)"
+)
+"""Client ids that libraries choose if the program does not: consumers and producers have different ones, or all have
+the same."""
+
+
+class Client(NamedTuple):
+    """All connections from one host with the same names, which are what it said of itself."""
+
+    client_id: str
+    host: str
+    software_name: str
+    """Empty before ApiVersions 3, which many Python clients do not send."""
+    software_version: str
+
+    @property
+    def library(self) -> str | None:
+        """Whose default its client id is; None: it was given one."""
+        default = _DEFAULT_ID.fullmatch(self.client_id)
+        return None if default is None else default.lastgroup
+
+    @property
+    def program(self) -> tuple[str, str]:
+        """The same for a consumer and a producer of one program: host and client id, or the library of a default."""
+        return self.host, self.library or self.client_id
+
+
+class Subject(NamedTuple):
+    """What a finding is about."""
+
+    topic: str | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One kind of mistake of one client, about one topic, group or transactional id."""
+
+    kind: str
+    """The name of one of `kinds.KINDS`."""
+    severity: Severity
+    client_id: str
+    address: str
+    """HOST:PORT of the connection on which it was seen last."""
+    software_name: str
+    software_version: str
+    topic: str | None
+    group: str | None
+    transactional_id: str | None
+    count: int
+    """Requests with the mistake."""
+    first_ms: int
+    """Since 1970, by the clock of the broker, as `last_ms`."""
+    last_ms: int
+    seen: str
+    """A sentence about the last time."""
+    change: str
+    """A sentence: what to do."""
+    docs: str
+    """The page that explains it, with its anchor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings since the start of the broker."""
+
+    findings: tuple[Finding, ...]
+    """Wrong ones first, then by client."""
+    forgotten: Mapping[str, int]
+    """Entries by table that made way for newer ones: above 0, findings may be missing, and counts too low."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `GET /witness` has it."""
+        return {"findings": [asdict(each) for each in self.findings], "forgotten": dict(self.forgotten)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Of `as_json`. Raises KeyError, TypeError if it is something else."""
+        return cls(tuple(Finding(**each) for each in values["findings"]), values["forgotten"])
+
+
+class Sighting:
+    """Counts; changes with each further time."""
+
+    __slots__ = ("_address", "_count", "_first_ms", "_last_ms", "_seen", "_subject", "about", "client", "kind")
+
+    def __init__(self, kind: Kind, client: Client, about: str) -> None:
+        self.kind: Final = kind
+        self.client: Final = client
+        self.about: Final = about
+        self._count = 0
+
+    def add(self, address: str, subject: Subject, seen: str, wall_ms: WallMs) -> None:
+        if not self._count:
+            self._first_ms = wall_ms
+        self._count += 1
+        self._last_ms = wall_ms
+        self._address = address
+        self._subject = subject
+        self._seen = seen
+
+    @property
+    def finding(self) -> Finding:
+        kind, client, subject = self.kind, self.client, self._subject
+        return Finding(
+            kind=kind.name,
+            severity=kind.severity,
+            client_id=client.client_id,
+            address=self._address,
+            software_name=client.software_name,
+            software_version=client.software_version,
+            topic=subject.topic,
+            group=subject.group,
+            transactional_id=subject.transactional_id,
+            count=self._count,
+            first_ms=self._first_ms,
+            last_ms=self._last_ms,
+            seen=self._seen,
+            change=kind.change,
+            docs=kind.page,
+        )

@@ -1,0 +1,226 @@
+"""The handlers of nine APIs, watched: what a request and its response say becomes facts for the witness.
+
+Owns: which APIs, where their messages have what the witness needs. Does not own: what follows (`witness`).
+Invariant: a response passes unchanged, in the turn in which it is ready. Watched around fault injection, so that the
+witness knows what the client is told.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.api_table import TRANSACTION_V2_SINCE
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import Handler, Pipelined, RequestContext
+from oncelog.broker.witness.witness import Batch, Sender, Witness
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
+
+if TYPE_CHECKING:  # each is imported when its API is used first
+    from uuid import UUID
+
+    from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+    from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+    from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+    from oncelog.protocol.generated.end_txn_response import EndTxnResponse
+    from oncelog.protocol.generated.fetch_request import FetchRequest
+    from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+    from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
+    from oncelog.protocol.generated.join_group_request import JoinGroupRequest
+    from oncelog.protocol.generated.offset_commit_request import OffsetCommitRequest
+    from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
+    from oncelog.protocol.generated.produce_request import ProduceRequest
+    from oncelog.protocol.generated.produce_response import ProduceResponse
+    from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest
+    from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
+
+_V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.END_TXN]
+_READ_UNCOMMITTED = 0
+_NO_GENERATION = -1
+
+_OnRequest = Callable[[Witness, RequestContext, Any], None]
+_OnResponse = Callable[[Witness, RequestContext, Any, Any], None]
+
+
+def around_handler(witness: Witness, api: ApiKey, handle: Handler) -> Handler:
+    """The handler itself if its API says nothing to the witness."""
+    if api in _AT_REQUEST:
+        return _before(_AT_REQUEST[api], witness, handle)
+    if api in _AT_RESPONSE:
+        return _after(_AT_RESPONSE[api], witness, handle)
+    return handle
+
+
+def _before(watch: _OnRequest, witness: Witness, handle: Handler) -> Handler:
+    def watched(context: RequestContext, request: Any) -> Any:
+        watch(witness, context, request)
+        return handle(context, request)
+
+    return watched
+
+
+def _after(watch: _OnResponse, witness: Witness, handle: Handler) -> Handler:
+    def watched(context: RequestContext, request: Any) -> Any:
+        def answered(outcome: Any) -> Any:
+            if isinstance(outcome, Pipelined):
+                return Pipelined(outcome.completion, lambda done: answered(outcome.respond(done)))
+            if isinstance(outcome, Completion):
+                return outcome.map(answered)
+            watch(witness, context, request, outcome)
+            return outcome
+
+        return answered(handle(context, request))
+
+    return watched
+
+
+# --- known from the request -------------------------------------------------------------------------------------------
+
+
+def _api_versions(witness: Witness, context: RequestContext, request: "ApiVersionsRequest") -> None:
+    if request.client_software_name:
+        witness.on_software(context.peer, request.client_software_name, request.client_software_version)
+
+
+def _fetch(witness: Witness, context: RequestContext, request: "FetchRequest") -> None:
+    """In a session, topics are named when they are added to it."""
+    is_consumer = request.replica_id < 0 and request.replica_state.replica_id < 0
+    if request.isolation_level == _READ_UNCOMMITTED and request.topics and is_consumer:
+        topics = [_topic_name(context, each.topic, each.topic_id) for each in request.topics]
+        witness.on_uncommitted_fetch(_sender(witness, context), topics)
+
+
+def _join_group(witness: Witness, _: RequestContext, request: "JoinGroupRequest") -> None:
+    witness.on_member(request.group_id, request.session_timeout_ms)
+
+
+def _consumer_group_heartbeat(witness: Witness, _: RequestContext, request: "ConsumerGroupHeartbeatRequest") -> None:
+    witness.on_member(request.group_id, None)
+
+
+# --- known from the response ------------------------------------------------------------------------------------------
+
+
+def _produce(
+    witness: Witness, context: RequestContext, request: "ProduceRequest", response: "ProduceResponse | None"
+) -> None:
+    sender = _sender(witness, context)
+    topics = [_topic_name(context, each.name, each.topic_id) for each in request.topic_data]
+    if request.transactional_id is None:
+        if request.acks in (0, 1):
+            witness.on_weak_produce(sender, topics, request.acks)
+        return
+    witness.on_transactional_produce(sender, topics)
+    errors = {} if response is None else _errors(response)
+    if errors or witness.has_failed_batches:
+        by_producer: dict[tuple[int, int], list[Batch]] = {}
+        for producer, batch in _batches(request, topics, errors):
+            by_producer.setdefault(producer, []).append(batch)
+        for producer, batches in by_producer.items():
+            witness.on_batches(producer, batches)
+
+
+def _errors(response: "ProduceResponse") -> "dict[tuple[str | UUID, int], int]":
+    """By topic, as the request names it, and partition."""
+    return {
+        (topic.name or topic.topic_id, partition.index): partition.error_code
+        for topic in response.responses
+        for partition in topic.partition_responses
+        if partition.error_code
+    }
+
+
+def _batches(
+    request: "ProduceRequest", topics: Sequence[str], errors: "Mapping[tuple[str | UUID, int], int]"
+) -> Iterator[tuple[tuple[int, int], Batch]]:
+    """Each with its producer id and epoch; what has no header is left out."""
+    for topic, name in zip(request.topic_data, topics, strict=True):
+        for partition in topic.partition_data:
+            if partition.records is None or len(partition.records) < HEADER_SIZE:
+                continue
+            header = read_header(partition.records)
+            code = errors.get((topic.name or topic.topic_id, partition.index), 0)
+            error = ErrorCode(code).name if code else ""
+            batch = Batch(name, partition.index, header.crc, header.base_sequence, header.record_count, error)
+            yield (header.producer_id, header.producer_epoch), batch
+
+
+def _offset_commit(
+    witness: Witness, context: RequestContext, request: "OffsetCommitRequest", response: "OffsetCommitResponse"
+) -> None:
+    if _is_any_committed(response):
+        witness.on_plain_commit(
+            _sender(witness, context),
+            request.group_id,
+            [_topic_name(context, each.name, each.topic_id) for each in request.topics],
+            names_member=bool(request.member_id) or request.generation_id_or_member_epoch != _NO_GENERATION,
+        )
+
+
+def _txn_offset_commit(
+    witness: Witness, context: RequestContext, request: "TxnOffsetCommitRequest", response: "TxnOffsetCommitResponse"
+) -> None:
+    if _is_any_committed(response):
+        witness.on_transactional_commit(
+            _sender(witness, context),
+            request.transactional_id,
+            request.group_id,
+            names_member=bool(request.member_id) or request.generation_id != _NO_GENERATION,
+        )
+
+
+def _is_any_committed(response: "OffsetCommitResponse | TxnOffsetCommitResponse") -> bool:
+    return any(not partition.error_code for topic in response.topics for partition in topic.partitions)
+
+
+def _init_producer_id(
+    witness: Witness, context: RequestContext, request: "InitProducerIdRequest", response: "InitProducerIdResponse"
+) -> None:
+    if request.transactional_id and not response.error_code:
+        witness.on_init_producer_id(
+            _sender(witness, context),
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            is_new=request.producer_id == NO_PRODUCER_ID,
+        )
+
+
+def _end_txn(witness: Witness, context: RequestContext, request: "EndTxnRequest", response: "EndTxnResponse") -> None:
+    if not response.error_code:
+        witness.on_transaction_end(
+            _sender(witness, context),
+            request.transactional_id,
+            (request.producer_id, request.producer_epoch),
+            is_commit=request.committed,
+            is_version_1=context.api_version < _V2_SINCE,
+        )
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _sender(witness: Witness, context: RequestContext) -> Sender:
+    return witness.sender(context.peer, context.client_id)
+
+
+def _topic_name(context: RequestContext, name: str, topic_id: "UUID") -> str:
+    """Later versions name topics by id only; one that is unknown keeps it."""
+    if name:
+        return name
+    topic = context.broker.topics.by_id(topic_id)
+    return str(topic_id) if topic is None else topic.name
+
+
+_AT_REQUEST: Mapping[ApiKey, _OnRequest] = {
+    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.FETCH: _fetch,
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
+}
+_AT_RESPONSE: Mapping[ApiKey, _OnResponse] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.END_TXN: _end_txn,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
+}

@@ -1,0 +1,304 @@
+"""Recognises mistakes in what clients ask for.
+
+Owns: what requests said so far, as far as a mistake needs it, and the findings. Does not own: messages (`requests`),
+texts of what to change (`kinds`). Invariants
+- Each method is one fact about a request that was answered: plain values, no I/O, and time from the clock.
+- All tables are bounded: the least recently used entry makes way, and is counted (`Report.forgotten`).
+- The order of two facts does not matter where either may come first: a topic remembers who reads or writes it in a way
+  that is a mistake only once a transaction writes to it.
+
+No request says which program it comes from. A consumer and a producer are taken for parts of one if they have the same
+host and client id, or default ids of one library (`Client.program`); or if the same group is in their requests.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from oncelog.broker.ports import Clock, MonotonicMs
+from oncelog.broker.witness.findings import Client, Connection, Finding, Report, Sighting, Subject
+from oncelog.broker.witness.kinds import (
+    ACKS_BELOW_ALL,
+    COMMIT_AFTER_FAILED_PRODUCE,
+    GROUP_METADATA_MISSING,
+    OFFSETS_OUTSIDE_TRANSACTION,
+    READS_UNCOMMITTED,
+    TORN_TRANSACTIONS,
+    TRANSACTION_TIMEOUT,
+    TRANSACTIONAL_ID_SHARED,
+    Kind,
+)
+from oncelog.broker.witness.recent import Recent
+
+T = TypeVar("T")
+
+LIMIT: Final = 1_000
+"""Entries of each table."""
+OF_EACH: Final = 100
+"""Entries of a table inside an entry."""
+TAKEOVERS: Final = 2
+TAKEOVER_WINDOW_MS: Final = 600_000
+"""A rolling restart takes an id over once while the older instance lives; instances that fence each other do it again
+as soon as they have restarted."""
+
+
+class Sender(NamedTuple):
+    client: Client
+    connection: Connection
+
+
+class Batch(NamedTuple):
+    """Of a transactional Produce, and what became of it."""
+
+    topic: str
+    partition: int
+    crc: int
+    """A retry has the same."""
+    base_sequence: int
+    record_count: int
+    error: str
+    """Empty: it was written."""
+
+    def settles(self, failed: "Batch") -> bool:
+        """It is a retry of a failed batch, whatever became of it, or the first part of one: some clients split what is
+        too large."""
+        if (self.topic, self.partition) != (failed.topic, failed.partition):
+            return False
+        is_part = self.base_sequence == failed.base_sequence and self.record_count < failed.record_count
+        return self.crc == failed.crc or (failed.error == "MESSAGE_TOO_LARGE" and is_part)
+
+
+@dataclass(slots=True)
+class _Program:
+    writer: Connection | None = None
+    """On which it wrote in a transaction last; None: it has not."""
+    topics: Recent[str, None] = field(default_factory=lambda: Recent(OF_EACH))
+    """That it wrote to in transactions."""
+    weak_writes: Recent[str, Sighting] = field(default_factory=lambda: Recent(OF_EACH))
+    """With acks below all, by topic, before it wrote in a transaction."""
+
+
+@dataclass(slots=True)
+class _Topic:
+    has_transactions: bool = False
+    waiting: Recent[tuple[Kind, Client], Sighting] = field(default_factory=lambda: Recent(OF_EACH))
+    """What is a mistake only beside transactions, before there was one."""
+
+
+@dataclass(slots=True)
+class _TransactionalId:
+    timeout_ms: int = 0
+    holder: Connection | None = None
+    holder_client_id: str = ""
+    takeovers: deque[MonotonicMs] = field(default_factory=lambda: deque(maxlen=TAKEOVERS))
+    """While its holder was still connected."""
+
+
+@dataclass(slots=True)
+class _Group:
+    has_members: bool = False
+    session_timeout_ms: int | None = None
+    """Of the member that joined last; None: nobody did, or the broker decides it (KIP-848)."""
+    transactional_id: str | None = None
+    """Of a transaction that committed its offsets."""
+
+
+class Witness:
+    def __init__(self, clock: Clock, limit: int = LIMIT, on_found: Callable[[Finding], None] = lambda _: None) -> None:
+        """`on_found` is called with each new finding, not with each further time."""
+        self._clock = clock
+        self._on_found = on_found
+        self._software: Recent[Connection, tuple[str, str]] = Recent(limit)
+        self._programs: Recent[tuple[str, str], _Program] = Recent(limit)
+        self._topics: Recent[str, _Topic] = Recent(limit)
+        self._transactional_ids: Recent[str, _TransactionalId] = Recent(limit)
+        self._groups: Recent[str, _Group] = Recent(limit)
+        self._failed: Recent[tuple[int, int], list[Batch]] = Recent(limit)
+        """Batches of open transactions, by producer id and epoch."""
+        self._found: Recent[tuple[Kind, Client, str], Sighting] = Recent(limit)
+
+    def report(self) -> Report:
+        findings = sorted(
+            (each.finding for each in self._found),
+            key=lambda each: (each.severity != "wrong", each.client_id, each.software_name, each.first_ms),
+        )
+        tables: dict[str, Recent[Any, Any]] = {
+            "connections": self._software,
+            "programs": self._programs,
+            "topics": self._topics,
+            "transactional_ids": self._transactional_ids,
+            "groups": self._groups,
+            "producers": self._failed,
+            "findings": self._found,
+        }
+        return Report(tuple(findings), {name: table.forgotten_count for name, table in tables.items()})
+
+    def sender(self, connection: Connection, client_id: str | None) -> Sender:
+        """Of a request."""
+        name, version = self._software.get(connection) or ("", "")
+        return Sender(Client(client_id or "", connection.host, name, version), connection)
+
+    # --- facts --------------------------------------------------------------------------------------------------------
+
+    def on_software(self, connection: Connection, name: str, version: str) -> None:
+        """ApiVersions said what the client is."""
+        self._software.use(connection, lambda: (name, version))
+
+    def on_uncommitted_fetch(self, sender: Sender, topics: Iterable[str]) -> None:
+        """A consumer reads these topics at read_uncommitted."""
+        for topic in topics:
+            seen = "reads at read_uncommitted what transactions write: records of aborted ones too"
+            self._beside_transactions(READS_UNCOMMITTED, sender, topic, seen)
+
+    def on_weak_produce(self, sender: Sender, topics: Iterable[str], acks: int) -> None:
+        """Records were written outside of a transaction, with acks 0 or 1."""
+        known = self._programs.use(sender.client.program, _Program)
+        is_named = sender.client.library is None  # by a default id, programs of a host would be mixed up
+        seen = f"writes with acks={acks} beside transactions"
+        for topic in topics:
+            if is_named and known.writer is not None:
+                self._note(ACKS_BELOW_ALL, sender, topic, Subject(topic=topic), seen)
+                continue
+            sighting = self._beside_transactions(ACKS_BELOW_ALL, sender, topic, seen)
+            if is_named:
+                known.weak_writes.use(topic, partial(_same, sighting))
+
+    def on_transactional_produce(self, sender: Sender, topics: Iterable[str]) -> None:
+        known = self._programs.use(sender.client.program, _Program)
+        known.writer = sender.connection
+        self._publish(known.weak_writes.take_all())
+        for topic in topics:
+            known.topics.use(topic, _nothing)
+            state = self._topics.use(topic, _Topic)
+            state.has_transactions = True
+            self._publish(state.waiting.take_all())
+
+    @property
+    def has_failed_batches(self) -> bool:
+        """Of any producer: those that are written now may be their retries."""
+        return len(self._failed) > 0
+
+    def on_batches(self, producer: tuple[int, int], batches: Sequence[Batch]) -> None:
+        """What became of the batches of a transactional Produce: needed if one failed or `has_failed_batches`.
+        `producer` is its id and epoch."""
+        open_before = self._failed.take(producer) or []
+        left = [each for each in open_before if not any(new.settles(each) for new in batches)]
+        left += [each for each in batches if each.error]
+        if left:
+            self._failed.use(producer, partial(_same, left[:OF_EACH]))
+
+    def on_init_producer_id(self, sender: Sender, transactional_id: str, timeout_ms: int, *, is_new: bool) -> None:
+        """A connection was given a transactional id; `is_new`: other than to raise the epoch that it has (KIP-360)."""
+        known = self._transactional_ids.use(transactional_id, _TransactionalId)
+        known.timeout_ms = timeout_ms
+        before, other = known.holder, known.holder_client_id
+        if not is_new or before is sender.connection:
+            return
+        known.holder, known.holder_client_id = sender.connection, sender.client.client_id
+        if before is None or not before.is_connected():
+            return
+        monotonic_ms = self._clock.monotonic_ms()
+        known.takeovers.append(monotonic_ms)
+        if len(known.takeovers) == TAKEOVERS and monotonic_ms - known.takeovers[0] <= TAKEOVER_WINDOW_MS:
+            subject = Subject(transactional_id=transactional_id)
+            seen = f"takes the id from {other or 'a client'} at {before.address}, which is connected: they take turns"
+            self._note(TRANSACTIONAL_ID_SHARED, sender, transactional_id, subject, seen)
+
+    def on_member(self, group: str, session_timeout_ms: int | None) -> None:
+        """A consumer is about to be a member, or is one."""
+        known = self._groups.use(group, _Group)
+        known.has_members = True
+        known.session_timeout_ms = session_timeout_ms
+
+    def on_transactional_commit(self, sender: Sender, transactional_id: str, group: str, *, names_member: bool) -> None:
+        """Offsets of a group became part of a transaction (TxnOffsetCommit)."""
+        known = self._groups.use(group, _Group)
+        known.transactional_id = transactional_id
+        subject = Subject(group=group, transactional_id=transactional_id)
+        if known.has_members and not names_member:
+            seen = "commits offsets for the group's name alone: a member that was replaced still commits"
+            self._note(GROUP_METADATA_MISSING, sender, group, subject, seen)
+        producer = self._transactional_ids.get(transactional_id)
+        session_ms = known.session_timeout_ms
+        if producer is not None and session_ms is not None and producer.timeout_ms > session_ms:
+            seen = f"transaction.timeout.ms is {producer.timeout_ms}, session.timeout.ms of the group {session_ms}"
+            self._note(TRANSACTION_TIMEOUT, sender, group, subject, seen)
+
+    def on_plain_commit(self, sender: Sender, group: str, topics: Sequence[str], *, names_member: bool) -> None:
+        """Offsets of a group were committed outside of any transaction (OffsetCommit)."""
+        known = self._groups.use(group, _Group)
+        subject = Subject(group=group, transactional_id=known.transactional_id)
+        if known.transactional_id is not None and names_member:
+            seen = "commits offsets by itself, while transactions commit offsets of the same group"
+        elif self._is_input_of(sender.client, topics):
+            seen = "commits the offsets of what it reads by itself, while it writes in transactions"
+        else:
+            return
+        self._note(OFFSETS_OUTSIDE_TRANSACTION, sender, group, subject, seen)
+
+    def _is_input_of(self, client: Client, topics: Sequence[str]) -> bool:
+        """Not its own output, which it may well read to check it."""
+        known = self._programs.get(client.program)
+        if known is None or known.writer is None or not known.writer.is_connected():
+            return False
+        return any(topic not in known.topics for topic in topics)
+
+    def on_transaction_end(
+        self,
+        sender: Sender,
+        transactional_id: str,
+        producer: tuple[int, int],
+        *,
+        is_commit: bool,
+        is_version_1: bool,
+    ) -> None:
+        """EndTxn was accepted; `producer` is its id and epoch, `is_version_1` says which protocol it speaks."""
+        failed = self._failed.take(producer) or ()
+        if is_commit:
+            for batch in failed:
+                subject = Subject(topic=batch.topic, transactional_id=transactional_id)
+                seen = f"commits, after a batch for partition {batch.partition} failed with {batch.error}"
+                self._note(COMMIT_AFTER_FAILED_PRODUCE, sender, batch.topic, subject, seen)
+        if is_version_1:
+            subject = Subject(transactional_id=transactional_id)
+            seen = "ends transactions by version 1: a request that comes late can be taken for one of the next"
+            self._note(TORN_TRANSACTIONS, sender, "", subject, seen)
+
+    # --- findings -----------------------------------------------------------------------------------------------------
+
+    def _note(self, kind: Kind, sender: Sender, about: str, subject: Subject, seen: str) -> Sighting:
+        """`about` keeps findings of one kind and client apart."""
+        key = kind, sender.client, about
+        is_new = key not in self._found
+        sighting = self._found.use(key, partial(Sighting, kind, sender.client, about))
+        sighting.add(sender.connection.address, subject, seen, self._clock.wall_ms())
+        if is_new:
+            self._on_found(sighting.finding)
+        return sighting
+
+    def _beside_transactions(self, kind: Kind, sender: Sender, topic: str, seen: str) -> Sighting:
+        """A mistake once a transaction writes to the topic, and until then remembered."""
+        state = self._topics.use(topic, _Topic)
+        if state.has_transactions:
+            return self._note(kind, sender, topic, Subject(topic=topic), seen)
+        sighting = state.waiting.use((kind, sender.client), partial(Sighting, kind, sender.client, topic))
+        sighting.add(sender.connection.address, Subject(topic=topic), seen, self._clock.wall_ms())
+        return sighting
+
+    def _publish(self, sightings: Iterable[Sighting]) -> None:
+        """They turned out to be mistakes."""
+        for each in sightings:
+            key = each.kind, each.client, each.about
+            if key not in self._found:
+                self._found.use(key, partial(_same, each))
+                self._on_found(each.finding)
+
+
+def _same(value: T) -> T:
+    return value
+
+
+def _nothing() -> None:
+    return None
