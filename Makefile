@@ -138,8 +138,8 @@ generate: $(VENV)/.test ## Write the protocol codecs from their construct declar
 	$(BIN)/python -m oncelog.protocol.codec
 
 .PHONY: compose-test
-compose-test: ## Build the images and run tests/integration inside the compose network (podman or docker)
-	@./.ci/compose-test
+compose-test: $(VENV)/.test ## Build the images; kill, restart and cut off their containers under both clients (podman or docker)
+	@PYTHON=$(BIN)/python ./.ci/compose-test $(ARGS)
 
 .PHONY: interop
 interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools and Streams, franz-go, KafkaJS, Python's (fetched into .interop)
