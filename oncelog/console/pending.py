@@ -1,7 +1,7 @@
 """Offsets that transactions have sent to a group and not ended yet: pure.
 
 Owns: what the open batches of the group's partition of `__consumer_offsets` say. Does not own: reading them.
-OffsetFetch says only that something is pending (UNSTABLE_OFFSET_COMMIT), not where, which offset and whose; the log says it.
+OffsetFetch says only that something is pending (UNSTABLE_OFFSET_COMMIT), not where, which offset and whose.
 """
 
 from collections.abc import Iterable

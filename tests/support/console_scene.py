@@ -1,0 +1,64 @@
+"""A cluster in which everything happens that the console shows: for its tests, and for the screenshots of its page.
+
+Owns: what is written. Topics `orders` (3 partitions) and `payments`; producers `till-1` (committed and aborted), `till-2`
+(open on two partitions, with a pending offset of the group `billing`), `nightly-export` (open behind it).
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from oncelog.client import KafkaError, NewTopic, TopicPartition
+from oncelog.client.records import ConsumerGroupMetadata
+from oncelog.client.sync import Admin, Consumer, Producer, Transaction
+from oncelog.testing import Broker
+
+FRUIT = (b"apples", b"pears", b"plums", b"cherries", b"quinces")
+
+
+@contextmanager
+def scene(broker: Broker) -> Iterator[None]:
+    """The open transactions are aborted in the end."""
+    with ExitStack() as stack:
+        bootstrap = broker.bootstrap_servers
+        with Admin(bootstrap) as admin:
+            admin.create_topics(NewTopic("orders", 3), NewTopic("payments", 1))
+        _settled(bootstrap)
+        for name, partition in (("till-2", 0), ("nightly-export", 1)):
+            producer = stack.enter_context(Producer(bootstrap, transactional_id=name, transaction_timeout_ms=30_000))
+            transaction = producer.transaction().__enter__()
+            stack.callback(_abort, transaction)
+            for number in range(4):
+                transaction.send("orders", FRUIT[number], key=b"shop-%d" % number, partition=partition)
+            if name == "till-2":
+                transaction.send("payments", b'{"order": 17, "cents": 1250}', key=b"17")
+                place = TopicPartition("orders", 2)
+                transaction.send_offsets({place: 9}, group=ConsumerGroupMetadata("billing"))
+        with Producer(bootstrap, transactional_id="till-1") as producer:
+            with producer.transaction() as transaction:
+                for number in range(3):
+                    transaction.send("orders", FRUIT[number], key=b"shop-7", partition=0)
+        yield
+
+
+def _abort(transaction: Transaction) -> None:
+    with suppress(KafkaError):  # a test may have fenced it
+        transaction.abort()
+
+
+def _settled(bootstrap: str) -> None:
+    with Producer(bootstrap) as producer:
+        for number in range(3):
+            producer.send("orders", b"outside any transaction", key=b"shop-%d" % number, partition=number)
+    with Producer(bootstrap, transactional_id="till-1") as producer:
+        for round_number in range(5):
+            with producer.transaction() as transaction:
+                for number in range(round_number + 1):
+                    transaction.send("orders", FRUIT[number], key=b"shop-%d" % number, partition=number % 3)
+                    transaction.send("payments", b'{"order": %d, "cents": 990}' % number, key=b"%d" % number)
+                if round_number in (1, 3):
+                    transaction.abort()
+    with Consumer(
+        "orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest", client_id="billing-1"
+    ) as consumer:
+        consumer.poll(2_000)
+        consumer.commit_sync({TopicPartition("orders", 2): 3, TopicPartition("orders", 0): 1})
