@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from oncelog.client.records import TopicPartition
 from oncelog.console.live import LIVE, Streams
@@ -29,7 +29,7 @@ from oncelog.tools.log.map.partition import MEANINGS
 Show = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = ()) -> Starlette:
+def create_app(reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = ()) -> ASGIApp:
     """The reader is closed with the application."""
     renderer = Renderer({"bootstrap": reader.bootstrap, "read_only": read_only, "meanings": MEANINGS})
     streams = Streams(reader, renderer)
@@ -46,7 +46,8 @@ def create_app(reader: Reader, *, read_only: bool = False, allowed_hosts: Collec
         yield
         await reader.close()
 
-    return Starlette(routes=routes, middleware=[Middleware(Guard, allowed_hosts=allowed_hosts)], lifespan=lifespan)
+    # Around the whole, as a response to an error that nobody expects is made outside of any middleware.
+    return Guard(Starlette(routes=routes, lifespan=lifespan), allowed_hosts)
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def _showing(reader: Reader, renderer: Renderer, path: str, page: Page) -> Show:
                 return _trouble(renderer, error)
             # The stream goes on asking, and shows the page once it can.
             status, content = UNREACHABLE, renderer.part("trouble", trouble_of(error))
-        return HTMLResponse(renderer.page(title, content, path=path, live_url=live_url), status)
+        return HTMLResponse(renderer.page(title, content, section=page.section, live_url=live_url), status)
 
     return show
 
@@ -83,7 +84,7 @@ def _streaming(streams: Streams, page: Page) -> Show:
 
 def _trouble(renderer: Renderer, error: Exception) -> Response:
     content = renderer.part("trouble", trouble_of(error))
-    return HTMLResponse(renderer.page("Not shown", content, path="", live_url=None), status_of(error))
+    return HTMLResponse(renderer.page("Not shown", content, section="", live_url=None), status_of(error))
 
 
 # --- changing ---------------------------------------------------------------------------------------------------------

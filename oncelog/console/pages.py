@@ -31,8 +31,9 @@ _NEWEST_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`title` is a format of what the query names."""
+    """`title` is a format of what the query names; `section` the address of the page that the bar marks."""
 
+    section: str
     title: str
     template: str
     load: Callable[[Reader, Query], Awaitable[Model]]
@@ -215,17 +216,17 @@ async def _abort(reader: Reader, query: Query) -> Model:
 
 
 PAGES = {
-    "/": Page("Overview", "overview", _overview),
-    "/topics": Page("Topics", "topics", _topics),
-    "/topic": Page("Topic {topic}", "topic", _topic),
-    "/partition": Page("{topic}-{partition}", "partition", _partition),
-    "/messages": Page("Messages of {topic}-{partition}", "messages", _messages),
-    "/producers": Page("Producers of {topic}-{partition}", "producers", _producers),
-    "/transactions": Page("Transactions", "transactions", _transactions),
-    "/transaction": Page("Transaction {id}", "transaction", _transaction),
-    "/steps": Page("__transaction_state", "steps", _steps),
-    "/groups": Page("Groups", "groups", _groups),
-    "/group": Page("Group {id}", "group", _group),
-    "/fence": Page("Fence {id}", "fence", _fence, is_live=False),
-    "/abort": Page("Abort on {topic}-{partition}", "abort", _abort, is_live=False),
+    "/": Page("/", "Overview", "overview", _overview),
+    "/topics": Page("/topics", "Topics", "topics", _topics),
+    "/topic": Page("/topics", "Topic {topic}", "topic", _topic),
+    "/partition": Page("/topics", "{topic}-{partition}", "partition", _partition),
+    "/messages": Page("/topics", "Messages of {topic}-{partition}", "messages", _messages),
+    "/producers": Page("/topics", "Producers of {topic}-{partition}", "producers", _producers),
+    "/transactions": Page("/transactions", "Transactions", "transactions", _transactions),
+    "/transaction": Page("/transactions", "Transaction {id}", "transaction", _transaction),
+    "/steps": Page("/steps", "__transaction_state", "steps", _steps),
+    "/groups": Page("/groups", "Groups", "groups", _groups),
+    "/group": Page("/groups", "Group {id}", "group", _group),
+    "/fence": Page("/transactions", "Fence {id}", "fence", _fence, is_live=False),
+    "/abort": Page("/topics", "Abort on {topic}-{partition}", "abort", _abort, is_live=False),
 }

@@ -92,7 +92,7 @@ class Renderer:
     def part(self, template: str, model: Mapping[str, Any]) -> str:
         return self._environment.get_template(f"{template}.html").render(model)
 
-    def page(self, title: str, content: str, *, path: str, live_url: str | None) -> str:
+    def page(self, title: str, content: str, *, section: str, live_url: str | None) -> str:
         """`content` has been rendered by `part`."""
         layout = self._environment.get_template("layout.html")
-        return layout.render(title=title, content=Markup(content), path=path, live_url=live_url)
+        return layout.render(title=title, content=Markup(content), section=section, live_url=live_url)

@@ -32,7 +32,7 @@ _CHANGES_NOTHING = frozenset(("GET", "HEAD"))
 
 
 class Guard:
-    """ASGI middleware around the whole console."""
+    """Around the whole console."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: Collection[str] = ()) -> None:
         self._app = app

@@ -10,16 +10,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from oncelog.client import KafkaError, NewTopic, TopicPartition
 from oncelog.client.records import ConsumerGroupMetadata
 from oncelog.client.sync import Admin, Consumer, Producer, Transaction
-from oncelog.testing import Broker
 
 FRUIT = (b"apples", b"pears", b"plums", b"cherries", b"quinces")
 
 
 @contextmanager
-def scene(broker: Broker) -> Iterator[None]:
+def scene(bootstrap: str) -> Iterator[None]:
     """The open transactions are aborted in the end."""
     with ExitStack() as stack:
-        bootstrap = broker.bootstrap_servers
         with Admin(bootstrap) as admin:
             admin.create_topics(NewTopic("orders", 3), NewTopic("payments", 1))
         _settled(bootstrap)
