@@ -8,39 +8,28 @@ Invariants
   place, is left to the operator.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from oncelog.broker.assembly.broker import METADATA_LOG_CONFIG
-from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
-from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
-from oncelog.broker.config.settings import load_config
-from oncelog.broker.config.topic_config import log_config_for
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.rounds import Rounds
-from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Disk
 from oncelog.broker.slices import at_once
-from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS, CleanerCheckpoint
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
-from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
-from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of, read_topic_id
-from oncelog.broker.storage.local.recovery import RecoveryReport
+from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.repair import repair_partition
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
 from oncelog.broker.storage.local.segment_check import find_damage
-from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.survey import Survey, survey_partition
-from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk
+from oncelog.tools.log.stopped_directory import StoppedDirectory, is_of_a_log
 
 _READ_AT_A_START = (FLUSHED_OFFSETS, *JOURNALS, CLEANER_OFFSET)
 
@@ -106,19 +95,16 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
             data = salvage.read_bytes(name)
             if name in salvage.bad_files:
                 salvage.write_atomically(name, data)
-    _Directory(disk).settle_journal(damaged)
+    StoppedDirectory(disk).settle_journal([finding.topic for finding in damaged])
     for finding in damaged:
         if finding.survey is not None:
             kept += repair_partition(salvage, finding.survey)
             _drop_unreadable(salvage, finding.name)
-    directory = _Directory(disk)
+    directory = StoppedDirectory(disk)
     for topic, partition, topic_id, config in directory.partitions():
         at_once(directory.logs.open(topic, partition, topic_id, config))
-    directory.logs.complete_recovery()
-    directory.store.begin_serving()
-    problem = directory.logs.close()
-    if problem is not None:
-        raise problem
+    directory.complete()
+    directory.close()
     return kept
 
 
@@ -126,76 +112,10 @@ def _drop_unreadable(salvage: SalvageDisk, directory: str) -> None:
     """All but the `.log` can be rebuilt, and an unreadable file would prevent that."""
     for name in salvage.list_dir(directory):
         path = f"{directory}/{name}"
-        if _is_of_a_log(name) and LOG_SUFFIX not in name:
+        if is_of_a_log(name) and LOG_SUFFIX not in name:
             salvage.read_bytes(path)
             if path in salvage.bad_files:
                 salvage.delete(path)
-
-
-def _is_of_a_log(name: str) -> bool:
-    return name[:20].isdecimal() or name in (MANIFEST, LEADER_EPOCHS, PARTITION_METADATA)
-
-
-class _Directory:
-    """The logs of a data directory, and what the metadata log says about them."""
-
-    def __init__(self, disk: Disk) -> None:
-        self.reports: list[RecoveryReport] = []
-        self.metadata_lines: tuple[str, ...] = ()
-        """What a start would report about the metadata snapshots."""
-        self._disk = disk
-        self._clock = SystemClock()
-        loop, failure = _NoLoop(), Failure(_raise)
-        self.store = LocalLogStore(
-            disk, self._clock, loop, failure, on_report=self.reports.append, measures_syncs=False
-        )
-        self.logs = LogManager(self.store, Rounds(loop, self.store, failure), _NoListener(), self._clock)
-        self.cleaned = CleanerCheckpoint(disk)
-        self._config, _ = load_config()
-
-    def is_its_own(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether the files in a partition's place are this topic's, and all of them are accessible."""
-        directory = directory_of(topic, partition)
-        try:
-            for name in filter(_is_of_a_log, self._disk.list_dir(directory)):
-                self._disk.read_range(f"{directory}/{name}", 0, 1)
-            return self.store.directory.claim(topic, partition, topic_id, []) is None
-        except OSError:
-            return False
-
-    def settle_journal(self, damaged: Sequence["Finding"]) -> None:
-        """Before segments are repaired. A damaged metadata log names no partitions: those with directories have ids."""
-        directories = {}
-        for topic, partition in self.store.partitions():
-            with suppress(OSError):
-                topic_id = read_topic_id(self._disk, directory_of(topic, partition))
-                if topic_id is not None:
-                    directories[topic_id, partition] = directory_of(topic, partition)
-        if not any(finding.topic == METADATA_TOPIC for finding in damaged):
-            for topic, partition, topic_id, _ in self.partitions():
-                directories.setdefault((topic_id, partition), directory_of(topic, partition))
-        self.store.settle_journal(directories)
-
-    def metadata_log(self) -> PartitionLog:
-        return at_once(self.logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG))
-
-    def config_of(self, topic: Topic) -> LogConfig:
-        return log_config_for(topic.config, self._config)
-
-    def partitions(self) -> Iterator[tuple[str, int, UUID, LogConfig]]:
-        """Every partition that the metadata log knows and that has or had files, the metadata log itself first."""
-        yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
-        files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
-        metadata = MetadataLog(self.metadata_log(), self._clock, files)
-        self.metadata_lines = tuple(at_once(metadata.load()))
-        found = [
-            (directory_of(topic.name, index), index, topic)
-            for topic in metadata.state.topics.values()
-            for index in range(topic.partition_count)
-            if self.store.holds(topic.name, index, topic.topic_id)
-        ]
-        for _, index, topic in sorted(found, key=lambda place: place[0]):
-            yield topic.name, index, topic.topic_id, self.config_of(topic)
 
 
 class _Examiner:
@@ -208,7 +128,7 @@ class _Examiner:
     def run(self) -> None:
         if not self._disk.exists(directory_of(METADATA_TOPIC, 0)) and not self._disk.exists("flushed-offsets"):
             raise NoDataDirectory("this is not a data directory of a broker: it has no metadata log")
-        directory = _Directory(self._disk)
+        directory = StoppedDirectory(self._disk)
         self.examination.problems = [
             *directory.store.problems,
             *(f"{name} cannot be read" for name in sorted(self._salvage.bad_files)),
@@ -219,7 +139,7 @@ class _Examiner:
         if metadata.survey is not None:
             # Continue with what a repair would leave: otherwise the partitions are unknown.
             repair_partition(self._disk, metadata.survey)
-            directory = _Directory(self._disk)
+            directory = StoppedDirectory(self._disk)
         known: set[str] = set()
         for topic, partition, topic_id, config in directory.partitions():
             known.add(directory_of(topic, partition))
@@ -230,7 +150,9 @@ class _Examiner:
         found = [directory_of(*place) for place in directory.store.directory.partitions()]
         self.examination.unknown_directories = [name for name in found if name not in known]
 
-    def _examine(self, directory: _Directory, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Finding:
+    def _examine(
+        self, directory: StoppedDirectory, topic: str, partition: int, topic_id: UUID, config: LogConfig
+    ) -> Finding:
         if self._on_partition is not None:
             self._on_partition(directory_of(topic, partition))
         reported = len(directory.reports)
@@ -274,37 +196,3 @@ class _Examiner:
             if problem is not None:
                 return problem
         return None
-
-
-class _NoLoop:
-    """Nothing is appended here, so nothing is scheduled."""
-
-    def call_soon(self, function: Callable[[], None]) -> None:
-        return
-
-    def call_later(self, delay_ms: float, function: Callable[[], None]) -> "_NoLoop":
-        return self
-
-    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        self.run_in_thread(function, done)
-
-    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        return
-
-    def cancel(self) -> None:
-        return
-
-
-class _NoListener:
-    def on_high_watermark(self, log: PartitionLog) -> None:
-        return
-
-    def on_last_stable_offset(self, log: PartitionLog) -> None:
-        return
-
-    def on_log_start_offset(self, log: PartitionLog) -> None:
-        return
-
-
-def _raise(error: OSError) -> None:
-    raise error
