@@ -58,6 +58,22 @@ class Client(NamedTuple):
         return self.host, self.library or self.client_id
 
 
+class Sender(NamedTuple):
+    """Of a request."""
+
+    client: Client
+    connection: Connection
+
+
+class Key(NamedTuple):
+    """What is counted together."""
+
+    kind: Kind
+    program: tuple[str, str]
+    about: str
+    """A topic, group or transactional id; empty if all of them count together."""
+
+
 class Subject(NamedTuple):
     """What a finding is about."""
 
@@ -116,26 +132,25 @@ class Report:
 class Sighting:
     """Counts; changes with each further time."""
 
-    __slots__ = ("_address", "_count", "_first_ms", "_last_ms", "_seen", "_subject", "about", "client", "kind")
+    __slots__ = ("_address", "_client", "_count", "_first_ms", "_last_ms", "_seen", "_subject", "key")
 
-    def __init__(self, kind: Kind, client: Client, about: str) -> None:
-        self.kind: Final = kind
-        self.client: Final = client
-        self.about: Final = about
+    def __init__(self, key: Key) -> None:
+        self.key: Final = key
         self._count = 0
 
-    def add(self, address: str, subject: Subject, seen: str, wall_ms: WallMs) -> None:
+    def add(self, sender: Sender, subject: Subject, seen: str, wall_ms: WallMs) -> None:
         if not self._count:
             self._first_ms = wall_ms
         self._count += 1
         self._last_ms = wall_ms
-        self._address = address
+        self._client = sender.client
+        self._address = sender.connection.address
         self._subject = subject
         self._seen = seen
 
     @property
     def finding(self) -> Finding:
-        kind, client, subject = self.kind, self.client, self._subject
+        kind, client, subject = self.key.kind, self._client, self._subject
         return Finding(
             kind=kind.name,
             severity=kind.severity,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from oncelog.broker.api_table import TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import Handler, Pipelined, RequestContext
-from oncelog.broker.witness.witness import Batch, Sender, Witness
+from oncelog.broker.witness.findings import Sender
+from oncelog.broker.witness.witness import Batch, Witness
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_header

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from oncelog.broker.ports import Clock, MonotonicMs
-from oncelog.broker.witness.findings import Client, Connection, Finding, Report, Sighting, Subject
+from oncelog.broker.witness.findings import Client, Connection, Finding, Key, Report, Sender, Sighting, Subject
 from oncelog.broker.witness.kinds import (
     ACKS_BELOW_ALL,
     COMMIT_AFTER_FAILED_PRODUCE,
@@ -42,11 +42,6 @@ TAKEOVERS: Final = 2
 TAKEOVER_WINDOW_MS: Final = 600_000
 """A rolling restart takes an id over once while the older instance lives; instances that fence each other do it again
 as soon as they have restarted."""
-
-
-class Sender(NamedTuple):
-    client: Client
-    connection: Connection
 
 
 class Batch(NamedTuple):
@@ -83,7 +78,7 @@ class _Program:
 @dataclass(slots=True)
 class _Topic:
     has_transactions: bool = False
-    waiting: Recent[tuple[Kind, Client], Sighting] = field(default_factory=lambda: Recent(OF_EACH))
+    waiting: Recent[Key, Sighting] = field(default_factory=lambda: Recent(OF_EACH))
     """What is a mistake only beside transactions, before there was one."""
 
 
@@ -117,7 +112,7 @@ class Witness:
         self._groups: Recent[str, _Group] = Recent(limit)
         self._failed: Recent[tuple[int, int], list[Batch]] = Recent(limit)
         """Batches of open transactions, by producer id and epoch."""
-        self._found: Recent[tuple[Kind, Client, str], Sighting] = Recent(limit)
+        self._found: Recent[Key, Sighting] = Recent(limit)
 
     def report(self) -> Report:
         findings = sorted(
@@ -269,11 +264,11 @@ class Witness:
     # --- findings -----------------------------------------------------------------------------------------------------
 
     def _note(self, kind: Kind, sender: Sender, about: str, subject: Subject, seen: str) -> Sighting:
-        """`about` keeps findings of one kind and client apart."""
-        key = kind, sender.client, about
+        """`about` keeps findings of one kind and program apart."""
+        key = Key(kind, sender.client.program, about)
         is_new = key not in self._found
-        sighting = self._found.use(key, partial(Sighting, kind, sender.client, about))
-        sighting.add(sender.connection.address, subject, seen, self._clock.wall_ms())
+        sighting = self._found.use(key, partial(Sighting, key))
+        sighting.add(sender, subject, seen, self._clock.wall_ms())
         if is_new:
             self._on_found(sighting.finding)
         return sighting
@@ -283,16 +278,16 @@ class Witness:
         state = self._topics.use(topic, _Topic)
         if state.has_transactions:
             return self._note(kind, sender, topic, Subject(topic=topic), seen)
-        sighting = state.waiting.use((kind, sender.client), partial(Sighting, kind, sender.client, topic))
-        sighting.add(sender.connection.address, Subject(topic=topic), seen, self._clock.wall_ms())
+        key = Key(kind, sender.client.program, topic)
+        sighting = state.waiting.use(key, partial(Sighting, key))
+        sighting.add(sender, Subject(topic=topic), seen, self._clock.wall_ms())
         return sighting
 
     def _publish(self, sightings: Iterable[Sighting]) -> None:
         """They turned out to be mistakes."""
         for each in sightings:
-            key = each.kind, each.client, each.about
-            if key not in self._found:
-                self._found.use(key, partial(_same, each))
+            if each.key not in self._found:
+                self._found.use(each.key, partial(_same, each))
                 self._on_found(each.finding)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.witness.findings import Finding, Report
+from oncelog.broker.witness.findings import Finding, Report, Sender
 from oncelog.broker.witness.kinds import KINDS
 from oncelog.broker.witness.recent import Recent
-from oncelog.broker.witness.witness import LIMIT, TAKEOVER_WINDOW_MS, Batch, Sender, Witness
+from oncelog.broker.witness.witness import LIMIT, TAKEOVER_WINDOW_MS, Batch, Witness
 from tests.fakes.virtual_time import VirtualTime
 
 _PORTS = count(40_000)
@@ -103,6 +103,12 @@ def test_clients_of_other_hosts_and_names_have_findings_of_their_own(scene: Scen
         ("a", "10.0.0.2", 1),
         ("b", "10.0.0.1", 1),
     ]
+
+
+def test_producers_with_default_ids_of_one_library_are_counted_together(scene: Scene) -> None:
+    for number in (1, 2):
+        scene.end(scene.sender(f"aiokafka-producer-{number}"), is_version_1=True)
+    assert [(each.client_id, each.count) for each in scene.findings] == [("aiokafka-producer-2", 2)]
 
 
 # --- topics that transactions write to --------------------------------------------------------------------------------
