@@ -11,6 +11,14 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 from oncelog.broker.ports import WallMs
 from oncelog.broker.witness.kinds import Kind, Severity
 
+NAME_CHARACTERS: Final = 256
+"""What is kept of a name; the protocol allows 32,767 bytes. A topic's has 249 at most."""
+
+
+def shortened(name: str) -> str:
+    """The name as it is kept."""
+    return name if len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 1]}…"
+
 
 class Connection(Protocol):
     """Of a client, as `broker.request.Peer` has it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oncelog.broker.api_table import TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import Handler, Pipelined, RequestContext
-from oncelog.broker.witness.findings import Sender
+from oncelog.broker.witness.findings import Sender, shortened
 from oncelog.broker.witness.witness import Batch, Witness
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -92,11 +92,11 @@ def _fetch(witness: Witness, context: RequestContext, request: "FetchRequest") -
 
 
 def _join_group(witness: Witness, _: RequestContext, request: "JoinGroupRequest") -> None:
-    witness.on_member(request.group_id, request.session_timeout_ms)
+    witness.on_member(shortened(request.group_id), request.session_timeout_ms)
 
 
 def _consumer_group_heartbeat(witness: Witness, _: RequestContext, request: "ConsumerGroupHeartbeatRequest") -> None:
-    witness.on_member(request.group_id, None)
+    witness.on_member(shortened(request.group_id), None)
 
 
 # --- known from the response ------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _offset_commit(
     if _is_any_committed(response):
         witness.on_plain_commit(
             _sender(witness, context),
-            request.group_id,
+            shortened(request.group_id),
             [_topic_name(context, each.name, each.topic_id) for each in request.topics],
             names_member=bool(request.member_id) or request.generation_id_or_member_epoch != _NO_GENERATION,
         )
@@ -164,8 +164,8 @@ def _txn_offset_commit(
     if _is_any_committed(response):
         witness.on_transactional_commit(
             _sender(witness, context),
-            request.transactional_id,
-            request.group_id,
+            shortened(request.transactional_id),
+            shortened(request.group_id),
             names_member=bool(request.member_id) or request.generation_id != _NO_GENERATION,
         )
 
@@ -180,7 +180,7 @@ def _init_producer_id(
     if request.transactional_id and not response.error_code:
         witness.on_init_producer_id(
             _sender(witness, context),
-            request.transactional_id,
+            shortened(request.transactional_id),
             request.transaction_timeout_ms,
             is_new=request.producer_id == NO_PRODUCER_ID,
         )
@@ -190,7 +190,7 @@ def _end_txn(witness: Witness, context: RequestContext, request: "EndTxnRequest"
     if not response.error_code:
         witness.on_transaction_end(
             _sender(witness, context),
-            request.transactional_id,
+            shortened(request.transactional_id),
             (request.producer_id, request.producer_epoch),
             is_commit=request.committed,
             is_version_1=context.api_version < _V2_SINCE,
@@ -207,7 +207,7 @@ def _sender(witness: Witness, context: RequestContext) -> Sender:
 def _topic_name(context: RequestContext, name: str, topic_id: "UUID") -> str:
     """Later versions name topics by id only; one that is unknown keeps it."""
     if name:
-        return name
+        return shortened(name)
     topic = context.broker.topics.by_id(topic_id)
     return str(topic_id) if topic is None else topic.name
 

@@ -3,7 +3,8 @@
 Owns: what requests said so far, as far as a mistake needs it, and the findings. Does not own: messages (`requests`),
 texts of what to change (`kinds`). Invariants
 - Each method is one fact about a request that was answered: plain values, no I/O, and time from the clock.
-- All tables are bounded: the least recently used entry makes way, and is counted (`Report.forgotten`).
+- All tables are bounded: the least recently used entry makes way, and is counted (`Report.forgotten`). Names are
+  given `shortened`.
 - The order of two facts does not matter where either may come first: a topic remembers who reads or writes it in a way
   that is a mistake only once a transaction writes to it.
 
@@ -18,7 +19,17 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from oncelog.broker.ports import Clock, MonotonicMs
-from oncelog.broker.witness.findings import Client, Connection, Finding, Key, Report, Sender, Sighting, Subject
+from oncelog.broker.witness.findings import (
+    Client,
+    Connection,
+    Finding,
+    Key,
+    Report,
+    Sender,
+    Sighting,
+    Subject,
+    shortened,
+)
 from oncelog.broker.witness.kinds import (
     ACKS_BELOW_ALL,
     COMMIT_AFTER_FAILED_PRODUCE,
@@ -35,9 +46,11 @@ from oncelog.broker.witness.recent import Recent
 T = TypeVar("T")
 
 LIMIT: Final = 1_000
-"""Entries of each table."""
-OF_EACH: Final = 100
+"""Entries of each table. Measured: full of ordinary names they take 4 MiB, of names of 250 letters everywhere 64."""
+OF_EACH: Final = 20
 """Entries of a table inside an entry."""
+TOPICS_OF_PROGRAM: Final = 100
+"""More than one writes to, or its output is taken for its input."""
 TAKEOVERS: Final = 2
 TAKEOVER_WINDOW_MS: Final = 600_000
 """A rolling restart takes an id over once while the older instance lives; instances that fence each other do it again
@@ -69,7 +82,7 @@ class Batch(NamedTuple):
 class _Program:
     writer: Connection | None = None
     """On which it wrote in a transaction last; None: it has not."""
-    topics: Recent[str, None] = field(default_factory=lambda: Recent(OF_EACH))
+    topics: Recent[str, None] = field(default_factory=lambda: Recent(TOPICS_OF_PROGRAM))
     """That it wrote to in transactions."""
     weak_writes: Recent[str, Sighting] = field(default_factory=lambda: Recent(OF_EACH))
     """With acks below all, by topic, before it wrote in a transaction."""
@@ -133,13 +146,13 @@ class Witness:
     def sender(self, connection: Connection, client_id: str | None) -> Sender:
         """Of a request."""
         name, version = self._software.get(connection) or ("", "")
-        return Sender(Client(client_id or "", connection.host, name, version), connection)
+        return Sender(Client(shortened(client_id or ""), connection.host, name, version), connection)
 
     # --- facts --------------------------------------------------------------------------------------------------------
 
     def on_software(self, connection: Connection, name: str, version: str) -> None:
         """ApiVersions said what the client is."""
-        self._software.use(connection, lambda: (name, version))
+        self._software.use(connection, lambda: (shortened(name), shortened(version)))
 
     def on_uncommitted_fetch(self, sender: Sender, topics: Iterable[str]) -> None:
         """A consumer reads these topics at read_uncommitted."""

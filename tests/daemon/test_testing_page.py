@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parent.parent.parent
-_PAGES = ("README.md", "docs/testing.md", "docs/from-testcontainers.md")
+_PAGES = ("README.md", "docs/testing.md", "docs/from-testcontainers.md", "docs/witness.md")
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCKS = {
     f"{page} {number}": block

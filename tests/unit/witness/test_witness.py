@@ -359,6 +359,16 @@ def test_whatever_clients_name_every_table_is_bounded_and_says_what_it_forgot() 
     assert {each.client_id for each in report.findings} <= {f"client-{number}" for number in range(20, 30)}
 
 
+def test_of_a_long_name_the_beginning_is_kept(scene: Scene) -> None:
+    """The protocol allows 32,767 bytes."""
+    connection = FakeConnection()
+    scene.witness.on_software(connection, "s" * 30_000, "v" * 30_000)
+    scene.end(scene.witness.sender(connection, "c" * 30_000), is_version_1=True)
+    (found,) = scene.findings
+    names = (found.client_id, found.software_name, found.software_version)
+    assert [(len(each), each[:3], each[-1]) for each in names] == [(256, letter * 3, "…") for letter in "csv"]
+
+
 def test_a_table_forgets_what_was_used_least_recently() -> None:
     table: Recent[str, int] = Recent(2)
     table.use("a", lambda: 1)
