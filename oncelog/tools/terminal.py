@@ -132,7 +132,7 @@ def _folded(text: str, indent: int, edge: int | None) -> list[str]:
 
     room = edge - indent
     if room < _LEAST_PROSE:
-        return [text[:indent].rstrip(), *textwrap.wrap(text[indent:], edge, break_on_hyphens=False)]
+        return [_cut(text[:indent].rstrip(), edge), *textwrap.wrap(text[indent:], edge, break_on_hyphens=False)]
     first, *others = textwrap.wrap(text[indent:], room, break_on_hyphens=False)
     return [text[:indent] + first, *(" " * indent + each for each in others)]
 

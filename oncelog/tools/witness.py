@@ -61,18 +61,16 @@ def witness(address: str, timeout_s: float, as_json: bool) -> None:
 
 
 def _row(finding: "Finding") -> Row:
-    software = f"{finding.software_name} {finding.software_version}".strip()
     about = {"topic": finding.topic, "group": finding.group, "id": finding.transactional_id}
+    software = f"{finding.software_name} {finding.software_version}".strip() or "a client"
+    seen = f"{software} at {finding.address} {finding.seen}, since {_time(finding.first_ms)}."
     return {
         "severity": finding.severity,
         "client": finding.client_id or None,
-        "software": software or None,
-        "address": finding.address,
         "about": ", ".join(f"{what} {name}" for what, name in about.items() if name),
         "times": finding.count,
-        "first": _time(finding.first_ms),
         "last": _time(finding.last_ms),
-        "what, and what to change": f"{finding.kind}: it {finding.seen}. {finding.change} {finding.docs}",
+        "what, and what to change": f"{finding.kind}: {seen} {finding.change} {finding.docs}",
     }
 
 

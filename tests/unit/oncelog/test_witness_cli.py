@@ -1,11 +1,14 @@
 """`oncelog witness`: what it shows of a report, and what it says where there is none."""
 
+import io
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from click import unstyle
 from click.testing import CliRunner, Result
 
 from oncelog.cli import main
@@ -14,6 +17,12 @@ from oncelog.testing import Broker
 from oncelog.witness import Finding, Report
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 from tests.support.kafka import free_ports
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
 
 FINDING = Finding(
     kind="transactional-id-shared",
@@ -55,10 +64,25 @@ def test_a_row_says_who_what_how_often_and_what_to_change(monkeypatch: pytest.Mo
     reported(monkeypatch, FINDING, ADVICE)
     head, row, other = (result := run()).stdout.splitlines()
     assert result.exit_code == 1
-    assert row.split()[:6] == ["wrong", "billing", "library", "1.2", "10.0.0.1:40000", "id"]
-    assert "2023-11-14T22:13:20Z  2023-11-14T22:14:20Z" in row
-    assert row.endswith("it takes the id. Give each a name. docs/witness.md#transactional-id-shared")
-    assert head.index("software") == row.index("library") == other.index("library")
+    assert row.split()[:6] == ["wrong", "billing", "id", "till", "3", "2023-11-14T22:14:20Z"]
+    assert row.endswith(
+        "transactional-id-shared: library 1.2 at 10.0.0.1:40000 takes the id, since 2023-11-14T22:13:20Z. "
+        "Give each a name. docs/witness.md#transactional-id-shared"
+    )
+    assert head.index("about") == row.index("id till") == other.index("id till")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_on_a_terminal_no_line_is_longer_than_it_is_wide(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported(monkeypatch, FINDING, replace(ADVICE, group="a-group-with-a-name-of-its-own"))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    output = Terminal()
+    monkeypatch.setattr(sys, "stdout", output)
+    with pytest.raises(SystemExit):
+        main(["witness"])
+    lines = unstyle(output.getvalue()).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "Give each a name." in " ".join(" ".join(lines).split())
 
 
 def test_advice_alone_is_no_failure_and_nothing_is_said_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
