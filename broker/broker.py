@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.log.rounds import Rounds
     from oncelog.broker.observability.metrics import Metrics
+    from oncelog.broker.observability.requests import RequestObserver
     from oncelog.broker.ports import Clock, Entropy, Scheduler
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
@@ -62,6 +63,7 @@ class Broker:
     transactions: "TransactionCoordinator"
     groups_when_needed: "GroupsWhenNeeded"
     metrics: "Metrics"
+    request_observer: "RequestObserver"
     log: Any
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int

@@ -33,6 +33,7 @@ from oncelog.protocol.headers import decode_request_header, encode_response_head
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+    from oncelog.broker.observability.requests import ObservedRequest
     from oncelog.broker.request import Peer
 
 Parts = list[bytes | memoryview]
@@ -154,7 +155,18 @@ def _at_once_or_in_slices(handle: Handler) -> Handler:
 class Exchange:
     """A request in progress, until its response."""
 
-    __slots__ = ("_api", "_context", "_respond", "closes", "done", "holds", "on_done", "parts", "size_bytes")
+    __slots__ = (
+        "_api",
+        "_context",
+        "_respond",
+        "closes",
+        "done",
+        "holds",
+        "observed",
+        "on_done",
+        "parts",
+        "size_bytes",
+    )
 
     _api: LoadedApi
     _context: RequestContext
@@ -171,6 +183,8 @@ class Exchange:
         self.size_bytes = 0
         self.closes: str | None = None
         self.on_done: Callable[[Exchange], None] | None = None
+        self.observed: "ObservedRequest | None" = None
+        """Set while someone wants to know of requests (`broker.observability.requests`)."""
 
     def begin(self, api: LoadedApi, context: RequestContext, body: memoryview, position: int) -> None:
         self._api, self._context = api, context
@@ -242,6 +256,8 @@ class Exchange:
 
     def _answer(self, response: Any) -> None:
         if response is not None:
+            if self.observed is not None:
+                self.observed.error = getattr(response, "error_code", 0)
             api, context = self._api, self._context
             try:
                 if context.in_slices and api.encode_in_slices is not None:
@@ -255,8 +271,7 @@ class Exchange:
                 return
             self._answer_encoded(parts)
             return
-        self.holds = False
-        self.done = True
+        self._end()
 
     def _answer_in_slices(self, response: Any) -> None:
         encoded = self._context.run(self._encode(response))
@@ -270,8 +285,13 @@ class Exchange:
         self._context.broker.metrics.requests += 1
         self.parts = parts
         self.size_bytes = sum(map(len, parts))
+        self._end()
+
+    def _end(self) -> None:
         self.holds = False
         self.done = True
+        if self.observed is not None:
+            self.observed.end(self.size_bytes, self.closes)
 
     def _on_encoded(self, encoded: Completion[Parts]) -> None:
         if encoded.error is not None:
@@ -311,14 +331,18 @@ class Exchange:
                 exc_info=error,
             )
             self.closes = f"internal error in {ApiKey(self._api.key).name}"
-        self.holds = False
-        self.done = True
+        self._end()
+
+    def reject(self, parts: Parts) -> None:
+        """Without a handler."""
+        self.parts = parts
+        self.size_bytes = sum(map(len, parts))
+        self._end()
 
     def close(self, reason: str) -> None:
         """A request that waited for its API turned out not to be servable."""
         self.closes = reason
-        self.holds = False
-        self.done = True
+        self._end()
 
 
 def _move(latest: Parts, parts: Parts) -> int:
@@ -341,6 +365,7 @@ class Dispatcher:
     def __init__(self, broker: "Broker", run_in_thread: RunInThread | None = None) -> None:
         """Imports what a first request needs in that thread; None: synchronously."""
         self._broker = broker
+        self._observer = broker.request_observer
         self._run_in_thread = run_in_thread
         self._loaded: dict[int, LoadedApi] = {}
         self._waiting: dict[int, deque[_Waiting]] = {}
@@ -359,13 +384,12 @@ class Dispatcher:
         context = RequestContext(self._broker, peer, api.key, version, correlation_id, client_id)
         if exchange is None:
             exchange = Exchange()
+        if self._observer.is_on:
+            exchange.observed = self._observer.begin(context, size_bytes)
         if not api.minimum <= version <= api.maximum:
             if api.key != ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{ApiKey(api.key).name} version {version} is not supported")
-            exchange.parts = self._unsupported_api_versions(correlation_id, api)
-            exchange.size_bytes = sum(map(len, exchange.parts))
-            exchange.holds = False
-            exchange.done = True
+            exchange.reject(self._unsupported_api_versions(correlation_id, api))
             return exchange
         if size_bytes <= api.at_once_bytes:
             exchange.begin(api, context, frame, position)

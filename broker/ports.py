@@ -17,6 +17,9 @@ MonotonicMs = NewType("MonotonicMs", int)
 """A time within this run: never goes back, never jumps, means nothing in another run. All timeouts, expiry and
 schedules use it."""
 
+Stopwatch = Callable[[], Callable[[], None]]
+"""Called when something begins that is to be measured; returns what to call when it has ended."""
+
 
 class Clock(Protocol):
     """The two clocks of a machine, whose times mypy keeps apart."""

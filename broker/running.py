@@ -10,19 +10,24 @@ Invariants
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncelog.broker.assembly.broker import StartError, assemble
 from oncelog.broker.broker import Broker
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.config.admin_address import parse_admin_address, parse_listen_address
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig
 from oncelog.broker.dispatch import RunInThread
 from oncelog.broker.machine import System
 from oncelog.broker.net.listener import Endpoint, Listeners
+from oncelog.broker.observability.logging import level_of
+from oncelog.broker.observability.transitions import TransactionSummary
+from oncelog.broker.slices import ELEMENTS_HELD
 
 if TYPE_CHECKING:
     from oncelog.broker.admin.http import HttpServer
+    from oncelog.broker.observability.collection import Bound, Collection
 
 _STEP_INTERVAL_MS = 1_000
 _FLUSH_TIMEOUT_S = 30
@@ -41,6 +46,7 @@ class RunningBroker:
         self._beside = contextlib.AsyncExitStack()
         """Closes what reports or is asked for beside the listeners."""
         self._is_stopping = False
+        self._summary = TransactionSummary(log, broker.metrics, broker.clock)
 
     @classmethod
     async def start(
@@ -61,8 +67,7 @@ class RunningBroker:
             address = config.get("oncelog.admin.listen")
             if address:
                 await running.start_admin(*parse_admin_address(address))
-            await running._start_statsd()
-            await running._start_metrics()
+            await running._start_reports()
             unless_started.pop_all()
         running._step()
         return running
@@ -76,6 +81,8 @@ class RunningBroker:
         if unclean is not None:
             self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
         await self._beside.aclose()
+        self._summary.report()
+        self._report_repeats(is_last=True)
 
     async def abandon(self) -> None:
         """Close every socket as the system does for a process that is killed: nothing is answered or flushed."""
@@ -132,42 +139,89 @@ class RunningBroker:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(flush(), _FLUSH_TIMEOUT_S)
 
-    async def _start_statsd(self) -> None:
-        address = self._config.statsd_address
-        if address is None:
+    async def _start_reports(self) -> None:
+        """Whatever the settings name; what is not named is not imported either."""
+        config = self._config
+        if not any(config.get(key) for key in METRIC_REPORTERS):
             return
-        from oncelog.broker.observability.statsd import StatsdReporter
+        from oncelog.broker.observability.collection import Collection
 
-        reporter = StatsdReporter(
-            self.broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), self._refresh
-        )
-        try:
-            await reporter.start()
-        except OSError as error:
-            raise StartError(f"oncelog.statsd.address {address[0]}:{address[1]}: {error}") from error
-        self._beside.push_async_callback(reporter.close)
+        collection = Collection(self.broker, config.get_int("oncelog.metrics.max.series"), self._refresh, self._bounds)
+        await self._start_prometheus(collection)
+        await self._start_statsd(collection)
+        self._start_otlp(collection)
 
-    async def _start_metrics(self) -> None:
+    async def _start_prometheus(self, collection: "Collection") -> None:
         address = self._config.get("oncelog.metrics.listen")
         if not address:
             return
         from oncelog.broker.admin.http import HttpServer
         from oncelog.broker.admin.metrics_routes import MetricsRoutes
 
-        server = HttpServer(MetricsRoutes(self.broker, self._refresh).serve)
+        server = HttpServer(MetricsRoutes(self.broker, collection).serve)
         await self._serve("metrics", server, *parse_listen_address(address))
+
+    async def _start_statsd(self, collection: "Collection") -> None:
+        address = self._config.statsd_address
+        if address is None:
+            return
+        from oncelog.broker.observability.statsd import StatsdReporter
+
+        reporter = StatsdReporter(collection.collect, address, self._config.get_int("oncelog.statsd.interval.ms"))
+        try:
+            await reporter.start()
+        except OSError as error:
+            raise StartError(f"oncelog.statsd.address {address[0]}:{address[1]}: {error}") from error
+        self._beside.push_async_callback(reporter.close)
+
+    def _start_otlp(self, collection: "Collection") -> None:
+        endpoint = self._config.get("oncelog.otlp.endpoint")
+        if not endpoint:
+            return
+        try:
+            from oncelog.broker.observability.otlp import OtlpReporter
+        except ImportError as error:
+            raise StartError(
+                f"oncelog.otlp.endpoint needs OpenTelemetry's exporter: pip install 'oncelog[otel]' ({error})"
+            ) from error
+        resource = {
+            "service.name": "oncelog",
+            "service.instance.id": f"{self.broker.cluster_id}/{self.broker.leadership.node_id}",
+        }
+        reporter = OtlpReporter(
+            collection.collect, endpoint, self._config.get_int("oncelog.otlp.interval.ms"), resource, self._log
+        )
+        reporter.start()
+        self._beside.push_async_callback(reporter.close)
 
     def _refresh(self) -> None:
         """The gauges, before they are reported."""
         broker = self.broker
         broker.metrics.flush_rounds = broker.rounds.round_count
         broker.metrics.open_connections = self.listeners.connection_count
+        broker.metrics.waiting_fetches = broker.purgatory.waiting_count
         broker.metrics.fetch_sessions = len(broker.fetch_sessions)
         broker.metrics.open_transactions = broker.transactions.open_count
         broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
 
+    def _bounds(self) -> "Iterator[Bound]":
+        """How much of each limit is in use; what is named like a setting has its value as the limit."""
+        from oncelog.broker.observability.collection import Bound
+
+        broker, listeners = self.broker, self.listeners
+        used = {
+            "max.connections": listeners.connection_count,
+            "queued.max.request.bytes": listeners.request_bytes,
+            "oncelog.unread.answers.max.bytes": listeners.answer_bytes,
+            "max.incremental.fetch.session.cache.slots": len(broker.fetch_sessions),
+        }
+        for key, count in used.items():
+            yield Bound(key, count, broker.config.get_int(key))
+        yield Bound("elements of unfinished requests", broker.slices.elements_held, ELEMENTS_HELD)
+
     def _step(self) -> None:
-        """One background turn a second: retention, expiry of producers, transactional ids and groups."""
+        """One background turn a second: retention, expiry of producers, transactional ids and groups, and what the log
+        has not said yet."""
         if self._is_stopping:
             return
         broker = self.broker
@@ -177,6 +231,13 @@ class RunningBroker:
         broker.transactions.step()
         if broker.known_groups is not None:
             broker.known_groups.step()
+        self._summary.step()
+        self._report_repeats()
+
+    def _report_repeats(self, *, is_last: bool = False) -> None:
+        level = level_of(self._log)
+        if level is not None:
+            level.repeats.report(self._log, is_last=is_last)
 
 
 async def _done(completion: Completion[T]) -> T:

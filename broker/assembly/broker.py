@@ -26,7 +26,7 @@ from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.completion import Completion
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.live import LiveConfig
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig
 from oncelog.broker.config.topic_config import (
     internal_topic_config,
     log_config_for,
@@ -50,9 +50,10 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure, LogStore
 from oncelog.broker.machine import System
-from oncelog.broker.observability.metrics import Metrics
+from oncelog.broker.observability.metrics import Metrics, stopwatch
+from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.transitions import TransitionLog
-from oncelog.broker.ports import Disk, Scheduler
+from oncelog.broker.ports import Disk, Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
@@ -100,11 +101,12 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     if system.disk is not None:
         check_directory(config, system.disk)
     metrics = Metrics()
+    is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     failure = Failure(system.on_disk_failure)
     purgatory = FetchPurgatory(system.scheduler)
     reports = _FileReports(log, metrics)
-    store = _store(config, system, log, failure, reports)
-    rounds = Rounds(system.scheduler, store, failure)
+    store = _store(config, system, log, failure, reports, stopwatch(metrics.sync_seconds) if is_reported else None)
+    rounds = Rounds(system.scheduler, store, failure, stopwatch(metrics.round_seconds) if is_reported else None)
     logs = LogManager(
         store,
         rounds,
@@ -145,6 +147,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         transactions=coordinators.transactions,
         groups_when_needed=coordinators.groups,
         metrics=metrics,
+        request_observer=RequestObserver(log, metrics, measures=is_reported),
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
         faults=system.faults,
@@ -324,8 +327,15 @@ def _not_replayed(error: KafkaError) -> str:
     return f"{error}; {WHAT_TO_DO}."
 
 
-def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, reports: "_FileReports") -> LogStore:
-    """The store of records, no log open yet; problems of files are logged."""
+def _store(
+    config: BrokerConfig,
+    system: System,
+    log: Any,
+    failure: Failure,
+    reports: "_FileReports",
+    stopwatch: Stopwatch | None,
+) -> LogStore:
+    """The store of records, no log open yet; problems of files are logged, and syncs measured."""
     compaction = _compaction(config, system.scheduler, log)
     if system.disk is None:
         from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it
@@ -345,6 +355,7 @@ def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, rep
         progress=_progress(system, log),
         compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
         compaction=compaction,
+        stopwatch=stopwatch,
     )
     for line in store.problems:
         reports.on_problem("data_dir.damaged", line)

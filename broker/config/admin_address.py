@@ -1,4 +1,5 @@
-"""The values of `oncelog.admin.listen`, HOST:PORT on this machine, and of `oncelog.metrics.listen`, on any.
+"""The values of `oncelog.admin.listen`, HOST:PORT on this machine, of `oncelog.metrics.listen`, on any, and the URL of
+`oncelog.otlp.endpoint`.
 
 Owns: which hosts count as this machine. A client of the first can kill the broker, so no other host is allowed.
 """
@@ -35,3 +36,11 @@ def is_admin_host(host: str) -> bool:
     except ValueError:
         return False
     return is_loopback(host) and getattr(address, "ipv4_mapped", None) is None
+
+
+def check_otlp_endpoint(text: str) -> str:
+    """Raises ValueError."""
+    scheme, separator, rest = text.strip().partition("://")
+    if scheme not in ("http", "https") or not separator or not rest.partition("/")[0]:
+        raise ValueError("must be a URL, such as http://localhost:4318/v1/metrics")
+    return text.strip()

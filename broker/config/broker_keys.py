@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from oncelog.broker.compatibility import COMPATIBILITIES
-from oncelog.broker.config.admin_address import parse_admin_address, parse_listen_address
+from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_admin_address, parse_listen_address
 from oncelog.broker.config.connection_limits import parse_connection_limits
 
 INT16_MAX = 2**15 - 1
@@ -380,14 +380,29 @@ _TABLE = (
         parse=parse_listen_address,
     ),
     ConfigKey(
+        "oncelog.metrics.max.series",
+        _INT,
+        "10000",
+        "A metric with labels has at most so many series; the rest is counted in oncelog_series_left_out.",
+        1,
+    ),
+    ConfigKey(
+        "oncelog.otlp.endpoint",
+        _STRING,
+        None,
+        "URL to which metrics are pushed as OTLP over HTTP (http://HOST:4318/v1/metrics); needs oncelog[otel].",
+        parse=check_otlp_endpoint,
+    ),
+    ConfigKey("oncelog.otlp.interval.ms", _INT, "10000", "How often metrics are pushed as OTLP.", 10),
+    ConfigKey(
         "oncelog.record.validation",
         _STRING,
         "short",
         "short: header, CRC and a walk over lengths. full: every record, as Kafka does.",
         choices=("short", "full"),
     ),
-    ConfigKey("oncelog.statsd.address", _STRING, None, "HOST:PORT to which counters are sent as StatsD over UDP."),
-    ConfigKey("oncelog.statsd.interval.ms", _INT, "10000", "How often counters are sent.", 10),
+    ConfigKey("oncelog.statsd.address", _STRING, None, "HOST:PORT to which metrics are sent as DogStatsD over UDP."),
+    ConfigKey("oncelog.statsd.interval.ms", _INT, "10000", "How often metrics are sent as DogStatsD.", 10),
     ConfigKey(
         "oncelog.witness.enable",
         _BOOLEAN,

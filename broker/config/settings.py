@@ -75,6 +75,10 @@ class _Setting:
     """For messages: the file, the variable, the option."""
 
 
+METRIC_REPORTERS = ("oncelog.metrics.listen", "oncelog.statsd.address", "oncelog.otlp.endpoint")
+"""Settings of which any makes the broker report its metrics, and measure durations for that."""
+
+
 class BrokerConfig:
     """Checked settings. Requesting a name that the table lacks is a programming error."""
 

@@ -210,7 +210,8 @@ def _append(
         return False
     broker.metrics.appends += 1
     broker.metrics.append_bytes += len(batch)
-    base_offset, last_offset, log_append_time_ms, log_start_offset, _ = appended
+    base_offset, last_offset, log_append_time_ms, log_start_offset, is_duplicate = appended
+    broker.metrics.duplicate_batches += is_duplicate
     if request.acks:
         durable = log.when_durable(last_offset + 1)
         if not durable.done:
@@ -221,8 +222,10 @@ def _append(
 
 def _error_response(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:
     code = error.code
-    if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
-        context.broker.metrics.producers_fenced += 1
+    metrics = context.broker.metrics
+    metrics.rejected_batches[code.name] += 1
+    if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+        metrics.producers_fenced[code.name] += 1
     bad_records: Sequence[BatchIndexAndErrorMessage] = ()
     if isinstance(error, InvalidRecordsError):
         bad_records = [

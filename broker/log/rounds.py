@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oncelog.broker.log.store import Failure, Fetching, LogStore
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.ports import Scheduler, Stopwatch
 from oncelog.protocol import mypyc_attr
 
 _MOST_TURNS = 8
@@ -36,9 +36,21 @@ class GrowingLog(Protocol):
     def notify_high_watermark(self) -> None: ...
 
 
+_Ends = list[tuple[GrowingLog, int]]
+"""The logs of a round, and up to which offset it makes each durable."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Rounds:
-    def __init__(self, scheduler: Scheduler, store: LogStore, failure: Failure) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        store: LogStore,
+        failure: Failure,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        """`stopwatch` is called when a round begins, and what it returns when its records can be read."""
+        self._stopwatch = stopwatch
         self._scheduler = scheduler
         self._store = store
         self.failure = failure
@@ -88,8 +100,7 @@ class Rounds:
             if not failure.failed:
                 _advance(ends)
 
-    def _take(self) -> list[tuple[GrowingLog, int]]:
-        """The logs of this round, and up to which offset it makes each durable."""
+    def _take(self) -> _Ends:
         logs, self._dirty = self._dirty, {}
         self._appends_begun = self.append_count
         return [(log, log.log_end_offset) for log in logs if not log.is_deleted]
@@ -104,12 +115,13 @@ class Rounds:
         self._last_append_count = append_count = self.append_count - self._appends_begun
         ends = self._take()
         self.round_count += 1
+        on_ended = None if self._stopwatch is None else self._stopwatch()
         committing = self._store.commit(append_count)
         if committing is None:
-            _advance(ends)
+            _advance(ends, on_ended)
             return
         self._is_in_flight = True
-        committing.then(lambda committed: self._on_committed(ends, committed))
+        committing.then(lambda committed: self._on_committed(ends, on_ended, committed))
 
     def _expects_more(self) -> bool:
         if self._last_append_count > 1 and self._appends_seen != self.append_count and self._turns < _MOST_TURNS:
@@ -119,18 +131,20 @@ class Rounds:
         self._turns = 0
         return False
 
-    def _on_committed(self, ends: list[tuple[GrowingLog, int]], committed: Fetching) -> None:
+    def _on_committed(self, ends: _Ends, on_ended: Callable[[], None] | None, committed: Fetching) -> None:
         self._is_in_flight = False
         if self.failure.failed or committed.error is not None:
             return
-        _advance(ends)
+        _advance(ends, on_ended)
         if self._dirty and not self._is_scheduled:
             self._is_scheduled = True
             self._scheduler.call_soon(self._run)
 
 
-def _advance(ends: list[tuple[GrowingLog, int]]) -> None:
+def _advance(ends: _Ends, on_ended: Callable[[], None] | None = None) -> None:
     for log, next_offset in ends:
         log.advance_high_watermark(next_offset)
+    if on_ended is not None:
+        on_ended()
     for log, _ in ends:
         log.notify_high_watermark()

@@ -77,6 +77,16 @@ class Listeners:
     def connection_count(self) -> int:
         return len(self._open)
 
+    @property
+    def request_bytes(self) -> int:
+        """Held by requests that are not served yet."""
+        return self._open.requests.used_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """Held by responses that are not sent yet."""
+        return self._open.answers.used_bytes
+
     async def close(self) -> None:
         """Appended batches are still acknowledged, and completed responses sent, to clients that read them soon: a
         producer without idempotence would write them again."""

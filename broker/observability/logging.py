@@ -1,8 +1,12 @@
 """The log: structlog's configuration, for people on a terminal and as JSON lines otherwise.
 
-Owns: format, level, destination (standard error; standard output has only the ready line). Does not own: events.
+Owns: format, levels, destination (standard error; standard output has only the ready line). Does not own: events, or
+which lines of a repeated fault are left out (`repeats`).
 Invariant: a call below the level costs a quarter of a microsecond and formats nothing; where even its arguments are
 too many, the caller asks `is_enabled_for(DEBUG)` first.
+
+There are three loggers, each with its level, by Kafka's names: requests, transactions, and the root, which is all else
+and whose level the others have until they are given their own.
 """
 
 import logging
@@ -12,6 +16,7 @@ from io import StringIO
 from types import ModuleType
 from typing import Any, NoReturn, TextIO
 
+from oncelog.broker.observability.repeats import Repeats
 from oncelog.protocol.printable import json_text, printable
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -22,28 +27,80 @@ _METHODS = (
 )
 DEBUG = _LEVEL_NUMBERS["debug"]
 
+ROOT = "root"
+REQUESTS = "kafka.request.logger"
+"""One line for each request, at debug."""
+TRANSACTIONS = "org.apache.kafka.coordinator.transaction"
+"""One line for each transition of a transaction, at debug, and a summary a minute, at info."""
+
 
 class LogLevel:
-    """The level of this process's log, which may change while it runs.
+    """The level of one logger of this process, which may change while it runs.
 
-    Every logger of the process has one class, whose methods are those of structlog's class for the level: a call costs
-    the same as with a fixed level.
+    A logger has a class of its own, whose methods are those of structlog's class for the level: a call costs the same
+    as with a fixed level.
     """
 
-    def __init__(self, structlog: ModuleType, level: str) -> None:
+    def __init__(self, structlog: ModuleType, level: str, repeats: Repeats | None = None) -> None:
+        """The root, which has the other loggers."""
         self._structlog = structlog
+        self._watchers: list[Callable[[], None]] = []
         self.name = level
+        """One of LEVELS: its own, or the root's."""
+        self.repeats = repeats or Repeats()
         self.logger_class: Any = type("Logger", (self._class_for(level),), {"level_switch": self})
+        self.children: dict[str, LogLevel] = {}
+        """The other loggers, by name; none of a child."""
+        self._is_own = True
+
+    def child(self, name: str) -> "LogLevel":
+        """Another logger, with this one's level until it has its own."""
+        found = self.children.get(name)
+        if found is None:
+            found = self.children[name] = LogLevel(self._structlog, self.name, self.repeats)
+            found._is_own = False
+        return found
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` when the level has changed."""
+        self._watchers.append(on_change)
 
     def set(self, level: str) -> None:
         """One of LEVELS."""
+        self._is_own = True
+        self._apply(level)
+        for child in self.children.values():
+            if not child._is_own:
+                child._apply(level)
+
+    def unset(self, name: str) -> None:
+        """A child has this level again."""
+        child = self.children[name]
+        child._is_own = False
+        child._apply(self.name)
+
+    def _apply(self, level: str) -> None:
         methods = self._class_for(level)
         for name in _METHODS:
             setattr(self.logger_class, name, getattr(methods, name))
         self.name = level
+        for on_change in self._watchers:
+            on_change()
 
     def _class_for(self, level: str) -> Any:
         return self._structlog.make_filtering_bound_logger(_LEVEL_NUMBERS[level])
+
+
+def level_of(log: Any) -> LogLevel | None:
+    """Of the broker's own log; None if it is another program's."""
+    level = getattr(log, "level_switch", None)
+    return level if isinstance(level, LogLevel) else None
+
+
+def logger_of(log: Any, name: str) -> Any:
+    """The same log under another name, by which its level is set; `log` itself if that is another program's."""
+    root = level_of(log)
+    return log if root is None else root.child(name).logger_class(log._logger, log._processors, log._context)
 
 
 def start_logging(level: str, stream: TextIO | None = None) -> Any:
@@ -52,14 +109,16 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
         raise ValueError(f"the log level must be one of {', '.join(LEVELS)}, not {level!r}")
     stream = sys.stderr if stream is None else stream
     structlog = _structlog()
+    root = LogLevel(structlog, level)
     structlog.configure(
         processors=[
+            _without_repeats(structlog, root.repeats),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_renderers(structlog, stream),
         ],
-        wrapper_class=LogLevel(structlog, level).logger_class,
+        wrapper_class=root.logger_class,
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
@@ -78,8 +137,9 @@ def to_python_logging(name: str) -> Any:
         logger.log(_LEVEL_NUMBERS.get(method, logging.ERROR), "%s", text, exc_info=error)
         raise structlog.DropEvent
 
-    level = LogLevel(structlog, "info")
-    return structlog.wrap_logger(None, processors=[_escape, hand_over], wrapper_class=level.logger_class).bind()
+    root = LogLevel(structlog, "info")
+    processors = [_without_repeats(structlog, root.repeats), _escape, hand_over]
+    return structlog.wrap_logger(None, processors=processors, wrapper_class=root.logger_class).bind()
 
 
 def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:
@@ -103,6 +163,15 @@ def _structlog() -> ModuleType:
         if hide_rich:
             del sys.modules["rich"]
     return structlog
+
+
+def _without_repeats(structlog: ModuleType, repeats: Repeats) -> Callable[..., MutableMapping[str, Any]]:
+    def keep(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if repeats.may_write(method, event):
+            return event
+        raise structlog.DropEvent
+
+    return keep
 
 
 def _renderers(structlog: ModuleType, stream: TextIO) -> list[Any]:

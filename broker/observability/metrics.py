@@ -1,10 +1,19 @@
-"""The broker's counters and gauges.
+"""The broker's numbers: counters, gauges, histograms.
 
-Owns: the numbers. Does not own: counting (the part that does the work adds one) or reporting (`statsd`).
-Invariants
+Owns: the numbers. Does not own: counting (the part that does the work adds one), what each means (`catalogue`), or
+reporting (`collection`). Invariants
 - Counters only grow. One addition to a slot costs 0.05 µs, so the hot paths always count.
 - Gauges are refreshed by the reporter, just before it reports.
+- What needs a clock for each request or round is measured only if something reports it (`stopwatch`).
 """
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable
+
+from oncelog.broker.ports import Stopwatch
+from oncelog.protocol.errors import ErrorCode
 
 COUNTERS = (
     "requests",
@@ -12,6 +21,7 @@ COUNTERS = (
     "response_bytes",
     "appends",
     "append_bytes",
+    "duplicate_batches",
     "full_fetches",
     "incremental_fetches",
     "fetch_session_evictions",
@@ -19,18 +29,56 @@ COUNTERS = (
     "transactions_started",
     "transactions_committed",
     "transactions_aborted",
-    "producers_fenced",
     "connections",
     "connections_refused",
     "connections_closed_idle",
     "connections_closed_slow",
     "file_problems",
 )
-GAUGES = ("open_transactions", "open_connections", "fetch_sessions", "offline_partitions")
+GAUGES = ("open_transactions", "open_connections", "waiting_fetches", "fetch_sessions", "offline_partitions")
+# Counted by the name of an error; those that are listed are reported as 0 before the first one.
+BY_ERROR = {
+    "rejected_batches": (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH),
+    "producers_fenced": (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED),
+}
+HISTOGRAMS = ("request_seconds", "round_seconds", "sync_seconds", "transaction_seconds")
+
+_S = 1_000_000_000
+BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""From a sync on a fast disk to the longest wait of a Fetch that clients ask for."""
+LONG_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
+"""Of transactions: up to Kafka's `transaction.max.timeout.ms`."""
+
+
+class Histogram:
+    """Durations in nanoseconds, counted by upper bounds in seconds."""
+
+    __slots__ = ("_bounds_ns", "bounds_s", "counts", "sum_ns")
+
+    def __init__(self, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self.bounds_s = bounds_s
+        self._bounds_ns = [round(bound_s * _S) for bound_s in bounds_s]
+        self.counts = [0] * (len(bounds_s) + 1)
+        """How many were above the bound before and up to this one; the last: above all."""
+        self.sum_ns = 0
+
+    def observe(self, duration_ns: int) -> None:
+        self.counts[bisect_left(self._bounds_ns, duration_ns)] += 1
+        self.sum_ns += duration_ns
+
+
+def stopwatch(histogram: Histogram, timer_ns: Callable[[], int] = time.perf_counter_ns) -> Stopwatch:
+    """Observes the time between the two calls."""
+
+    def begin() -> Callable[[], None]:
+        started_ns = timer_ns()
+        return lambda: histogram.observe(timer_ns() - started_ns)
+
+    return begin
 
 
 class Metrics:
-    __slots__ = (*COUNTERS, *GAUGES)
+    __slots__ = (*COUNTERS, *GAUGES, *BY_ERROR, *HISTOGRAMS)
 
     def __init__(self) -> None:
         self.requests = 0
@@ -38,6 +86,7 @@ class Metrics:
         self.response_bytes = 0
         self.appends = 0
         self.append_bytes = 0
+        self.duplicate_batches = 0
         self.full_fetches = 0
         """Fetches that name all their partitions; `incremental_fetches` continue a session."""
         self.incremental_fetches = 0
@@ -46,7 +95,6 @@ class Metrics:
         self.transactions_started = 0
         self.transactions_committed = 0
         self.transactions_aborted = 0
-        self.producers_fenced = 0
         self.connections = 0
         """Accepted since the start."""
         self.connections_refused = 0
@@ -58,11 +106,18 @@ class Metrics:
         """Log lines about files that are damaged, missing or unreadable."""
         self.open_transactions = 0
         self.open_connections = 0
+        self.waiting_fetches = 0
         self.fetch_sessions = 0
         self.offline_partitions = 0
+        self.rejected_batches = _by_error("rejected_batches")
+        self.producers_fenced = _by_error("producers_fenced")
+        self.request_seconds: dict[str, Histogram] = {}
+        """By the name of the API."""
+        self.round_seconds = Histogram()
+        self.sync_seconds = Histogram()
+        self.transaction_seconds = {"committed": Histogram(LONG_BOUNDS_S), "aborted": Histogram(LONG_BOUNDS_S)}
+        """By result, from the first partition to the last marker."""
 
-    def counters(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in COUNTERS}
 
-    def gauges(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in GAUGES}
+def _by_error(name: str) -> Counter[str]:
+    return Counter({code.name: 0 for code in BY_ERROR[name]})

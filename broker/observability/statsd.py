@@ -1,37 +1,42 @@
-"""Sends the broker's counters as StatsD datagrams over UDP.
+"""Sends the broker's metrics as DogStatsD datagrams over UDP.
 
-Owns: the datagrams' text, when they are sent. Does not own: the numbers (`metrics`). Invariants
-- A counter is sent as its growth since the last report that was sent, so a lost datagram loses only its own growth.
+Owns: the datagrams' text, when they are sent. Does not own: the metrics (`collection`). Invariants
+- A counter is sent as its growth since the last report that was sent, so a lost datagram loses only its own growth. A
+  histogram is three counters: `.count`, `.sum` in seconds, and `.bucket` with the tag `upper_bound`.
 - No datagram is longer than 1,432 bytes, so that it is not fragmented on an ordinary network.
 - Problems of the receiver never affect the broker's work.
+
+Labels are tags (`|#topic:orders,partition:0`); a metric without labels is plain StatsD.
 """
 
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import asyncio_dgram
 
-from oncelog.broker.observability.metrics import Metrics
+from oncelog.broker.observability.catalogue import COUNTER, PREFIX, Distribution, Sampled
 
 MAX_DATAGRAM_BYTES = 1432
-_PREFIX = "oncelog"
-_NOT_IN_A_NAME = re.compile("[^A-Za-z0-9_.-]")
+_NOT_IN_A_TAG = re.compile("[^A-Za-z0-9_./-]")
+_DATAGRAMS_A_TURN = 64
+
+Series = tuple[str, tuple[str, ...]]
+"""The name of a metric, and its tags."""
 
 
 class StatsdReporter:
-    """Reports every `interval_ms` from `start` to `close`; `refresh` updates the gauges before each report."""
+    """Reports every `interval_ms` from `start` to `close`."""
 
     def __init__(
-        self, metrics: Metrics, address: tuple[str, int], interval_ms: int, refresh: Callable[[], None] = lambda: None
+        self, collect: Callable[[], Awaitable[list[Sampled]]], address: tuple[str, int], interval_ms: int
     ) -> None:
-        self._metrics = metrics
+        self._collect = collect
         self._address = address
         self._interval_s = interval_ms / 1000
-        self._refresh = refresh
-        self._sent = metrics.counters()
+        self._sent: Mapping[Series, float] = {}
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
 
@@ -42,14 +47,15 @@ class StatsdReporter:
 
     async def report(self) -> None:
         """Send what has changed since the last report; a datagram that cannot be sent is dropped."""
-        self._refresh()
-        counters = self._metrics.counters()
-        lines = [*statsd_lines(self._sent, counters, self._metrics.gauges())]
-        self._sent = counters
-        for datagram in pack_datagrams(lines):
+        counted, gauged = series_of(await self._collect())
+        lines = statsd_lines(self._sent, counted, gauged)
+        self._sent = counted
+        for number, datagram in enumerate(pack_datagrams(lines), 1):
             # "Connection refused" is the reaction to an earlier datagram: nothing listens yet.
             with contextlib.suppress(OSError):
                 await self._client.send(datagram)
+            if number % _DATAGRAMS_A_TURN == 0:
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         """A last report, then no more."""
@@ -68,22 +74,47 @@ class StatsdReporter:
             await self.report()
 
 
-def statsd_lines(before: Mapping[str, int], now: Mapping[str, int], gauges: Mapping[str, int]) -> Iterator[str]:
-    """`name:growth|c` for each counter that grew, `name:value|g` for each gauge."""
-    for name, value in now.items():
-        growth = value - before.get(name, 0)
+def series_of(metrics: Sequence[Sampled]) -> tuple[dict[Series, float], dict[Series, float]]:
+    """Counters and gauges, by name and tags."""
+    counted: dict[Series, float] = {}
+    gauged: dict[Series, float] = {}
+    for family, samples in metrics:
+        for values, value in samples:
+            tags = tuple(map(_tag, family.labels, values))
+            if isinstance(value, Distribution):
+                counted[f"{family.name}.count", tags] = value.total
+                counted[f"{family.name}.sum", tags] = value.sum_s
+                for bound, count in zip((*value.bounds_s, "inf"), value.counts, strict=True):
+                    counted[f"{family.name}.bucket", (*tags, f"upper_bound:{bound}")] = count
+            else:
+                (counted if family.kind == COUNTER else gauged)[family.name, tags] = value
+    return counted, gauged
+
+
+def _tag(label: str, value: str) -> str:
+    """Without a datagram's special characters: a bar, a comma or a newline would start something else."""
+    return f"{label}:{_NOT_IN_A_TAG.sub('_', value)}"
+
+
+def statsd_lines(
+    before: Mapping[Series, float], counted: Mapping[Series, float], gauged: Mapping[Series, float]
+) -> Iterator[str]:
+    """`name:growth|c` for each counter that grew, `name:value|g` for each gauge, with their tags."""
+    for series, value in counted.items():
+        growth = value - before.get(series, 0)
         if growth:
-            yield f"{_PREFIX}.{_metric(name)}:{growth}|c"
-    for name, value in gauges.items():
-        yield f"{_PREFIX}.{_metric(name)}:{value}|g"
+            yield _line(series, growth, "c")
+    for series, value in gauged.items():
+        yield _line(series, value, "g")
 
 
-def _metric(name: str) -> str:
-    """Replaces a datagram's special characters: a colon, a bar or a newline would start another metric."""
-    return _NOT_IN_A_NAME.sub("_", name)
+def _line(series: Series, value: float, kind: str) -> str:
+    name, tags = series
+    number = value if isinstance(value, int) else f"{value:.9f}"
+    return f"{PREFIX}.{name}:{number}|{kind}{'|#' if tags else ''}{','.join(tags)}"
 
 
-def pack_datagrams(lines: list[str], max_bytes: int = MAX_DATAGRAM_BYTES) -> Iterator[bytes]:
+def pack_datagrams(lines: Iterator[str], max_bytes: int = MAX_DATAGRAM_BYTES) -> Iterator[bytes]:
     """Lines joined by newlines into as few datagrams as their order allows."""
     pending: list[bytes] = []
     size = 0

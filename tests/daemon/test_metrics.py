@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from oncelog.broker.observability.metrics import COUNTERS, GAUGES
-from oncelog.sync import Consumer, Producer
+from oncelog import TopicPartition
+from oncelog.broker.observability.catalogue import ALL, PREFIX
+from oncelog.broker.observability.metrics import BOUNDS_S
+from oncelog.sync import Admin, Consumer, Producer
 from tests.support.daemon import Daemon
+from tools import update_metrics_page
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -43,18 +46,19 @@ def scrape(daemon: Daemon) -> Samples:
     }
 
 
-def test_each_number_that_the_broker_keeps_is_there_with_a_help_that_names_kafkas(broker: Daemon) -> None:
+def test_each_metric_of_the_catalogue_is_there_with_a_help_that_names_kafkas(broker: Daemon) -> None:
     families = {each.name: each for each in text_string_to_metric_families(ask(broker, "/metrics")[2])}
-    assert {f"oncelog_{name}" for name in (*COUNTERS, *GAUGES)} <= set(families)
-    for family in families.values():
-        assert "In Kafka: kafka." in family.documentation or "Kafka has no such metric" in family.documentation
+    assert {(f"{PREFIX}_{each.name}", each.kind) for each in ALL} == {
+        (name, each.type) for name, each in families.items()
+    }
+    for each in ALL:
+        help_text = families[f"{PREFIX}_{each.name}"].documentation
+        assert help_text.endswith(f"In Kafka: {each.jmx}." if each.jmx else "Kafka has no such metric.")
 
 
-def test_the_page_lists_each_metric(broker: Daemon) -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
-    names = {line.split("`")[1].partition("{")[0] for line in page.splitlines() if line.startswith("| `oncelog_")}
-    found = list(text_string_to_metric_families(ask(broker, "/metrics")[2]))
-    assert names == {f"{each.name}_total" if each.type == "counter" else each.name for each in found}
+def test_the_page_lists_each_metric() -> None:
+    page = update_metrics_page.PAGE.read_text(encoding="utf-8")
+    assert update_metrics_page.updated(page) == page, "run PYTHONPATH=. python tools/update_metrics_page.py"
 
 
 def test_what_clients_do_is_counted_and_what_is_open_is_seen(broker: Daemon) -> None:
@@ -77,12 +81,32 @@ def test_what_clients_do_is_counted_and_what_is_open_is_seen(broker: Daemon) -> 
             pass
         after = scrape(broker)
         assert after["oncelog_groups", (("state", "Stable"), ("type", "classic"))] == 1
+        consumer.commit_sync()
+        with Producer(broker.bootstrap, transactional_id="billing") as producer:
+            with producer.transaction() as transaction:
+                transaction.send("orders", b"3", partition=0)
+                transaction.send("orders", b"4", partition=0)
+                lagging = scrape(broker)
+    of_readers = (("group", "readers"), *orders)
+    assert lagging["oncelog_group_lag", of_readers] - lagging["oncelog_group_stable_lag", of_readers] == 2
     assert after["oncelog_partition_last_stable_offset_lag", orders] == 0
     assert after["oncelog_partition_size_bytes", orders] > 0
     assert after["oncelog_transactional_ids", (("state", "CompleteCommit"),)] == 1
     assert after["oncelog_oldest_open_transaction_age_seconds", ()] == 0
     for name, least in (("transactions_committed", 1), ("appends", 1), ("requests", 5), ("connections", 2)):
         assert after[f"oncelog_{name}_total", ()] - before[f"oncelog_{name}_total", ()] >= least
+    assert after["oncelog_transaction_seconds_count", (("result", "committed"),)] == 1
+    assert after["oncelog_sync_seconds_count", ()] > before["oncelog_sync_seconds_count", ()]
+    assert after["oncelog_round_seconds_sum", ()] > before["oncelog_round_seconds_sum", ()]
+    produced = [
+        after["oncelog_request_seconds_bucket", (("api", "PRODUCE"), ("le", str(float(le))))] for le in BOUNDS_S
+    ]
+    assert (
+        produced == sorted(produced)
+        and produced[-1] == after["oncelog_request_seconds_count", (("api", "PRODUCE"),)] > 0
+    )
+    assert after["oncelog_bound_used", (("bound", "max.connections"),)] >= 1
+    assert after["oncelog_bound_limit", (("bound", "max.incremental.fetch.session.cache.slots"),)] == 1_000
 
 
 def test_health_readiness_and_what_is_not_served(broker: Daemon) -> None:
@@ -93,9 +117,20 @@ def test_health_readiness_and_what_is_not_served(broker: Daemon) -> None:
 
 
 def test_a_name_with_quotes_and_newlines_stays_inside_its_label(broker: Daemon) -> None:
-    """Names of groups and ids are the clients'; a group's name is no label, a state is."""
+    """Names of groups are the clients'; a transactional id is no label at all."""
     hostile = 'x"} 1\nevil 2'
     with Producer(broker.bootstrap, transactional_id=hostile) as producer:
         with producer.transaction() as transaction:
             transaction.send("orders", b"1")
     assert "evil" not in ask(broker, "/metrics")[2]
+    with Admin(broker.bootstrap) as admin:
+        admin.alter_group_offsets(hostile, {TopicPartition("orders", 0): 1})
+    text = ask(broker, "/metrics")[2]
+    assert not [line for line in text.splitlines() if line.startswith("evil")]
+    groups = {
+        sample.labels["group"]
+        for each in text_string_to_metric_families(text)
+        if each.name == "oncelog_group_lag"
+        for sample in each.samples
+    }
+    assert groups == {'x"} 1\\nevil 2'}

@@ -30,18 +30,23 @@ async def test_requests_appends_and_ended_transactions_arrive_as_datagrams(start
     daemon = start_daemon(f"oncelog.statsd.address={host}:{port}", "oncelog.statsd.interval.ms=20")
     await asyncio.to_thread(_transactions, daemon.bootstrap)
 
-    totals: dict[str, int] = {}
-    gauges: dict[str, int] = {}
+    totals: dict[str, float] = {}
+    gauges: dict[str, float] = {}
     async with asyncio.timeout(20):
-        while totals.get("transactions_aborted", 0) < 1 or totals.get("transactions_committed", 0) < 2:
+        while not (
+            totals.get("transactions_aborted", 0) == 1
+            and totals.get("transaction_seconds.count|#result:committed", 0) == 2
+            and gauges.get("transactional_ids|#state:CompleteCommit")
+        ):
             datagram, _ = await receiver.recv()
             for line in datagram.decode("ascii").split("\n"):
                 name, _, rest = line.removeprefix("oncelog.").partition(":")
-                value, _, kind = rest.partition("|")
+                value, kind, *tags = rest.split("|")
+                series = "|".join((name, *tags))
                 if kind == "c":
-                    totals[name] = totals.get(name, 0) + int(value)
+                    totals[series] = totals.get(series, 0) + float(value)
                 else:
-                    gauges[name] = int(value)
+                    gauges[series] = float(value)
     receiver.close()
 
     assert totals["transactions_started"] == 3
@@ -51,4 +56,7 @@ async def test_requests_appends_and_ended_transactions_arrive_as_datagrams(start
     assert totals["requests"] > 10
     assert totals["request_bytes"] > totals["append_bytes"]
     assert totals["flush_rounds"] > 0
-    assert gauges.keys() == {"open_transactions", "open_connections", "fetch_sessions", "offline_partitions"}
+    assert totals["request_seconds.count|#api:PRODUCE"] >= 3
+    assert totals["sync_seconds.sum"] > 0
+    assert gauges["partition_log_end_offset|#topic:purchases,partition:0"] > 0
+    assert gauges["transactional_ids|#state:CompleteCommit"] == 1

@@ -76,6 +76,14 @@ class GroupAdministration:
         self._runtime.check_loaded()
         return self._all()
 
+    def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """The committed offset of each group in each partition as of its turn, durable or not: for observers, never for
+        a response to a client."""
+        for life in self._runtime.shards():
+            for group_id in life.shard.group_ids():
+                for partition, recorded in life.shard.kept_offsets(group_id, None).items():
+                    yield group_id, partition, recorded.committed.offset
+
     def _all(self) -> Iterator[GroupDescription]:
         listed: set[str] = set()
         for life in self._runtime.shards():

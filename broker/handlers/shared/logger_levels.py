@@ -1,17 +1,17 @@
-"""The level of this broker's log as a setting of the resource BROKER_LOGGER (KIP-412): one logger, named root.
+"""The levels of this broker's loggers as settings of the resource BROKER_LOGGER (KIP-412).
 
-Kafka's levels map to the nearest of ours: TRACE is DEBUG, FATAL is ERROR. A restart resets the level, as in Kafka.
+Kafka's levels map to the nearest of ours: TRACE is DEBUG, FATAL is ERROR. To delete a logger's level gives it the
+root's, which itself cannot be deleted. A restart resets the levels, as in Kafka.
 """
 
 from collections.abc import Sequence
 
 from oncelog.broker.config.changes import ConfigChange, Operation
 from oncelog.broker.config.node_id import check_node_id
-from oncelog.broker.observability.logging import LogLevel
+from oncelog.broker.observability.logging import ROOT, LogLevel, level_of
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
-ROOT = "root"
 _LEVELS = {
     "DEBUG": "debug",
     "ERROR": "error",
@@ -25,8 +25,9 @@ _KAFKA_NAMES = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "E
 
 def levels(context: RequestContext) -> dict[str, str]:
     """The loggers of this broker and their levels, in Kafka's names; none if the log is not the broker's own."""
-    level = _level(context)
-    return {} if level is None else {ROOT: _KAFKA_NAMES[level.name]}
+    root = level_of(context.broker.log)
+    loggers: dict[str, LogLevel] = {} if root is None else {ROOT: root, **root.children}
+    return {name: _KAFKA_NAMES[level.name] for name, level in loggers.items()}
 
 
 def alter_levels(context: RequestContext, name: str, changes: Sequence[ConfigChange], validate_only: bool) -> None:
@@ -35,10 +36,18 @@ def alter_levels(context: RequestContext, name: str, changes: Sequence[ConfigCha
     known = levels(context)
     for change in changes:
         _check(known, change)
-    level = _level(context)
-    if level is not None and not validate_only:
+    root = level_of(context.broker.log)
+    if root is not None and not validate_only:
         for change in changes:
-            level.set(_LEVELS[change.value or ""])
+            _apply(root, change)
+
+
+def _apply(root: LogLevel, change: ConfigChange) -> None:
+    if change.operation is Operation.DELETE:
+        root.unset(change.name)
+    else:
+        logger = root if change.name == ROOT else root.child(change.name)
+        logger.set(_LEVELS[change.value or ""])
 
 
 def _check(known: dict[str, str], change: ConfigChange) -> None:
@@ -49,6 +58,8 @@ def _check(known: dict[str, str], change: ConfigChange) -> None:
     if change.name not in known:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
     if operation is Operation.DELETE:
+        if change.name != ROOT:
+            return
         message = f"Removing the log level of the {ROOT} logger is not allowed"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if change.value not in _LEVELS:
@@ -66,8 +77,3 @@ def _check_node(context: RequestContext, name: str) -> None:
         not_a_number="Node id must be an integer, but it is: {name}",
         another="Unexpected node id. Expected {node_id}, but received {name}",
     )
-
-
-def _level(context: RequestContext) -> LogLevel | None:
-    level = getattr(context.broker.log, "level_switch", None)
-    return level if isinstance(level, LogLevel) else None

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure, Fetching
-from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
+from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch, Syncable
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
@@ -163,10 +163,12 @@ class FileSync:
         measures_syncs: bool = True,
         large_bytes: int = LARGE_BYTES,
         appends_on_loop: int = APPENDS_ON_LOOP,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         """A round of up to `appends_on_loop` appends is synced on the loop; if `measures_syncs` not after a slow sync,
-        for the next hundred rounds. Where a log has more than `large_bytes`
-        in a round, its files are synced and the journal only says so."""
+        for the next hundred rounds. Where a log has more than `large_bytes` in a round, its files are synced and the
+        journal only says so. `stopwatch` is called when the writing of a round begins, and what it returns once that is
+        durable, both in the thread that writes."""
         if policy not in POLICIES:
             raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
         self.policy = policy
@@ -183,6 +185,7 @@ class FileSync:
         self._points = points
         self._clock = clock
         self._measures_syncs = measures_syncs
+        self._stopwatch = stopwatch
         self._run_all = run_all or _one_by_one
         self._appends_on_loop = appends_on_loop
         self._rounds_in_thread = 0
@@ -330,6 +333,7 @@ class FileSync:
     def _write(self, begun: _Round) -> None:
         """On the loop or in the sync thread."""
         begun.error = None
+        on_written = None if self._stopwatch is None else self._stopwatch()
         if begun.targets:
             self._sync(begun.targets)
             if _failed(begun.targets):
@@ -347,6 +351,8 @@ class FileSync:
             self._rounds_in_thread = _ROUNDS_AFTER_A_SLOW_SYNC
         elif self._rounds_in_thread:
             self._rounds_in_thread -= 1
+        if on_written is not None and begun.error is None:
+            on_written()
 
     def _record_at_once(self, ends: Sequence[tuple[SyncedLog, int]]) -> None:
         known = [(log, end_offset) for log, end_offset in ends if end_offset > 0 and not log.is_deleted]

@@ -19,7 +19,7 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import INT64_MAX, LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, StoreError, Withdrawn
-from oncelog.broker.ports import Clock, Disk, Scheduler
+from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.disk_errors import is_transient, trouble
@@ -79,12 +79,13 @@ class LocalLogStore:
         journal_file_bytes: int = DEFAULT_FILE_BYTES,
         appends_on_loop: int = APPENDS_ON_LOOP,
         large_bytes: int = LARGE_BYTES,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         """`policy` is `oncelog.flush.policy`. Unless `compatibility.remembers_batches`, a clean stop keeps one batch
         per producer to recognise retries. Without `compaction` nothing is compacted. Unless `measures_syncs` each is
         taken to be quick. `on_report` gets each recovery and deletion of interest to an operator. With `on_checked`,
         segments that recovery adopted unread are read in the background, and it gets the summary; without it only reads
-        check them. Raises OSError, and ValueError for an unknown policy."""
+        check them. `stopwatch` as in `FileSync`. Raises OSError, and ValueError for an unknown policy."""
         self._disk = disk
         self._clock = clock
         self._scheduler = scheduler
@@ -98,19 +99,18 @@ class LocalLogStore:
         self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
         disk.sync_dir("")
-        found = read_journal(disk)
-        self._take_journal(found)
         self.file_sync = FileSync(
             scheduler,
             policy,
             failure,
             self._flushed,
-            Journal(disk, found, journal_file_bytes),
+            Journal(disk, self._take_journal(), journal_file_bytes),
             clock,
             run_all,
             measures_syncs=measures_syncs,
             appends_on_loop=appends_on_loop,
             large_bytes=large_bytes,
+            stopwatch=stopwatch,
         )
         self._results = Results(disk)
         self._deferred = DeferredWork(scheduler)
@@ -139,8 +139,9 @@ class LocalLogStore:
             compaction,
         )
 
-    def _take_journal(self, found: JournalContents) -> None:
+    def _take_journal(self) -> JournalContents:
         """What an earlier life has left, and whether all of its commits are in there or in the segments."""
+        found = read_journal(self._disk)
         self._tails = found.tails
         self._is_journal_in_use = found.is_in_use
         number = self._flushed.journal_number
@@ -151,6 +152,7 @@ class LocalLogStore:
             self._is_journal_in_use = False
         if found.problem is not None:
             self.problems.append(f"{found.problem}: a log may lack what was committed last")
+        return found
 
     def _note_problems(self) -> None:
         if self._flushed.problem is not None:

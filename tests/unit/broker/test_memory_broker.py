@@ -67,7 +67,7 @@ def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLo
     """And every log is opened, every round committed, every byte fetched in a later turn."""
     stores: list[LateLogStore] = []
 
-    def make(config: Any, system: Any, log: Any, failure: Any, reports: Any) -> LateLogStore:
+    def make(config: Any, system: Any, log: Any, failure: Any, *_: Any) -> LateLogStore:
         stores.append(LateLogStore(system.scheduler, system.clock, failure))
         return stores[-1]
 

@@ -234,4 +234,4 @@ def test_offline_partitions_and_lines_about_files_are_counted() -> None:
     disk = stopped("clean stop")
     KINDS["EIO"](disk, MIDDLE)
     broker, _ = settled(disk)
-    assert broker.broker.metrics.counters()["file_problems"] == len(broker.lines) == 1
+    assert broker.broker.metrics.file_problems == len(broker.lines) == 1

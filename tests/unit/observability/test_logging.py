@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from oncelog.broker.observability.logging import loop_errors, start_logging
+from oncelog.broker.observability.logging import REQUESTS, level_of, logger_of, loop_errors, start_logging
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 
 
@@ -102,3 +102,35 @@ def test_a_terminal_gets_words_instead_of_json() -> None:
 def test_another_level_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="debug, info, warning, error"):
         start_logging("loud")
+
+
+def test_a_logger_has_the_roots_level_until_it_has_its_own_and_again_without_it() -> None:
+    stream = io.StringIO()
+    log = start_logging("info", stream)
+    requests = logger_of(log, REQUESTS)
+    root = level_of(log)
+    assert root is not None and list(root.children) == [REQUESTS]
+    steps = (
+        lambda: None,  # info, as the root
+        lambda: root.child(REQUESTS).set("debug"),
+        lambda: root.set("error"),  # its own is not the root's
+        lambda: root.unset(REQUESTS),
+        lambda: root.set("debug"),
+    )
+    for number, step in enumerate(steps):
+        step()
+        requests.debug("request", step=number)
+    assert [json.loads(line)["step"] for line in stream.getvalue().splitlines()] == [1, 2, 4]
+
+
+def test_a_change_of_level_reaches_those_who_watch_it() -> None:
+    root = level_of(start_logging("info", io.StringIO()))
+    assert root is not None
+    seen: list[str] = []
+    child = root.child(REQUESTS)
+    child.watch(lambda: seen.append(child.name))
+    root.set("debug")
+    child.set("error")
+    root.set("warning")
+    root.unset(REQUESTS)
+    assert seen == ["debug", "error", "warning"]

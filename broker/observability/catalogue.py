@@ -1,0 +1,191 @@
+"""Every metric that is reported: name, kind, labels, what it is, and its name among Kafka's JMX metrics.
+
+Owns: this table. Does not own: the numbers (`metrics`), or how they are found (`collection`).
+docs/metrics.md has the table, too, and a test compares them.
+"""
+
+from typing import NamedTuple
+
+from oncelog.broker.observability.metrics import BY_ERROR, COUNTERS, GAUGES, HISTOGRAMS
+
+PREFIX = "oncelog"
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+
+class Family(NamedTuple):
+    name: str
+    """Without the prefix, and a counter's without `_total`."""
+    kind: str
+    text: str
+    jmx: str = ""
+    """Empty: Kafka has no such metric."""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        return f"{self.text}. {f'In Kafka: {self.jmx}' if self.jmx else 'Kafka has no such metric'}."
+
+
+class Distribution(NamedTuple):
+    """The value of a histogram."""
+
+    bounds_s: tuple[float, ...]
+    counts: tuple[int, ...]
+    """One more than there are bounds; not cumulative."""
+    sum_s: float
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+
+class Sample(NamedTuple):
+    labels: tuple[str, ...]
+    """The values of the family's labels."""
+    value: float | Distribution
+
+
+class Sampled(NamedTuple):
+    """A metric and its samples, no two of the same labels."""
+
+    family: Family
+    samples: list[Sample]
+
+
+_SOCKETS = "kafka.server:type=socket-server-metrics,name="
+_KEPT: dict[str, tuple[str, str]] = {
+    "requests": ("Requests answered", "kafka.network:type=RequestMetrics,name=RequestsPerSec"),
+    "request_bytes": ("Bytes received from clients", f"{_SOCKETS}incoming-byte-rate"),
+    "response_bytes": ("Bytes sent to clients", f"{_SOCKETS}outgoing-byte-rate"),
+    "appends": ("Record batches taken from producers, duplicates included", ""),
+    "append_bytes": ("Bytes of these batches", "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec"),
+    "duplicate_batches": ("Of these batches, retries of earlier ones: answered, and not written again", ""),
+    "full_fetches": ("Fetches that named all their partitions", ""),
+    "incremental_fetches": ("Fetches that continued a session", ""),
+    "fetch_session_evictions": (
+        "Fetch sessions that made way for others",
+        "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
+    ),
+    "flush_rounds": (
+        "Rounds of appends made durable together",
+        "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+    ),
+    "transactions_started": ("Transactions begun", ""),
+    "transactions_committed": ("Transactions committed", ""),
+    "transactions_aborted": ("Transactions aborted", ""),
+    "connections": ("Connections accepted", f"{_SOCKETS}connection-creation-rate"),
+    "connections_refused": ("Connections closed at once: too many from one address", ""),
+    "connections_closed_idle": ("Connections closed for their silence", f"{_SOCKETS}connection-close-rate"),
+    "connections_closed_slow": ("Connections closed since they held memory and read nothing", ""),
+    "file_problems": ("Log lines about files that are damaged, missing or unreadable", ""),
+    "open_transactions": ("Transactions open or ending", ""),
+    "open_connections": ("Connections", f"{_SOCKETS}connection-count"),
+    "waiting_fetches": (
+        "Fetches that wait for records",
+        "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=Fetch",
+    ),
+    "fetch_sessions": ("Fetch sessions", "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions"),
+    "offline_partitions": (
+        "Partitions whose files cannot be used",
+        "kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
+    ),
+    "rejected_batches": (
+        "Batches that were not appended, by error: out of order, fenced, too large, ...",
+        "kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec",
+    ),
+    "producers_fenced": (
+        "Requests of fenced producers, by reason: INVALID_PRODUCER_EPOCH is a batch of an older epoch, PRODUCER_FENCED "
+        "a request to the coordinator",
+        "",
+    ),
+    "request_seconds": (
+        "From a request to its response, waiting included",
+        "kafka.network:type=RequestMetrics,name=TotalTimeMs",
+    ),
+    "round_seconds": ("From the begin of a flush round until its records can be read", ""),
+    "sync_seconds": (
+        "Writing the records of a round to the disk, with the sync",
+        "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+    ),
+    "transaction_seconds": ("From the begin of a transaction to its last marker, by result", ""),
+}
+_LABELS = {
+    "rejected_batches": ("error",),
+    "producers_fenced": ("reason",),
+    "request_seconds": ("api",),
+    "transaction_seconds": ("result",),
+}
+
+
+def kept(name: str) -> Family:
+    """The family of a slot of `Metrics`."""
+    if name in COUNTERS or name in BY_ERROR:
+        kind = COUNTER
+    else:
+        kind = GAUGE if name in GAUGES else HISTOGRAM
+    return Family(name, kind, *_KEPT[name], _LABELS.get(name, ()))
+
+
+KEPT = tuple(kept(name) for name in (*COUNTERS, *BY_ERROR, *GAUGES, *HISTOGRAMS))
+
+_PARTITION = ("topic", "partition")
+_LAG = "kafka.consumer:type=consumer-fetch-manager-metrics,name=records-lag"
+OF_PARTITIONS = (
+    Family(
+        "partition_log_start_offset", GAUGE, "The first offset", "kafka.log:type=Log,name=LogStartOffset", _PARTITION
+    ),
+    Family("partition_log_end_offset", GAUGE, "The next offset", "kafka.log:type=Log,name=LogEndOffset", _PARTITION),
+    Family(
+        "partition_size_bytes", GAUGE, "Bytes of its records on the disk", "kafka.log:type=Log,name=Size", _PARTITION
+    ),
+    Family(
+        "partition_last_stable_offset_lag",
+        GAUGE,
+        "Offsets that read_committed does not reach yet, because of open transactions",
+        "kafka.cluster:type=Partition,name=LastStableOffsetLag",
+        _PARTITION,
+    ),
+)
+TRANSACTIONAL_IDS = Family(
+    "transactional_ids", GAUGE, "Transactional ids by the state of their transaction", "", ("state",)
+)
+OLDEST = Family("oldest_open_transaction_age_seconds", GAUGE, "Since it began; 0: none is open")
+GROUPS = Family(
+    "groups",
+    GAUGE,
+    "Groups by type and state",
+    "kafka.server:type=group-coordinator-metrics,name=group-count",
+    ("type", "state"),
+)
+OF_COMMITTED = (
+    Family(
+        "group_lag", GAUGE, "Offsets from the group's committed one to the high watermark", _LAG, ("group", *_PARTITION)
+    ),
+    Family(
+        "group_stable_lag",
+        GAUGE,
+        "The same to the last stable offset, which is as far as read_committed reads",
+        _LAG,
+        ("group", *_PARTITION),
+    ),
+)
+_BOUND = ("bound",)
+BOUNDS = (
+    Family(
+        "bound_used",
+        GAUGE,
+        "How much of a bound is in use",
+        "kafka.network:type=SocketServer,name=MemoryPoolUsed",
+        _BOUND,
+    ),
+    Family(
+        "bound_limit",
+        GAUGE,
+        "The bound; -1: there is none",
+        "",
+        _BOUND,
+    ),
+)
+LEFT_OUT = Family("series_left_out", GAUGE, "Series of a metric beyond oncelog.metrics.max.series", "", ("metric",))
+
+ALL = (*KEPT, *OF_PARTITIONS, TRANSACTIONAL_IDS, OLDEST, GROUPS, *OF_COMMITTED, *BOUNDS, LEFT_OUT)

@@ -1,0 +1,133 @@
+"""Pushes the broker's metrics as OTLP over HTTP, with OpenTelemetry's own exporter.
+
+Owns: when they are pushed, and how a collected metric looks to OpenTelemetry. Does not own: the metrics (`collection`),
+the protocol and its retries (the exporter; headers, certificates and compression are its own variables,
+`OTEL_EXPORTER_OTLP_...`). Invariants
+- Sums and histograms are cumulative since the broker's start.
+- Export runs in a thread; a collector that is away costs that thread, and is reported once until it answers again.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, Distribution, Sampled
+
+_TIMEOUT_S = 10.0
+
+
+class OtlpReporter:
+    """Reports every `interval_ms` from `start` to `close`."""
+
+    def __init__(
+        self,
+        collect: Callable[[], Awaitable[list[Sampled]]],
+        endpoint: str,
+        interval_ms: int,
+        resource: dict[str, str],
+        log: Any,
+    ) -> None:
+        """`resource` is what the metrics are of, by OpenTelemetry's names."""
+        self._collect = collect
+        self._interval_s = interval_ms / 1000
+        self._exporter = OTLPMetricExporter(endpoint=endpoint, timeout=min(self._interval_s, _TIMEOUT_S))
+        self._resource = Resource.create(resource)
+        self._log = log
+        self._endpoint = endpoint
+        self._started_ns = time.time_ns()
+        self._is_failing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="otlp")
+
+    async def report(self) -> None:
+        data = metrics_data(await self._collect(), self._resource, self._started_ns, time.time_ns())
+        result = await asyncio.to_thread(self._exporter.export, data)
+        is_failing = result is not MetricExportResult.SUCCESS
+        if is_failing and not self._is_failing:
+            self._log.warning(
+                "otlp.failed",
+                endpoint=self._endpoint,
+                message="metrics cannot be pushed: check oncelog.otlp.endpoint and that a collector listens there",
+            )
+        self._is_failing = is_failing
+
+    async def close(self) -> None:
+        """A last report, then no more."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._task = None
+        await self.report()
+        await asyncio.to_thread(self._exporter.shutdown)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s)
+            await self.report()
+
+
+def metrics_data(metrics: list[Sampled], resource: Resource, started_ns: int, wall_ns: int) -> MetricsData:
+    """What the exporter takes; names, texts and labels are those of Prometheus, without a counter's `_total`."""
+    converted = [_metric(sampled, started_ns, wall_ns) for sampled in metrics if sampled.samples]
+    scope = ScopeMetrics(InstrumentationScope(PREFIX), converted, "")
+    return MetricsData([ResourceMetrics(resource, [scope], "")])
+
+
+def _metric(sampled: Sampled, started_ns: int, wall_ns: int) -> Metric:
+    family, samples = sampled
+    numbers: list[NumberDataPoint] = []
+    distributions: list[HistogramDataPoint] = []
+    for values, value in samples:
+        labels = dict(zip(family.labels, values, strict=True))
+        if isinstance(value, Distribution):
+            distributions.append(_distribution(labels, value, started_ns, wall_ns))
+        else:
+            numbers.append(NumberDataPoint(labels, started_ns, wall_ns, value))
+    temporality = AggregationTemporality.CUMULATIVE
+    data: Sum | Gauge | Histogram
+    if family.kind == HISTOGRAM:
+        data = Histogram(distributions, temporality)
+    elif family.kind == COUNTER:
+        data = Sum(numbers, temporality, is_monotonic=True)
+    else:
+        data = Gauge(numbers)
+    unit = "s" if family.name.endswith("_seconds") else "By" if family.name.endswith("_bytes") else "1"
+    return Metric(f"{PREFIX}_{family.name}", family.help, unit, data)
+
+
+def _distribution(labels: dict[str, str], value: Distribution, started_ns: int, wall_ns: int) -> HistogramDataPoint:
+    # The least and the greatest are not kept: infinities are what the SDK itself has before the first observation.
+    return HistogramDataPoint(
+        labels,
+        started_ns,
+        wall_ns,
+        value.total,
+        value.sum_s,
+        value.counts,
+        value.bounds_s,
+        min=float("inf"),
+        max=float("-inf"),
+    )

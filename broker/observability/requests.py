@@ -1,0 +1,87 @@
+"""What is observed of requests: one line each at debug, and their times by API.
+
+Owns: the line, and when to observe. Does not own: the times (`metrics`), a request (`broker.dispatch`).
+Invariant: while neither is wanted, a request costs one look at `is_on`.
+
+A request's time runs from its dispatch to its encoded response, so it includes waiting: of a Fetch for records, of a
+JoinGroup for other members, of a Produce for the flush, as in Kafka's TotalTimeMs.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.observability.logging import DEBUG, REQUESTS, level_of, logger_of
+from oncelog.broker.observability.metrics import Histogram, Metrics
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from oncelog.broker.request import RequestContext
+
+
+class RequestObserver:
+    def __init__(
+        self, log: Any, metrics: Metrics, *, measures: bool, timer_ns: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        """`measures`: their times are wanted."""
+        self._log = logger_of(log, REQUESTS)
+        self._metrics = metrics
+        self._measures = measures
+        self.timer_ns = timer_ns
+        self.is_on = False
+        level = level_of(self._log)
+        if level is not None:
+            level.watch(self._follow_level)
+        self._follow_level()
+
+    def _follow_level(self) -> None:
+        self.is_on = self._measures or self._log.is_enabled_for(DEBUG)
+
+    def begin(self, context: "RequestContext", request_bytes: int) -> "ObservedRequest":
+        return ObservedRequest(self, context, request_bytes)
+
+    def end(self, observed: "ObservedRequest", response_bytes: int, closes: str | None) -> None:
+        duration_ns = self.timer_ns() - observed.started_ns
+        context = observed.context
+        name = ApiKey(context.api_key).name
+        if self._measures:
+            times = self._metrics.request_seconds
+            if name not in times:
+                times[name] = Histogram()
+            times[name].observe(duration_ns)
+        if self._log.is_enabled_for(DEBUG):
+            facts: dict[str, Any] = {} if closes is None else {"closes": closes}
+            if observed.error:
+                facts["error"] = ErrorCode(observed.error).name
+            self._log.debug(
+                "request",
+                api=name,
+                version=context.api_version,
+                correlation_id=context.correlation_id,
+                client_id=context.client_id,
+                peer=context.peer.address,
+                listener=context.peer.listener_name,
+                request_bytes=observed.request_bytes,
+                response_bytes=response_bytes,
+                duration_ms=round(duration_ns / 1_000_000, 3),
+                **facts,
+            )
+
+
+class ObservedRequest:
+    """One request, from its dispatch on."""
+
+    __slots__ = ("_observer", "context", "error", "request_bytes", "started_ns")
+
+    def __init__(self, observer: RequestObserver, context: "RequestContext", request_bytes: int) -> None:
+        self._observer = observer
+        self.context = context
+        self.request_bytes = request_bytes
+        self.error = 0
+        """The error code of its whole response; most responses have one for each partition or group only."""
+        self.started_ns = observer.timer_ns()
+
+    def end(self, response_bytes: int, closes: str | None) -> None:
+        """Of 0 bytes: there is no response (acks=0, or the connection closes)."""
+        self._observer.end(self, response_bytes, closes)
