@@ -27,6 +27,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # On every core; an idle worker takes tests from another. In ARGS, -n0 is one process, for --pdb.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
+# The variable silences the theme's advertisement of its successor.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict --site-dir .site
+
 # Prints the packages that are installed, not all of pip's output.
 define pip_install
 set +e; $(BIN)/python -m pip install $(1) 2>&1 | tee $(VENV)/pip.log \
@@ -81,11 +84,12 @@ fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or 
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),$(if $(MINUTES),$$(($(MINUTES) * 60)),300)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: check
-check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
+check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules, links between the pages
 	$(BIN)/ruff check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 	$(BIN)/ruff format --check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(SITE)
 	$(BIN)/python -m pytest tests/test_tidy.py tests/test_types.py
 
 .PHONY: format
@@ -154,7 +158,8 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)
-	@$(BIN)/mkdocs -q $(or $(ARGS),build --strict --site-dir .site)
+	@$(if $(ARGS),$(BIN)/mkdocs $(ARGS),$(SITE))
+	@echo 'The site is .site/index.html'
 
 .PHONY: release-check
 release-check: $(VENV)/.release ## What must hold before a release: build, metadata, an empty venv, a record in and out, version (PYTHONS='python3.12 ...')

@@ -63,6 +63,6 @@ class Coordinator:
 
     def operations(self) -> list[Operation]:
         return [
-            Operation("Produce and EndTxn of one transaction", self.transaction),
+            Operation("one transaction: Produce, EndTxn", self.transaction),
             Operation("InitProducerId", self.begin_again),
         ]

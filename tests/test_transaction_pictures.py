@@ -2,7 +2,10 @@
 
 import re
 
+import pytest
+
 from oncelog.broker.coordinator.transaction.states import VALID_PREVIOUS_STATES
+from tools.update_concept_pictures import PICTURES
 from tools.update_transaction_pictures import IMAGES, ROOT, states_svg
 
 
@@ -35,3 +38,9 @@ def test_the_page_shows_both() -> None:
     page = (ROOT / "docs" / "transactions.md").read_text()
     assert "images/transaction_states.svg" in page
     assert "images/transaction_timeline.svg" in page
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_a_concept_is_what_its_script_draws_and_its_page_shows_it(name: str) -> None:
+    assert (IMAGES / name).read_text() == PICTURES[name](), "PYTHONPATH=. python tools/update_concept_pictures.py"
+    assert f"images/{name}" in (ROOT / "docs" / "concepts.md").read_text()

@@ -31,17 +31,17 @@ FILLS = {
     "PrepareEpochFence": "#e4e7eb",
 }
 FONT = "font-family='ui-sans-serif, system-ui, Helvetica, Arial, sans-serif'"
-BOX_WIDTH, BOX_HEIGHT = 150, 44
+BOX_WIDTH, BOX_HEIGHT = 164, 44
 _S = TransactionState
 PLACES = {
-    _S.EMPTY: (40, 200),
-    _S.DEAD: (650, 480),
-    _S.ONGOING: (280, 200),
-    _S.PREPARE_EPOCH_FENCE: (280, 400),
-    _S.PREPARE_COMMIT: (520, 60),
-    _S.PREPARE_ABORT: (520, 340),
-    _S.COMPLETE_COMMIT: (780, 60),
-    _S.COMPLETE_ABORT: (780, 340),
+    _S.EMPTY: (40, 250),
+    _S.DEAD: (870, 520),
+    _S.ONGOING: (330, 110),
+    _S.PREPARE_EPOCH_FENCE: (290, 500),
+    _S.PREPARE_COMMIT: (590, 60),
+    _S.PREPARE_ABORT: (490, 325),
+    _S.COMPLETE_COMMIT: (850, 170),
+    _S.COMPLETE_ABORT: (730, 325),
 }
 SOLID = {
     (_S.EMPTY, _S.ONGOING),
@@ -89,7 +89,7 @@ def states_svg() -> str:
     parts.append(
         text(40, 30, "Solid: the life of a transaction. Dashed: fences, epoch bumps, the next one, expiry.", 13)
     )
-    return page(970, 560, "The states of a transactional id and every legal step between them", parts)
+    return page(1050, 600, "The states of a transactional id and every legal step between them", parts)
 
 
 def _edge(source: TransactionState, target: TransactionState) -> str:
@@ -134,7 +134,7 @@ _BETWEEN_S = 0.3
 """So that the markers of one transaction come before the next one begins."""
 TOPICS = ("payments", "orders")
 LANES = ("producer", "coordinator", "payments-0", "orders-0")
-_TOP, _LANE_HEIGHT, _LEFT, _COLUMN = 90, 76, 140, 112
+_TOP, _LANE_HEIGHT, _LEFT, _COLUMN = 90, 76, 140, 124
 
 
 def timeline_svg(runs: Sequence[Sequence[Event]]) -> str:
@@ -229,12 +229,12 @@ async def recorded(bootstrap: str) -> list[Event]:
     return sorted([*asked, *logged, *written], key=_order)
 
 
+_STEPS = ("begin", "Empty", "Ongoing", "a record", "commit", "abort", "Prepare", "marker", "Complete", "answered")
+
+
 def _order(event: Event) -> tuple[int, int]:
-    if event.lane == "producer":
-        return int(event.at_ms), 2 if event.words == "answered" else 0
-    if event.lane == "coordinator":
-        return int(event.at_ms), 4 if event.words.startswith("Complete") else 1
-    return int(event.at_ms), 3
+    """Within one millisecond the order is the protocol's."""
+    return int(event.at_ms), next(at for at, step in enumerate(_STEPS) if step in event.words)
 
 
 if __name__ == "__main__":
