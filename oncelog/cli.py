@@ -14,6 +14,7 @@ _COMMANDS = {
     "config": ("oncelog.tools.config:config", "Settings of topics, groups and brokers."),
     "demo": ("oncelog.tools.demo.cli:demo", "Watch transactions at work."),
     "doctor": ("oncelog.tools.doctor:doctor", "Look for the usual troubles."),
+    "graduate": ("oncelog.tools.graduate.cli:graduate", "Turn a data directory into one of Apache Kafka."),
     "group": ("oncelog.tools.group:group", "Consumer groups: list, describe, lag, offsets, reset, delete."),
     "health": ("oncelog.tools.health:health", "Exit with 0 if a broker responds, with 1 if not."),
     "log": ("oncelog.tools.log.cli:log", "Inspect, check and repair the files of a broker."),

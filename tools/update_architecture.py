@@ -44,6 +44,7 @@ FOLDERS = (
     "oncelog",
     "oncelog/tools",
     "oncelog/tools/demo",
+    "oncelog/tools/graduate",
     "oncelog/tools/log",
     "oncelog/tools/log/dump",
     "oncelog/tools/log/map",

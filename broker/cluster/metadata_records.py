@@ -85,6 +85,8 @@ class NewPartitions:
     topic_id: UUID
     indexes: range
     leader: Leader
+    directory_id: UUID | None = None
+    """The leader's log directory, where it has several: Apache Kafka after `oncelog graduate` (KIP-858)."""
 
 
 def count_of(record: Any) -> int:
@@ -98,7 +100,7 @@ def encode_metadata_batch(records: Sequence[Any], timestamp_ms: int, base_offset
     count = 0
     for record in records:
         if isinstance(record, NewPartitions):
-            value = encode_metadata_record(_first_of(record))
+            value = encode_metadata_record(_first_of(record), version=0 if record.directory_id is None else 1)
             parts.append(encode_numbered_records(value, _PARTITION_ID_AT, record.indexes, count))
         else:
             parts.append(encode_record(Record(count, timestamp_ms, None, encode_metadata_record(record)), count, 0))
@@ -124,12 +126,13 @@ def _first_of(partitions: NewPartitions) -> partition_record.PartitionRecord:
         leader=leader.node_id,
         leader_epoch=leader.epoch,
         partition_epoch=leader.epoch,
+        directories=() if partitions.directory_id is None else (partitions.directory_id,),
     )
 
 
-def encode_metadata_record(record: Any) -> bytes:
+def encode_metadata_record(record: Any, version: int = 0) -> bytes:
     module = _MODULES[record.API_KEY]
-    return b"".join((bytes((_FRAME_VERSION, module.API_KEY, 0)), *module.encode(record, 0)))
+    return b"".join((bytes((_FRAME_VERSION, module.API_KEY, version)), *module.encode(record, version)))
 
 
 def decode_metadata_record(value: memoryview, offset: int) -> Any:

@@ -203,18 +203,31 @@ def load_config(
     host_name: Callable[[], str] = lambda: "localhost",
 ) -> tuple[BrokerConfig, list[str]]:
     """The settings, and warnings to log. `cli` has options by key, `overrides` are `key=value`. Raises ConfigError."""
-    given: dict[str, _Setting] = {}
-    if file is not None:
-        given.update(_from_file(file))
-    given.update(_from_environment(environ or {}))
-    given.update(_from_overrides(overrides))
-    for key, value in (cli or {}).items():
-        text = with_listener_name(value) if key == "listeners" else value
-        given[key] = _Setting(text, Origin.COMMAND_LINE, "the command line")
-    settings, warnings = _sort_out(given)
+    settings, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}))
     _settle_listeners(settings)
     _settle_node_id(settings)
     return BrokerConfig(settings, host_name), warnings
+
+
+def given_settings(
+    *, file: Path | None = None, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What the same sources give, unchecked, with names that only Kafka needs among them. Raises ConfigError."""
+    return {name: setting.value for name, setting in _gather(file, overrides, environ or {}, {}).items()}
+
+
+def _gather(
+    file: Path | None, overrides: Sequence[str], environ: Mapping[str, str], cli: Mapping[str, str]
+) -> dict[str, _Setting]:
+    given: dict[str, _Setting] = {}
+    if file is not None:
+        given.update(_from_file(file))
+    given.update(_from_environment(environ))
+    given.update(_from_overrides(overrides))
+    for key, value in cli.items():
+        text = with_listener_name(value) if key == "listeners" else value
+        given[key] = _Setting(text, Origin.COMMAND_LINE, "the command line")
+    return given
 
 
 def environment_key(variable: str) -> str:

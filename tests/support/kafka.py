@@ -44,17 +44,17 @@ class Kafka:
         *,
         static_quorum: bool = False,
         overrides: Sequence[str] = (),
+        formatted: tuple[Path, int] | None = None,
     ) -> None:
         """`features` are levels to begin with, such as "share.version=0"; a static quorum is kraft.version 0;
-        `overrides` are more lines of settings."""
-        libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
-        java = shutil.which("java")
-        if libraries is None or java is None:
-            pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
-        settings, port = write_settings(directory, static_quorum=static_quorum, overrides=overrides)
+        `overrides` are more lines of settings. `formatted`: settings and port of one whose directory is ready."""
+        run = java_with_kafka()
+        if formatted is None:
+            settings, port = write_settings(directory, static_quorum=static_quorum, overrides=overrides)
+            format_storage(run, settings, features, static_quorum=static_quorum)
+        else:
+            settings, port = formatted
         self.bootstrap = f"127.0.0.1:{port}"
-        run = [java, "-Xmx512m", "-cp", f"{libraries}/*"]
-        format_storage(run, settings, features, static_quorum=static_quorum)
         self._directory, self._port = directory, port
         self._command = [*run, "kafka.Kafka", str(settings)]
         self.start()
@@ -93,6 +93,15 @@ class Kafka:
         """kill -9."""
         self._process.kill()
         self._process.wait(30)
+
+
+def java_with_kafka() -> list[str]:
+    """Java with Kafka's jars in its class path; skips the test where they are not."""
+    libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
+    java = shutil.which("java")
+    if libraries is None or java is None:
+        pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
+    return [java, "-Xmx512m", "-cp", f"{libraries}/*"]
 
 
 def write_settings(directory: Path, *, static_quorum: bool = False, overrides: Sequence[str] = ()) -> tuple[Path, int]:

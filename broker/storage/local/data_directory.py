@@ -31,8 +31,14 @@ from oncelog.broker.storage.local.partition_directory import (
 from oncelog.broker.storage.local.segments import write_file
 from oncelog.protocol.printable import printable
 
-_KAFKAS_MARK = "meta.properties"
-_OWN_FILES = frozenset({FLUSHED_OFFSETS, *JOURNALS, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN})
+KAFKAS_MARK = "meta.properties"
+KAFKAS_MARK_TO_BE = "meta.properties.graduating"
+"""`oncelog graduate --in-place` has begun to move our own files out of Apache Kafka's way."""
+GRADUATED = "graduated"
+"""`oncelog graduate --out` has written the data to another directory, which this file names."""
+_OWN_FILES = frozenset(
+    {FLUSHED_OFFSETS, *JOURNALS, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN, GRADUATED}
+)
 _TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 5
 _FLIPPED_BITS = 8
@@ -46,9 +52,19 @@ class ForeignDirectoryError(Exception):
 def check_data_directory(disk: Disk, metadata_directory: str) -> None:
     """Raises ForeignDirectoryError unless it is empty or has our files or metadata log; OSError."""
     names = disk.list_dir("")
-    if _KAFKAS_MARK in names:
+    if KAFKAS_MARK in names:
         raise ForeignDirectoryError(
-            f"it belongs to Apache Kafka (it has {_KAFKAS_MARK}); use a directory of its own (--data-dir)"
+            f"it belongs to Apache Kafka (it has {KAFKAS_MARK}); use a directory of its own (--data-dir)"
+        )
+    if KAFKAS_MARK_TO_BE in names:
+        raise ForeignDirectoryError(
+            "it is half-way to a directory of Apache Kafka; repeat `oncelog graduate --in-place`, which completes it"
+        )
+    if GRADUATED in names:
+        kafka_dir = printable(disk.read_bytes(GRADUATED).decode(errors="replace").strip())
+        raise ForeignDirectoryError(
+            f"its data has moved to Apache Kafka, to {kafka_dir}; to serve what was here before, and give up what "
+            f"Kafka has taken since, delete the file {GRADUATED}"
         )
     foreign = [name for name in names if _is_foreign(name)]
     if foreign and FLUSHED_OFFSETS not in names and metadata_directory not in names:

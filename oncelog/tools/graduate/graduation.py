@@ -1,0 +1,181 @@
+"""One graduation, from the locked directory to the report.
+
+Owns: what is asked for, what was done. Does not own: the options and what is printed (`cli`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from oncelog.broker.config.settings import BrokerConfig, Origin
+from oncelog.broker.storage.disk_errors import trouble
+from oncelog.broker.storage.local.data_directory import GRADUATED, KAFKAS_MARK, KAFKAS_MARK_TO_BE
+from oncelog.broker.system.disk import RealDisk
+from oncelog.tools.graduate.files import FoundFile, Role, find_files
+from oncelog.tools.graduate.records import encode_checkpoint, own_settings
+from oncelog.tools.graduate.settings import (
+    Node,
+    controller_beside,
+    left_behind,
+    meta_properties,
+    server_properties,
+)
+from oncelog.tools.graduate.source import GraduateError, Source, check_in_place, lock, read
+from oncelog.tools.graduate.steps import (
+    PROPERTIES,
+    NewFiles,
+    Step,
+    check_room,
+    check_target,
+    run,
+    steps_elsewhere,
+    steps_in_place,
+    steps_to_complete,
+)
+
+_LOWEST_PLAIN_ID = 100
+_DASH = 62
+"""In URL-safe base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for."""
+
+    data_dir: Path
+    config: BrokerConfig
+    given: Mapping[str, str]
+    """The settings of the broker as they were given, by name."""
+    kafka_dir: Path | None = None
+    """None: in place."""
+    controller: tuple[str, int] | None = None
+    """Where Kafka's controller is to listen; None: beside the first listener."""
+    copies: bool = False
+    """Whether closed segments may be copied: to another file system."""
+
+    @property
+    def target(self) -> Path:
+        return (self.kafka_dir or self.data_dir).absolute()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What goes along, and what stays."""
+
+    source: Source
+    files: Sequence[FoundFile]
+    settings_left: Sequence[str]
+    """Settings of the broker that have no meaning in Kafka."""
+    stored_settings_left: Sequence[str]
+    """The same of topics, brokers and groups in the metadata log."""
+
+    def count(self, role: Role) -> tuple[int, int]:
+        """Files of a role, and their bytes."""
+        sizes = [file.size_bytes for file in self.files if file.role is role]
+        return len(sizes), sum(sizes)
+
+
+@dataclass(slots=True)
+class Watcher:
+    """What a caller is told on the way."""
+
+    on_plan: Callable[[Report], None] = field(default=lambda _: None)
+    """Before the first step; an exception ends it there."""
+    on_step: Callable[[str], None] = field(default=lambda _: None)
+    """A step is done."""
+    on_copied: Callable[[int, int], None] = field(default=lambda *_: None)
+    """Bytes."""
+
+
+def graduate(wish: Wish, watcher: Watcher) -> Report | None:
+    """None: an earlier one in place, which was interrupted, is complete now. Raises GraduateError; whatever ends it,
+    the source is usable, or this can be repeated."""
+    disk = lock(wish.data_dir)
+    try:
+        if disk.exists(KAFKAS_MARK_TO_BE):
+            _complete(disk, wish, watcher)
+            return None
+        report, steps = _plan(disk, wish, watcher, is_dry=False)
+        watcher.on_plan(report)
+        run(steps, watcher.on_step)
+        return report
+    except OSError as error:
+        raise GraduateError(f"{trouble(error)}; repeat the command then") from error
+    finally:
+        disk.close()
+
+
+def preview(wish: Wish) -> Report | None:
+    """What `graduate` would do; changes nothing. Raises GraduateError."""
+    disk = lock(wish.data_dir)
+    try:
+        if disk.exists(KAFKAS_MARK_TO_BE):
+            return None
+        return _plan(disk, wish, Watcher(), is_dry=True)[0]
+    finally:
+        disk.close()
+
+
+def _complete(disk: RealDisk, wish: Wish, watcher: Watcher) -> None:
+    if wish.kafka_dir is not None:
+        raise GraduateError(f"{wish.data_dir} is half-way to a directory of Apache Kafka: complete it with --in-place")
+    run(steps_to_complete(disk), watcher.on_step)
+
+
+def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tuple[Report, list[Step]]:
+    """Everything that can be refused is refused here. Recovers the directory unless `is_dry`."""
+    kafka_dir = wish.kafka_dir
+    if disk.exists(GRADUATED):
+        _check_not_done(Path(disk.read_bytes(GRADUATED).decode(errors="replace").strip()))
+    if kafka_dir is None:
+        check_in_place(disk, wish.data_dir)
+    else:
+        check_target(wish.data_dir, kafka_dir, copies=wish.copies)
+    controller = controller_beside(wish.config.listeners, wish.controller)
+    source = read(disk, changes_nothing=is_dry)
+    node = Node(source.cluster_id, _node_id(source, wish.config), _directory_id())
+    new = NewFiles(
+        encode_checkpoint(source.state, node.directory_id),
+        server_properties(node, wish.config, wish.given, controller, wish.target),
+        meta_properties(node),
+    )
+    files = tuple(find_files(wish.data_dir, source.directories))
+    report = Report(source, files, left_behind(wish.given), own_settings(source.state))
+    if kafka_dir is None:
+        return report, steps_in_place(disk, new)
+    total = check_room(kafka_dir, files, copies=wish.copies)
+    copied = 0
+
+    def on_copied(count: int) -> None:
+        nonlocal copied
+        copied += count
+        watcher.on_copied(copied, total)
+
+    steps = steps_elsewhere(disk, wish.data_dir, kafka_dir, files, new, copies=wish.copies, on_copied=on_copied)
+    return report, steps
+
+
+def _check_not_done(kafka_dir: Path) -> None:
+    if (kafka_dir / KAFKAS_MARK).exists():
+        raise GraduateError(
+            f"it was done before: Apache Kafka starts with {kafka_dir / PROPERTIES}; to do it again, and give up what "
+            f"Kafka has taken since, delete {kafka_dir}"
+        )
+
+
+def _node_id(source: Source, config: BrokerConfig) -> int:
+    if config.origin("node.id") is not Origin.DEFAULT and config.get_int("node.id") != source.node_id:
+        raise GraduateError(
+            f"the directory was last served as node {source.node_id}, and node.id is {config.get_str('node.id')}: "
+            "give the settings that it was served with"
+        )
+    return source.node_id
+
+
+def _directory_id() -> UUID:
+    """Kafka gives the smallest ids meanings of their own, and writes none that begins with a dash."""
+    while True:
+        found = uuid4()
+        if found.int >= _LOWEST_PLAIN_ID and found.bytes[0] >> 2 != _DASH:
+            return found

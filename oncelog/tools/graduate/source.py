@@ -1,0 +1,137 @@
+"""The data directory that graduates: recovered by our own code, closed cleanly, and read.
+
+Owns: whether it can graduate. Does not own: what becomes of it.
+
+Our recovery runs before Kafka's could: only ours knows the journal, which holds what was committed last, and only ours
+tells a torn write from damage below the flushed end. After a clean stop it reads next to nothing. It leaves a clean
+stop behind, so that Kafka trusts the files as well and scans nothing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from oncelog.broker.cluster.metadata_log import ClusterState
+from oncelog.broker.ports import Disk
+from oncelog.broker.storage.disk_errors import trouble
+from oncelog.broker.storage.local.data_directory import (
+    GRADUATED,
+    KAFKAS_MARK,
+    KAFKAS_MARK_TO_BE,
+    ForeignDirectoryError,
+    check_data_directory,
+    shown,
+)
+from oncelog.broker.storage.local.overlay_disk import OverlayDisk
+from oncelog.broker.storage.local.partition_directory import directory_of, partition_of
+from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
+from oncelog.tools.log.stopped_directory import StoppedDirectory
+
+METADATA_DIRECTORY = directory_of(METADATA_TOPIC, 0)
+_LOCK = ".lock"
+_LEFT_BY_REMOVALS = ("-delete", "-stray")
+"""Directories that Kafka knows how to treat."""
+
+
+class GraduateError(Exception):
+    """It cannot be done; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What there is to graduate."""
+
+    cluster_id: str
+    node_id: int
+    state: ClusterState
+    directories: tuple[str, ...]
+    """Of the partitions that have files, without the metadata log's."""
+
+    def count_of(self, topic: str) -> int:
+        """Partitions of an internal topic that have files."""
+        return sum((partition_of(name) or ("",))[0] == topic for name in self.directories)
+
+    @property
+    def group_partitions(self) -> int:
+        return self.count_of(CONSUMER_OFFSETS)
+
+    @property
+    def transaction_partitions(self) -> int:
+        return self.count_of(TRANSACTION_STATE)
+
+
+def lock(data_dir: Path) -> RealDisk:
+    """The directory, locked until `close`: no broker of ours can start on it meanwhile. Raises GraduateError."""
+    if not (data_dir / _LOCK).is_file():
+        if (data_dir / KAFKAS_MARK).is_file():
+            raise _is_kafkas(data_dir)
+        raise GraduateError(f"{data_dir} is not a data directory of a broker")
+    try:
+        disk = RealDisk(data_dir)
+        _check_owner(disk, data_dir)
+        disk.lock()
+    except DataDirectoryLocked as error:
+        raise GraduateError(f"{error}: stop it first (SIGTERM), and wait until it has ended") from error
+    except ForeignDirectoryError as error:
+        raise GraduateError(f"cannot use {data_dir}: {error}") from error
+    except OSError as error:
+        raise GraduateError(f"cannot use {data_dir}: {error.strerror or error}") from error
+    return disk
+
+
+def _check_owner(disk: RealDisk, data_dir: Path) -> None:
+    """Raises GraduateError, ForeignDirectoryError, OSError. Our own marks are no obstacle: the work is repeated."""
+    if disk.exists(KAFKAS_MARK):
+        raise _is_kafkas(data_dir)
+    if not disk.exists(KAFKAS_MARK_TO_BE) and not disk.exists(GRADUATED):
+        check_data_directory(disk, METADATA_DIRECTORY)
+
+
+def _is_kafkas(data_dir: Path) -> GraduateError:
+    return GraduateError(
+        f"{data_dir} belongs to Apache Kafka already (it has {KAFKAS_MARK}): start Kafka with the server.properties "
+        "there"
+    )
+
+
+def read(disk: Disk, *, changes_nothing: bool) -> Source:
+    """Recover the directory and close it cleanly, or, with `changes_nothing`, find out what that would give. Raises
+    GraduateError."""
+    try:
+        directory = StoppedDirectory(OverlayDisk(disk) if changes_nothing else disk)
+        if not disk.exists(METADATA_DIRECTORY):
+            raise GraduateError("it has no metadata log, so nothing is known about its topics: restore it from a copy")
+        state = directory.recover()
+        offline = [log.offline_error for log in directory.logs.logs if log.offline_error is not None]
+        if offline:
+            raise GraduateError(
+                f"{offline[0]}: {len(offline)} damaged; `oncelog log verify` shows what is lost, and "
+                "`oncelog log repair` makes the rest usable"
+            )
+        directory.close()
+    except KafkaError as error:
+        raise GraduateError(f"the metadata log cannot be replayed: {error}; restore it from a copy") from error
+    except OSError as error:
+        raise GraduateError(trouble(error)) from error
+    if state.registration is None or state.cluster_id is None:
+        raise GraduateError("it is of an earlier version: start and stop `oncelog serve` of this version on it once")
+    partitions = [
+        directory_of(topic.name, index) for topic in state.topics.values() for index in range(topic.partition_count)
+    ]
+    found = tuple(name for name in partitions if disk.exists(name))
+    return Source(state.cluster_id, state.registration.broker_id, state, found)
+
+
+def check_in_place(disk: RealDisk, data_dir: Path) -> None:
+    """Kafka does not start on a directory that contains others than partitions. Raises GraduateError."""
+    foreign = [
+        name
+        for name in disk.list_dir("")
+        if (data_dir / name).is_dir() and partition_of(name) is None and not name.endswith(_LEFT_BY_REMOVALS)
+    ]
+    if foreign:
+        raise GraduateError(
+            f"Kafka would not start on {data_dir}, for it contains {shown(foreign)}: move that away, "
+            "or use --out with a directory on the same file system"
+        )

@@ -1,0 +1,217 @@
+"""How a data directory becomes Kafka's: small steps, each of which may be the last one before a kill.
+
+Owns: their order, and what is durable after each. Does not own: what the small files say (`records`, `settings`), the
+role of a file (`files`).
+
+In place:
+1. the new files, of which neither broker takes notice;
+2. the mark `meta.properties.graduating`: `oncelog serve` refuses the directory, and a repetition begins with the next;
+3. our own files are removed;
+4. the mark is renamed to `meta.properties`, without which Kafka does not start.
+
+Elsewhere, where a repetition begins again:
+1. an empty directory beside the one to be;
+2. links and copies in it;
+3. the new files;
+4. the mark `graduated` in the source: `oncelog serve` refuses it;
+5. the directory gets its name.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from oncelog.broker.storage.local.data_directory import GRADUATED, KAFKAS_MARK, KAFKAS_MARK_TO_BE
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
+from oncelog.broker.storage.local.partition_directory import deleted_name, partition_of
+from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
+from oncelog.tools.graduate.files import FoundFile, Role, is_ours_in_partition
+from oncelog.tools.graduate.source import METADATA_DIRECTORY, GraduateError
+
+CHECKPOINT = "bootstrap.checkpoint"
+PROPERTIES = "server.properties"
+_UNFINISHED_SUFFIX = ".graduating"
+_COPIED_AT_ONCE = 16 * 1024 * 1024
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
+
+Step = tuple[str, Callable[[], None]]
+
+
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """The contents of the files that are written."""
+
+    checkpoint: bytes
+    server_properties: str
+    meta_properties: str
+
+
+def run(steps: Sequence[Step], on_done: Callable[[str], None]) -> None:
+    for name, step in steps:
+        step()
+        on_done(name)
+
+
+# -- in place
+
+
+def steps_in_place(disk: RealDisk, new: NewFiles) -> list[Step]:
+    def write_new() -> None:
+        disk.write_atomically(CHECKPOINT, new.checkpoint)
+        disk.write_atomically(PROPERTIES, new.server_properties.encode())
+
+    def write_mark() -> None:
+        disk.write_atomically(KAFKAS_MARK_TO_BE, new.meta_properties.encode())
+
+    return [("new files", write_new), ("mark", write_mark), *steps_to_complete(disk)]
+
+
+def steps_to_complete(disk: RealDisk) -> list[Step]:
+    """What is left to do once the mark is there."""
+
+    def complete() -> None:
+        disk.rename(KAFKAS_MARK_TO_BE, KAFKAS_MARK)
+        disk.delete(GRADUATED)
+        disk.sync_dir("")
+
+    return [("own files", partial(_remove_own_files, disk)), ("meta.properties", complete)]
+
+
+def _remove_own_files(disk: RealDisk) -> None:
+    # Under a name that Kafka skips: a kill must not leave half a metadata log under its own.
+    going = deleted_name(METADATA_TOPIC, 0, METADATA_TOPIC_ID)
+    if disk.exists(METADATA_DIRECTORY):
+        disk.delete_tree(going)
+        disk.rename(METADATA_DIRECTORY, going)
+        disk.sync_dir("")
+    disk.delete_tree(going)
+    for name in (*JOURNALS, FLUSHED_OFFSETS):
+        disk.delete(name)
+    for directory in filter(partition_of, disk.list_dir("")):
+        for name in filter(is_ours_in_partition, disk.list_dir(directory)):
+            disk.delete(f"{directory}/{name}")
+    disk.sync_dir("")
+
+
+# -- elsewhere
+
+
+def check_target(data_dir: Path, kafka_dir: Path, *, copies: bool) -> None:
+    """Raises GraduateError unless the directory can be made."""
+    if kafka_dir.exists() and (not kafka_dir.is_dir() or any(kafka_dir.iterdir())):
+        raise GraduateError(f"{kafka_dir} exists and is not empty: choose a new directory")
+    parent = kafka_dir.absolute().parent
+    if not parent.is_dir():
+        raise GraduateError(f"{parent} does not exist: create it first")
+    if not copies and (kafka_dir if kafka_dir.exists() else parent).stat().st_dev != data_dir.stat().st_dev:
+        raise _no_links(data_dir, kafka_dir)
+
+
+def check_room(kafka_dir: Path, files: Sequence[FoundFile], *, copies: bool) -> int:
+    """How many bytes will be copied. Raises GraduateError if they are too many."""
+    roles = (Role.CLOSED, Role.GROWING) if copies else (Role.GROWING,)
+    needed = sum(file.size_bytes for file in files if file.role in roles)
+    parent = kafka_dir.absolute().parent
+    free = shutil.disk_usage(parent).free
+    if needed > free:
+        raise GraduateError(f"{needed:,} bytes would be copied to {parent}, which has room for {free:,}: make room")
+    return needed
+
+
+def _no_links(data_dir: Path, kafka_dir: Path) -> GraduateError:
+    return GraduateError(
+        f"{kafka_dir} cannot have hard links to the files in {data_dir}, as on another file system: choose a directory "
+        "on the same one, or --in-place, or --copy, which reads and writes every byte"
+    )
+
+
+def steps_elsewhere(
+    disk: RealDisk,
+    data_dir: Path,
+    kafka_dir: Path,
+    files: Sequence[FoundFile],
+    new: NewFiles,
+    *,
+    copies: bool,
+    on_copied: Callable[[int], None],
+) -> list[Step]:
+    """`on_copied(count)`: so many more bytes are copied."""
+    unfinished = unfinished_dir(kafka_dir)
+
+    def begin() -> None:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+
+    def take_files() -> None:
+        try:
+            for file in files:
+                _take(data_dir / file.path, unfinished / file.path, file.role, copies=copies, on_copied=on_copied)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            shutil.rmtree(unfinished)
+            raise _no_links(data_dir, kafka_dir) from error
+
+    def write_new() -> None:
+        contents: Mapping[str, bytes] = {
+            CHECKPOINT: new.checkpoint,
+            PROPERTIES: new.server_properties.encode(),
+            KAFKAS_MARK: new.meta_properties.encode(),
+        }
+        for name, content in contents.items():
+            with (unfinished / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for directory, _, _ in os.walk(unfinished):
+            _sync_directory(Path(directory))
+
+    def write_mark() -> None:
+        disk.write_atomically(GRADUATED, f"{kafka_dir.absolute()}\n".encode())
+
+    def name_it() -> None:
+        unfinished.rename(kafka_dir)
+        _sync_directory(kafka_dir.absolute().parent)
+
+    return [
+        ("directory", begin),
+        ("files", take_files),
+        ("new files", write_new),
+        ("mark", write_mark),
+        ("name", name_it),
+    ]
+
+
+def unfinished_dir(kafka_dir: Path) -> Path:
+    """The directory's name while it is made."""
+    return kafka_dir.absolute().with_name(kafka_dir.name + _UNFINISHED_SUFFIX)
+
+
+def _take(source: Path, target: Path, role: Role, *, copies: bool, on_copied: Callable[[int], None]) -> None:
+    if role not in (Role.CLOSED, Role.GROWING):
+        return
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    if role is Role.CLOSED and not copies:
+        os.link(source, target)
+        return
+    with source.open("rb") as old, target.open("wb") as new:
+        while data := old.read(_COPIED_AT_ONCE):
+            new.write(data)
+            on_copied(len(data))
+        new.flush()
+        os.fsync(new.fileno())
+    shutil.copystat(source, target)  # retention goes by the time of a segment without timestamps
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,164 @@
+"""A broker with a past of every kind, and what its clients see of it: the same before and after a graduation.
+
+Owns: the past (`Past.make`), the view (`observe`). Does not own: the brokers.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from oncelog.broker.config.settings import given_settings, load_config
+from oncelog.client import Admin, Consumer, NewTopic, PreparedTxnState, Producer, TopicPartition
+from oncelog.tools.graduate.graduation import Watcher, Wish, graduate
+
+TWO_PHASE = ("transaction.two.phase.commit.enable=true", "unstable.api.versions.enable=true")
+OVERRIDES = (
+    *TWO_PHASE,
+    "offsets.topic.num.partitions=3",
+    "transaction.state.log.num.partitions=3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
+    "num.io.threads=3",
+    "oncelog.compat=kafka",
+)
+OPEN_TIMEOUT_MS = 10_000
+TOPICS = (
+    NewTopic("orders", 3, 1, {"retention.ms": "-1", "min.insync.replicas": "1"}),
+    NewTopic("latest", 1, 1, {"cleanup.policy": "compact", "segment.bytes": "1048576"}),
+    NewTopic("large", 1, 1, {"segment.bytes": "1048576"}),
+    NewTopic("empty", 5, 1),
+)
+ORDERS = TopicPartition("orders", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What clients see of a cluster."""
+
+    cluster_id: str | None
+    topics: Mapping[str, tuple[UUID, int]]
+    configs: Mapping[str, Mapping[str, str | None]]
+    committed: Mapping[TopicPartition, list[Any]]
+    """What read_committed readers get: offset, timestamp, key, value."""
+    uncommitted: Mapping[TopicPartition, list[Any]]
+    groups: Mapping[str, str]
+    """Their types."""
+    offsets: Mapping[str, Mapping[TopicPartition, Any]]
+
+
+async def make_past(bootstrap: str) -> None:
+    """All but what is still open."""
+    async with Admin(bootstrap) as admin:
+        await admin.create_topics("removed", *TOPICS)
+        await admin.delete_topics("removed")
+        await admin.alter_configs({"log.cleaner.threads": "2"}, node_id=1)
+        await admin.alter_configs({"consumer.session.timeout.ms": "46000"}, group="modern")
+    async with Producer(bootstrap, transactional_id="payer", linger_ms=1) as payer:
+        for number in range(6):
+            try:
+                async with payer.transaction() as transaction:
+                    for partition in range(3):
+                        value = b"%d of %d" % (partition, number)
+                        await transaction.send("orders", value, key=b"k%d" % number, partition=partition)
+                    if number % 3 == 2:
+                        raise _Rollback
+            except _Rollback:
+                pass
+    async with Producer(bootstrap) as producer:
+        for number in range(36):
+            await producer.send("large", bytes([number]) * 100_000)
+            await producer.send("latest", b"%d" % number, key=b"k%d" % (number % 4))
+    for protocol, group in (("classic", "veterans"), ("consumer", "modern")):
+        async with Consumer(
+            "orders", bootstrap_servers=bootstrap, group_id=group, group_protocol=protocol, auto_offset_reset="earliest"
+        ) as consumer:
+            got = 0
+            while got < 12:
+                got += len(await consumer.poll(200))
+            await consumer.commit_sync()
+
+
+class _Rollback(Exception):
+    """Ends a transaction."""
+
+
+async def leave_open(bootstrap: str) -> None:
+    """A transaction that only its timeout will end."""
+    producer = Producer(bootstrap, transactional_id="leaver", transaction_timeout_ms=OPEN_TIMEOUT_MS)
+    await producer.__aenter__()
+    transaction = producer.transaction()
+    await transaction.__aenter__()
+    await transaction.send("orders", b"left open", partition=1)
+    await producer.flush()
+
+
+async def prepare(bootstrap: str) -> PreparedTxnState:
+    """A transaction whose end somebody else will decide."""
+    async with Producer(
+        bootstrap, transactional_id="mover", transaction_two_phase_commit_enable=True, linger_ms=1
+    ) as producer:
+        try:
+            async with producer.transaction() as transaction:
+                await transaction.send("orders", b"prepared", partition=2)
+                state = await transaction.prepare()
+                raise _Rollback
+        except _Rollback:
+            return state
+
+
+async def observe(bootstrap: str) -> Seen:
+    async with Admin(bootstrap) as admin:
+        cluster = await admin.describe_cluster()
+        names = sorted(await admin.list_topics(include_internal=True))
+        topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.describe_topics(*names)}
+        configs = {name: await _configs(admin, name) for name in names}
+        groups = {group.group_id: group.type for group in await admin.list_groups()}
+        offsets = {group: await admin.list_group_offsets(group) for group in sorted(groups)}
+        own = [topic.name for topic in TOPICS]
+        places = [TopicPartition(name, index) for name in own for index in range(topics[name][1])]
+        return Seen(
+            cluster.cluster_id,
+            topics,
+            configs,
+            await read(bootstrap, places, "read_committed"),
+            await read(bootstrap, places, "read_uncommitted"),
+            groups,
+            offsets,
+        )
+
+
+async def _configs(admin: Admin, topic: str) -> Mapping[str, str | None]:
+    entries = await admin.describe_config_entries(topic=topic)
+    return {entry.name: entry.value for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"}
+
+
+async def read(bootstrap: str, places: list[TopicPartition], isolation: Any) -> dict[TopicPartition, list[Any]]:
+    """What there is for readers of this isolation level, now."""
+    async with Consumer(
+        bootstrap_servers=bootstrap, isolation_level=isolation, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        found: dict[TopicPartition, list[Any]] = {place: [] for place in places}
+        async with asyncio.timeout(60):
+            while [place for place in places if await consumer.position(place) < ends[place]]:
+                for record in await consumer.poll(100):
+                    place = TopicPartition(record.topic, record.partition)
+                    found[place].append((record.offset, record.timestamp_ms, record.key, record.value))
+        return found
+
+
+def wish_for(data_dir: Path, kafka_dir: Path | None, bootstrap: str, controller_port: int, **others: Any) -> Wish:
+    """To be Kafka on the broker's own address."""
+    overrides = (*OVERRIDES, f"listeners=PLAINTEXT://{bootstrap}")
+    config, _ = load_config(overrides=overrides, cli={"log.dirs": str(data_dir)})
+    given = given_settings(overrides=overrides)
+    return Wish(data_dir, config, given, kafka_dir, ("127.0.0.1", controller_port), **others)
+
+
+def done(wish: Wish) -> Path:
+    """Graduate; returns the settings of Kafka."""
+    graduate(wish, Watcher())
+    return wish.target / "server.properties"
