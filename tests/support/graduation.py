@@ -31,6 +31,7 @@ TOPICS = (
     NewTopic("empty", 5, 1),
 )
 ORDERS = TopicPartition("orders", 0)
+PREPARED = TopicPartition("orders", 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ async def prepare(bootstrap: str) -> PreparedTxnState:
     ) as producer:
         try:
             async with producer.transaction() as transaction:
-                await transaction.send("orders", b"prepared", partition=2)
+                await transaction.send("orders", b"prepared", partition=PREPARED.partition)
                 state = await transaction.prepare()
                 raise _Rollback
         except _Rollback:
@@ -162,3 +163,10 @@ def done(wish: Wish) -> Path:
     """Graduate; returns the settings of Kafka."""
     graduate(wish, Watcher())
     return wish.target / "server.properties"
+
+
+async def until_groups_are_loaded(bootstrap: str, count: int) -> None:
+    """A start of Kafka answers before its coordinators have replayed their logs, and lists only what they know."""
+    async with Admin(bootstrap) as admin:
+        while len(await admin.list_groups()) < count:
+            await asyncio.sleep(0.1)
