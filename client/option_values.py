@@ -72,7 +72,8 @@ class _Kind:
     @property
     def _method(self) -> str:
         """Of a protocol, which has one."""
-        return next(name for name in vars(self.origin) if not name.startswith("_"))
+        names: list[str] = [name for name in vars(self.origin) if not name.startswith("_")]
+        return names[0]
 
 
 _NUMBERS: dict[Any, str] = {int: "an int", float: "a number"}
