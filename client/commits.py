@@ -119,10 +119,14 @@ class Commits:
 
     async def finish(self, deadline: Deadline) -> None:
         """Wait for pending commits; with auto-commit, commit the last positions."""
-        if self._pending:
-            await asyncio.gather(*self._pending, return_exceptions=True)
+        await self.settle()
         if self.auto_commit_s is not None:
             await self.commit(self._positions.consumed(), deadline)
+
+    async def settle(self) -> None:
+        """Wait for pending commits."""
+        if self._pending:
+            await asyncio.gather(*self._pending, return_exceptions=True)
 
     async def cancel(self) -> None:
         tasks = list(self._pending)

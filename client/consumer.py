@@ -5,7 +5,6 @@ Owns: the public methods, what each is allowed when, deadlines. Does not own: th
 poll() or the iterator, never between; close() always returns.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -16,7 +15,7 @@ from oncelog.client.batches import PATIENCE_MS, fill_batch
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import OnCommit
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, KafkaError, check_each, check_options
+from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, check_each, check_options
 from oncelog.client.fetcher import PartitionState
 from oncelog.client.hooks import before_return
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
@@ -78,12 +77,14 @@ class Consumer(Generic[K, V]):
         )
         self._is_plain = self._deserialized is None and settings.on_consume is None
         self._reading: Reading | None = None
+        self._closing = False
+        """Nothing is read any more; on_revoke may commit until it is closed."""
         self._closed = False
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        if self._reading is not None or self._closed:
+        if self._reading is not None or self._closing:
             raise InvalidState("a consumer can be opened only once")
         deadline = Deadline.after(self._api_timeout_ms)
         async with AsyncExitStack() as stack:
@@ -100,20 +101,17 @@ class Consumer(Generic[K, V]):
         await self.close()
 
     async def close(self, timeout_ms: float = 10_000) -> None:
-        """Commit if auto-commit is on, leave the group and disconnect, within `timeout_ms`; never raises. Leaving the
-        `async with` block calls it."""
-        if self._closed:
+        """Commit if auto-commit is on, call on_revoke with all partitions, leave the group and disconnect, within
+        `timeout_ms`; never raises. Leaving the `async with` block calls it. on_revoke may still commit."""
+        if self._closing:
             return
-        self._closed = True
+        self._closing = True
         reading = self._reading
         try:
             if reading is not None:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await reading.leave(Deadline.after(timeout_ms))
-        except (TimeoutError, KafkaError):
-            # The session times out at the coordinator; uncommitted records are delivered again.
-            pass
+                await reading.leave(Deadline.after(timeout_ms))
         finally:
+            self._closed = True
             if reading is not None:
                 await reading.close()
             await self._cluster.close()
@@ -133,14 +131,14 @@ class Consumer(Generic[K, V]):
         FatalError if the group rejects this member.
         """
         limit = self._settings.max_poll_records if max_records is None else max_records
-        reading = self._require_open()
+        reading = self._require_reading()
         return self._returned(reading, await reading.poll(timeout_ms, limit))
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """`async for record in consumer`: endless; a record counts as consumed when it is returned. Raises as
         `poll`."""
         while True:
-            reading = self._require_open()
+            reading = self._require_reading()
             next_ahead: Callable[[], Any] = reading.positions.next_ahead
             # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
             if self._is_plain:
@@ -171,7 +169,7 @@ class Consumer(Generic[K, V]):
         if max_wait_ms and self._settings.enable_auto_commit:
             raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
         limit = self._settings.max_poll_records if max_records is None else max_records
-        reading = self._require_open()
+        reading = self._require_reading()
         batch = await fill_batch(reading, limit, max_wait_ms)
         if self._is_plain:
             return cast("ConsumerRecords[K, V]", batch)
@@ -419,8 +417,17 @@ class Consumer(Generic[K, V]):
 
     # ------------------------------------------------------------------------------------------------------------------
 
+    def _require_reading(self) -> Reading:
+        """Open, and not about to be closed."""
+        if self._closing:
+            raise self._not_open()
+        return self._require_open()
+
     def _require_open(self) -> Reading:
         if self._reading is None or self._closed:
-            state = "closed" if self._closed else "not open"
-            raise InvalidState(f"the consumer is {state}", hint="use `async with Consumer(...) as consumer`")
+            raise self._not_open()
         return self._reading
+
+    def _not_open(self) -> InvalidState:
+        state = "closed" if self._closing else "not open"
+        return InvalidState(f"the consumer is {state}", hint="use `async with Consumer(...) as consumer`")

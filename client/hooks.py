@@ -66,3 +66,11 @@ async def on_partitions(hook: "OnPartitions", partitions: Sequence[TopicPartitio
     result = hook(partitions)
     if result is not None:
         await result
+
+
+async def on_closing(hook: "OnPartitions", partitions: Sequence[TopicPartition]) -> None:
+    """The same at a close, which nothing stops."""
+    try:
+        await on_partitions(hook, partitions)
+    except Exception:
+        _log.warning("on_revoke failed while the consumer was closed", exc_info=True)

@@ -6,18 +6,19 @@ by the end of a poll continues in the background, once, and the next poll waits 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import Commits
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import CommitFailed, InvalidState
+from oncelog.client.errors import CommitFailed, InvalidState, KafkaError
 from oncelog.client.fetcher import Fetcher, FetchSettings
-from oncelog.client.hooks import on_partitions
+from oncelog.client.hooks import on_closing, on_partitions
 from oncelog.client.membership import GroupSettings, Membership, Rebalance
 from oncelog.client.positions import Positions
 from oncelog.client.records import Record, TopicPartition
-from oncelog.client.settings import ConsumerSettings
+from oncelog.client.settings import ConsumerSettings, OnPartitions
 
 
 class Reading:
@@ -49,15 +50,32 @@ class Reading:
         self.fetcher.assign(partitions, keep=False)
 
     async def leave(self, deadline: Deadline) -> None:
-        """Commit with auto-commit, and leave the group."""
+        """In Java's order: commit with auto-commit, `on_revoke`, leave the group. Each is tried, whatever became of
+        those before, until the deadline; what fails is not raised: the session times out at the coordinator, and
+        uncommitted records are delivered again."""
         if self._maintenance is not None:
             self._maintenance.cancel()
             await asyncio.gather(self._maintenance, return_exceptions=True)
         try:
-            await self.commits.finish(deadline)
+            await _within(deadline, self.commits.finish(deadline))
         finally:
-            if self.group is not None:
-                await self.group.leave(deadline)
+            try:
+                await _within(deadline, self._revoke_all())
+            finally:
+                if self.group is not None:
+                    await _within(deadline, self.group.leave(deadline))
+
+    async def _revoke_all(self) -> None:
+        """What `on_revoke` commits in the background is waited for."""
+        owned = list(self.fetcher.partitions)
+        hook = self._hook(is_lost=self.group is not None and not self.group.is_member)
+        if self.group is not None and self.group.subscribes and owned and hook is not None:
+            await on_closing(hook, owned)
+            await self.commits.settle()
+
+    def _hook(self, *, is_lost: bool) -> OnPartitions | None:
+        """For partitions that are given up."""
+        return (is_lost and self._settings.on_lost) or self._settings.on_revoke
 
     async def close(self) -> None:
         await self.commits.cancel()
@@ -144,13 +162,11 @@ class Reading:
         fetcher, settings = self.fetcher, self._settings
         revoked = [each for each in fetcher.partitions if each not in change.target]
         if revoked:
-            on_revoke = settings.on_revoke
-            if change.is_lost:
-                on_revoke = settings.on_lost or on_revoke
-            else:
+            if not change.is_lost:
                 await self.commits.before_revocation(deadline)
-            if on_revoke is not None:
-                await on_partitions(on_revoke, revoked)
+            hook = self._hook(is_lost=change.is_lost)
+            if hook is not None:
+                await on_partitions(hook, revoked)
             self.positions.forget(revoked)
             fetcher.assign([each for each in fetcher.partitions if each in change.target], keep=True)
         added = [each for each in change.target if each not in fetcher.partitions]
@@ -162,6 +178,13 @@ class Reading:
         group.on_applied(list(fetcher.partitions), has_revoked=bool(revoked))
         if change.is_assignment and settings.on_assign is not None:
             await on_partitions(settings.on_assign, added)
+
+
+async def _within(deadline: Deadline, step: Awaitable[None]) -> None:
+    """One step of a close, which fails alone."""
+    with suppress(TimeoutError, KafkaError):
+        async with asyncio.timeout_at(deadline.at_s):
+            await step
 
 
 def _membership(cluster: Cluster, settings: ConsumerSettings, group_id: str, topics: Sequence[str]) -> Membership:

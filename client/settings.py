@@ -243,7 +243,7 @@ class ConsumerSettings:
     on_assign: OnPartitions | None = None
     """Awaited inside poll() or the iterator, after the group assigned these partitions to it anew."""
     on_revoke: OnPartitions | None = None
-    """Awaited before the partitions are revoked."""
+    """Awaited before the partitions are revoked: in a rebalance, and when the consumer is closed."""
     on_lost: OnPartitions | None = None
     """Awaited instead of on_revoke when the partitions may have another owner already: it is too late to commit."""
     key_deserializer: Deserializer[Any] | None = None

@@ -122,8 +122,8 @@ async def test_a_member_keeps_what_it_need_not_give_up(bootstrap: str, kind: str
             await scene.ledger.wait_for_shares(3, 3)
             async with scene.worker("third"):
                 await scene.ledger.wait_for_shares(2, 2, 2)
-    # 6 -> 3 and 3 -> 2; whoever leaves revokes nothing.
-    assert sum(count for _, count in scene.ledger.revoked) == 5
+                # 6 -> 3 and 3 -> 2
+                assert sum(count for _, count in scene.ledger.revoked) == 5
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)

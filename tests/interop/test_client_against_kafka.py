@@ -452,7 +452,7 @@ async def test_members_share_the_partitions_and_take_over_from_those_who_leave(b
             await poll_until([first, second], [2, 2])
             assert not set(first.assignment()) & set(second.assignment())
         await poll_until([first], [4])
-    assert told == [("assign", 4), ("revoke", 4), ("assign", 2), ("revoke", 2), ("assign", 4)]
+    assert told == [("assign", 4), ("revoke", 4), ("assign", 2), ("revoke", 2), ("assign", 4), ("revoke", 4)]
 
 
 async def test_a_member_that_the_group_forgot_can_commit_nothing_in_any_way(bootstrap: str) -> None:

@@ -5,7 +5,6 @@ The ledger checks as it goes: no partition has two owners at a time, only an own
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 from oncelog.client import Consumer, ConsumerOptions, TopicPartition
 
@@ -90,7 +89,3 @@ class Worker:
                 if records:
                     await consumer.commit_sync()
                     await ledger.notify()
-            for each in consumer.assignment():
-                # The next owner may have it before the call that leaves the group returns.
-                with suppress(KeyError):
-                    del ledger.owners[each]
