@@ -20,6 +20,7 @@ from oncelog.client.apis import (
     RequestT,
     ResponseT,
 )
+from oncelog.client.arguments import ConfigValue, config_values, offsets_of, partitions_of
 from oncelog.client.cluster import Cluster, Purpose
 from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
@@ -156,7 +157,7 @@ class Admin:
                     name=topic.name,
                     num_partitions=topic.partition_count,
                     replication_factor=topic.replication_factor,
-                    configs=[CreatableTopicConfig(*each) for each in topic.configs.items()],
+                    configs=[CreatableTopicConfig(*each) for each in config_values(topic.configs).items()],
                 )
                 for topic in wanted
             ],
@@ -282,20 +283,20 @@ class Admin:
 
     async def alter_configs(
         self,
-        values: Mapping[str, str] = {},
+        values: Mapping[str, ConfigValue] = {},
         *,
         topic: str | None = None,
         node_id: int | Literal["all"] | None = None,
         group: str | None = None,
         reset: Iterable[str] = (),
-        append: Mapping[str, str] = {},
-        subtract: Mapping[str, str] = {},
+        append: Mapping[str, ConfigValue] = {},
+        subtract: Mapping[str, ConfigValue] = {},
         validate_only: bool = False,
     ) -> None:
         """Set settings of a topic, a group, a node or all nodes, and reset others to their defaults; all others stay
         (KIP-339). `append` and `subtract` change lists.
 
-            await admin.alter_configs({"retention.ms": "60000"}, topic="events", reset=["segment.bytes"])
+            await admin.alter_configs({"retention.ms": 60_000}, topic="events", reset=["segment.bytes"])
 
         All of it takes effect, or nothing. Raises INVALID_CONFIG and the like as ConfigError, and UnknownTopic.
         """
@@ -375,7 +376,7 @@ class Admin:
         An offset is -1 if no record matches. Raises UnknownTopic, or a ConfigError for a partition that a topic lacks.
         """
         when = _SPECS[at] if isinstance(at, str) else at
-        wanted, deadline = dict.fromkeys(partitions, when), self._deadline()
+        wanted, deadline = dict.fromkeys(partitions_of("list_offsets", partitions), when), self._deadline()
         await self._require({each.topic for each in wanted}, deadline)
         replica_id = DEBUGGING_REPLICA if at == "log_end" else CONSUMER
         return await list_offsets(self._cluster, wanted, isolation_level, deadline, replica_id)
@@ -412,7 +413,11 @@ class Admin:
         `require_stable` it waits for open transactions that hold offsets of the group (KIP-447). A group that does not
         exist has no offsets."""
         return await fetch_committed(
-            self._cluster, group_id, partitions, self._deadline(), require_stable=require_stable
+            self._cluster,
+            group_id,
+            None if partitions is None else partitions_of("list_group_offsets", partitions),
+            self._deadline(),
+            require_stable=require_stable,
         )
 
     async def alter_group_offsets(self, group_id: str, offsets: Offsets) -> None:
@@ -424,18 +429,20 @@ class Admin:
         """
         from oncelog.client import admin_groups
 
-        deadline = self._deadline()
-        await self._require({topic for topic, _ in offsets}, deadline)
-        for place in offsets:
+        chosen, deadline = offsets_of("alter_group_offsets", offsets), self._deadline()
+        await self._require({topic for topic, _ in chosen}, deadline)
+        for place in chosen:
             leader_of(self._cluster, place)
-        await admin_groups.alter_offsets(self._cluster, group_id, offsets, deadline)
+        await admin_groups.alter_offsets(self._cluster, group_id, chosen, deadline)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete committed offsets of a group that reads none of these topics. Raises GROUP_ID_NOT_FOUND,
         GROUP_SUBSCRIBED_TO_TOPIC or NON_EMPTY_GROUP (a ConfigError)."""
         from oncelog.client import admin_groups
 
-        await admin_groups.delete_offsets(self._cluster, group_id, partitions, self._deadline())
+        await admin_groups.delete_offsets(
+            self._cluster, group_id, partitions_of("delete_group_offsets", partitions), self._deadline()
+        )
 
     async def list_group_lag(self, group_id: str) -> list[PartitionLag]:
         """How far the group is behind in each partition that it has an offset of or reads now, sorted. Raises

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from oncelog.client.admin_calls import ask_nodes
 from oncelog.client.apis import Api
+from oncelog.client.arguments import ConfigValue, config_values
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import LogDirDescription
-from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for, raise_for
+from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for, raise_for
 from oncelog.client.offsets import leader_of
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
@@ -97,17 +98,19 @@ def alterations(
     resource_type: int,
     resource_name: str,
     *,
-    values: Mapping[str, str],
+    values: Mapping[str, ConfigValue],
     reset: Iterable[str],
-    append: Mapping[str, str],
-    subtract: Mapping[str, str],
+    append: Mapping[str, ConfigValue],
+    subtract: Mapping[str, ConfigValue],
     validate_only: bool,
 ) -> IncrementalAlterConfigsRequest:
+    if isinstance(reset, str):
+        raise ConfigError(f"reset={reset!r}: must be a list of names", hint=f"reset=[{reset!r}]")
     configs = [
-        *(AlterableConfig(name, _SET, value) for name, value in values.items()),
+        *(AlterableConfig(name, _SET, value) for name, value in config_values(values).items()),
         *(AlterableConfig(name, _DELETE, None) for name in reset),
-        *(AlterableConfig(name, _APPEND, value) for name, value in append.items()),
-        *(AlterableConfig(name, _SUBTRACT, value) for name, value in subtract.items()),
+        *(AlterableConfig(name, _APPEND, value) for name, value in config_values(append).items()),
+        *(AlterableConfig(name, _SUBTRACT, value) for name, value in config_values(subtract).items()),
     ]
     resource = AlterConfigsResource(resource_type, resource_name, configs)
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)

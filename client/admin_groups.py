@@ -5,7 +5,7 @@ names (`admin`, which imports this at the first use: few programs need it). Each
 coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oncelog.client.admin_calls import Code, ask_coordinator, ask_nodes
 from oncelog.client.apis import OFFSET_COMMIT, Api
@@ -13,7 +13,7 @@ from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription
 from oncelog.client.errors import ConfigError, KafkaError, raise_for
-from oncelog.client.records import Offsets, TopicPartition, as_offset
+from oncelog.client.records import OffsetAndMetadata, TopicPartition
 from oncelog.client.subscriptions import decode_assignment
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -211,11 +211,12 @@ async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> N
     )
 
 
-async def alter_offsets(cluster: Cluster, group_id: str, offsets: Offsets, deadline: Deadline) -> None:
+async def alter_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+) -> None:
     """A commit by nobody, which the coordinator accepts while the group has no members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), value in offsets.items():
-        offset = as_offset(value)
+    for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
             OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
         )

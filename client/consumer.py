@@ -11,11 +11,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, cast
 
+from oncelog.client.arguments import check_milliseconds, check_topics, offsets_of, partition_of, partitions_of
 from oncelog.client.batches import PATIENCE_MS, fill_batch
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import OnCommit
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, check_each, check_options
+from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, check_options
 from oncelog.client.fetcher import PartitionState
 from oncelog.client.hooks import before_return
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
@@ -32,7 +33,6 @@ from oncelog.client.records import (
     Record,
     TopicPartition,
     V,
-    as_offset,
 )
 from oncelog.client.serializers import deserializing
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
@@ -57,7 +57,7 @@ class Consumer(Generic[K, V]):
     """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions[K, V]]) -> None:
-        check_each("Consumer", topics, str)
+        check_topics("Consumer", topics)
         check_options("Consumer", ConsumerSettings, options)
         settings = self._settings = ConsumerSettings(**options)
         if topics and settings.pattern is not None:
@@ -118,7 +118,7 @@ class Consumer(Generic[K, V]):
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record[K, V]]:
+    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Record[K, V]]:
         """Return available records, at most `max_records` (default: max.poll.records); wait up to `timeout_ms` for the
         first.
 
@@ -130,6 +130,7 @@ class Consumer(Generic[K, V]):
         DeserializationError once the records before it are returned, InvalidState if another task is polling, and
         FatalError if the group rejects this member.
         """
+        check_milliseconds("timeout_ms", timeout_ms)
         limit = self._settings.max_poll_records if max_records is None else max_records
         reading = self._require_reading()
         return self._returned(reading, await reading.poll(timeout_ms, limit))
@@ -150,7 +151,7 @@ class Consumer(Generic[K, V]):
             reading.positions.put_ahead(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))
 
     async def batches(
-        self, *, max_records: int | None = None, max_wait_ms: float = 0
+        self, *, max_records: int | None = None, max_wait_ms: int = 0
     ) -> AsyncIterator[ConsumerRecords[K, V]]:
         """Endless: what is available, at least one record and at most `max_records` (default: max.poll.records); waits
         `max_wait_ms` for a batch to fill. `on_consume` may leave none of them.
@@ -164,8 +165,9 @@ class Consumer(Generic[K, V]):
         while True:
             yield await self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
 
-    async def next_batch(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> ConsumerRecords[K, V]:
+    async def next_batch(self, *, max_records: int | None = None, max_wait_ms: int = 0) -> ConsumerRecords[K, V]:
         """One of `batches`, with its errors; waits as long as it takes."""
+        check_milliseconds("max_wait_ms", max_wait_ms)
         if max_wait_ms and self._settings.enable_auto_commit:
             raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
         limit = self._settings.max_poll_records if max_records is None else max_records
@@ -213,8 +215,9 @@ class Consumer(Generic[K, V]):
         reading = self._require_open()
         if reading.group is not None and reading.group.subscribes:
             raise InvalidState("the group assigns the partitions: leave out the topics to assign them yourself")
+        chosen = partitions_of("assign", partitions)
         reading.positions.give_back(None)
-        reading.fetcher.assign(partitions, keep=True)
+        reading.fetcher.assign(chosen, keep=True)
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions this consumer reads now, sorted."""
@@ -312,13 +315,13 @@ class Consumer(Generic[K, V]):
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition. Raises RequestTimedOut."""
-        found = await self._list_offsets(dict.fromkeys(partitions, EARLIEST))
+        found = await self._list_offsets(dict.fromkeys(partitions_of("beginning_offsets", partitions), EARLIEST))
         return {each: where.offset for each, where in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """How far this consumer may read: the last stable offset at read_committed, otherwise the high watermark.
         Raises RequestTimedOut."""
-        found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
+        found = await self._list_offsets(dict.fromkeys(partitions_of("end_offsets", partitions), LATEST))
         return {each: where.offset for each, where in found.items()}
 
     async def offsets_for_times(
@@ -350,9 +353,7 @@ class Consumer(Generic[K, V]):
         return await list_offsets(self._cluster, timestamps, self._isolation, Deadline.after(self._api_timeout_ms))
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
-        if not isinstance(topic_partition, tuple):
-            text = f"a TopicPartition is due, not a {type(topic_partition).__name__}"
-            raise ConfigError(text, hint='TopicPartition("topic", 0), one after the other')
+        topic_partition = partition_of(topic_partition)
         state = self._require_open().fetcher.partitions.get(topic_partition)
         if state is None:
             raise InvalidState(f"{topic_partition.topic}-{topic_partition.partition} is not assigned to this consumer")
@@ -367,13 +368,15 @@ class Consumer(Generic[K, V]):
 
         Raises CommitFailed if the group has reassigned the partitions, ConfigError without a group id, RequestTimedOut.
         """
-        await self._require_open().commits.commit(self._to_commit(offsets), Deadline.after(self._api_timeout_ms))
+        await self._require_open().commits.commit(
+            self._to_commit("commit_sync", offsets), Deadline.after(self._api_timeout_ms)
+        )
 
     def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
         """Commit without waiting; `callback(offsets, error)` is called with the outcome, `error` None on success.
         Commits are sent one after the other, in the order of the calls of this method and `commit_sync`; those that
         wait for one under way are sent as one. Raises ConfigError without a group id."""
-        self._require_open().commits.commit_soon(self._to_commit(offsets), callback)
+        self._require_open().commits.commit_soon(self._to_commit("commit_async", offsets), callback)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets of these partitions (default: all assigned); partitions without one are left
@@ -383,7 +386,7 @@ class Consumer(Generic[K, V]):
         return await fetch_committed(
             self._cluster,
             group_id,
-            partitions or self.assignment(),
+            [partition_of(each) for each in partitions] or self.assignment(),
             Deadline.after(self._api_timeout_ms),
             require_stable=self._settings.reads_committed,
         )
@@ -408,12 +411,12 @@ class Consumer(Generic[K, V]):
             raise ConfigError("this consumer has no group_id")
         return ConsumerGroupMetadata(self._group_id)
 
-    def _to_commit(self, offsets: Offsets | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    def _to_commit(self, method: str, offsets: Offsets | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
         reading = self._require_open()
         self._required_group()
         if offsets is None:
             return reading.positions.consumed()
-        return {each: as_offset(offset) for each, offset in offsets.items()}
+        return offsets_of(method, offsets)
 
     # ------------------------------------------------------------------------------------------------------------------
 

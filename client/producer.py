@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Generic, Self, Unpack, cast
 
 from oncelog.client.accumulator import Accumulator
+from oncelog.client.arguments import check_milliseconds
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
@@ -288,11 +289,13 @@ class Producer(Generic[K, V]):
             self._manager.check_open()
         return intake
 
-    async def flush(self, timeout_ms: float | None = None) -> None:
+    async def flush(self, timeout_ms: int | None = None) -> None:
         """Send all buffered records now and wait for their acknowledgements, at most `timeout_ms` (default: no limit).
 
         Raises the first failure that no awaited Delivery has reported yet, and RequestTimedOut.
         """
+        if timeout_ms is not None:
+            check_milliseconds("timeout_ms", timeout_ms)
         sender, _ = self._require_open()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):

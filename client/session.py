@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
+from oncelog.client.arguments import check_topics
 from oncelog.client.batch import Delivery
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import (
@@ -33,7 +34,6 @@ from oncelog.client.errors import (
     OutOfOrderSequence,
     ProducerFenced,
     RetriableError,
-    check_each,
     check_options,
 )
 from oncelog.client.producer import Producer
@@ -59,7 +59,7 @@ from oncelog.client.settings import (
 )
 from oncelog.client.transaction import Transaction
 
-_POLL_MS = 1_000
+_OF_THE_SESSION = frozenset(("bootstrap_servers", "group_id", "transactional_id"))
 _log = logging.getLogger("oncelog.client")
 
 
@@ -86,10 +86,11 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
 
     def __init__(self, *topics: str, **options: Unpack[SessionOptions[K, V, OutK, OutV]]) -> None:
         """`SessionSettings` lists the options. Raises ConfigError."""
-        check_each("TransactionalSession", topics, str)
+        check_topics("TransactionalSession", topics)
         nested = {"consumer": ConsumerSettings, "producer": ProducerSettings}
         check_options("TransactionalSession", SessionSettings, options, nested)
         settings = SessionSettings(**options)
+        _check_nested(settings)
         consumer: ConsumerOptions[K, V] = {**(settings.consumer or {})}
         if not topics and not consumer.get("pattern"):
             raise ConfigError("a session needs the topics to read")
@@ -292,6 +293,17 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     def __getitem__(self, index: int | slice) -> Record[K, V] | list[Record[K, V]]:
         return self.records[index]
+
+
+def _check_nested(settings: SessionSettings) -> None:
+    """Raise ConfigError for an option of a client that is the session's own."""
+    for place, theirs in (("consumer", settings.consumer), ("producer", settings.producer)):
+        for name in _OF_THE_SESSION & (theirs or {}).keys():
+            value = (theirs or {})[name]  # type: ignore[literal-required]
+            raise ConfigError(
+                f"{name} belongs to the session, not into {place}={{...}}",
+                hint=f"TransactionalSession(..., {name}={value!r})",
+            )
 
 
 def _new_id(group_id: str) -> str:

@@ -305,7 +305,7 @@ class SessionOptions(TypedDict, Generic[K, V, OutK, OutV], total=False):
     bootstrap_servers: str | Sequence[str]
     transactional_id: str | None
     max_records: int
-    max_wait_ms: float
+    max_wait_ms: int
     key_deserializer: Deserializer[K] | None
     value_deserializer: Deserializer[V] | None
     key_serializer: Serializer[OutK] | None
@@ -326,7 +326,7 @@ class SessionSettings:
     """One for each instance that runs at a time; None is a new one each time."""
     max_records: int = 500
     """Records that one transaction reads at most."""
-    max_wait_ms: float = 0
+    max_wait_ms: int = 0
     """How long a transaction of fewer records waits for more to come."""
     key_deserializer: Deserializer[Any] | None = None
     """Of the records that are read; see the consumer."""

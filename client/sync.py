@@ -190,7 +190,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
 
     next_batch = blocking(AsyncConsumer[K, V].next_batch)
 
-    def batches(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> Iterator[ConsumerRecords[K, V]]:
+    def batches(self, *, max_records: int | None = None, max_wait_ms: int = 0) -> Iterator[ConsumerRecords[K, V]]:
         """Endless: what is available, at least one record and at most `max_records`. Raises as
         `oncelog.Consumer.batches`."""
         while True:

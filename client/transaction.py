@@ -11,10 +11,11 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack
 
+from oncelog.client.arguments import offsets_of
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.errors import AbortableError, ConfigError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.records import ConsumerGroupMetadata, K, Offsets, RecordMetadata, RecordOptions, V, as_offset
+from oncelog.client.records import ConsumerGroupMetadata, K, Offsets, RecordMetadata, RecordOptions, V
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
 
@@ -131,7 +132,7 @@ class Transaction(Generic[K, V]):
                 hint="pass the consumer, so that a zombie is detected, or ConsumerGroupMetadata(group_id)",
             )
         metadata = group if isinstance(group, ConsumerGroupMetadata) else group.group_metadata()
-        await self._manager.send_offsets({key: as_offset(value) for key, value in offsets.items()}, metadata)
+        await self._manager.send_offsets(offsets_of("send_offsets", offsets), metadata)
 
     def _hand_over(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
         """`call`, of which the commit knows from now on. Not a coroutine function itself: without an `await` nothing of

@@ -16,7 +16,7 @@ KillAt = Literal["never", "within", "after"]
 """Within a batch, some of whose results are sent; or after it, when its results are acknowledged and its offsets are
 not committed yet."""
 _BATCH = 10
-_IDLE_MS = 700.0
+_IDLE_MS = 700
 
 
 class Copier:

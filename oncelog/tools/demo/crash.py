@@ -28,7 +28,7 @@ TOPIC = "orders"
 RECORDS = ("left leg", "right leg")
 """One for each partition of the topic: all or nothing."""
 _PATIENCE_S = 20.0
-_POLL_MS = 500.0
+_POLL_MS = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from oncelog.tools.terminal import marked, say, say_json
 READY = "oncelog ready "
 Isolation = Literal["read_committed", "read_uncommitted"]
 _LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
-_POLL_MS = 500.0
+_POLL_MS = 500
 _SETTLE_S = 30.0
 _CONNECT_TIMEOUT_MS = 5_000.0
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oncelog.client.records import TopicPartition
 
 _POLL_MS = 500
-_PAUSE_S = 0.2
+_PAUSE_MS = 200
 """Between looks at partitions that had nothing new: `with_fates` has no long poll, `grouped` wants none to exit."""
 _LETTERS: dict[str, Letter] = {"committed": "C", "aborted": "A", "open": "O", "plain": "-", "marker": "M"}
 
@@ -50,7 +50,7 @@ async def grouped(consumer: "Consumer", *, exits: bool, count: int | None) -> As
     assigned_in = 0
     left = count
     while left is None or left:
-        records = await consumer.poll(_PAUSE_S * 1000 if exits else _POLL_MS, left)
+        records = await consumer.poll(_PAUSE_MS if exits else _POLL_MS, left)
         if exits and assigned_in != consumer.assignment_count:
             ends, assigned_in = await consumer.end_offsets(consumer.assignment()), consumer.assignment_count
         for record in records:
@@ -96,7 +96,7 @@ async def with_fates(
         if ends is not None and not has_moved:
             return
         if not has_moved:
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_PAUSE_MS / 1000)
 
 
 def _end(ends: "Mapping[TopicPartition, int] | None", place: "TopicPartition") -> float:

@@ -1,0 +1,87 @@
+"""Arguments in the shape that other clients take them: named at once, with what to write here.
+
+Owns: the checks of partitions, offsets, durations, topics and settings that a program passes. Does not own: options
+(`option_values`), records (`intake`). Invariant: what passes is as its type says, so that no code behind it meets a
+value that it cannot use.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+from oncelog.client.errors import ConfigError, check_each
+from oncelog.client.records import OffsetAndMetadata, Offsets, Record, TopicPartition, as_offset
+
+ConfigValue = str | int | float
+"""A setting's value: numbers and bools are written as Kafka reads them."""
+_PLACE = 'TopicPartition("topic", 0)'
+
+
+def partition_of(value: Any, hint: str = f"{_PLACE}, one after the other") -> TopicPartition:
+    """A TopicPartition, or the pair that equals one. Raises ConfigError."""
+    if isinstance(value, TopicPartition):
+        return value
+    if isinstance(value, Record):
+        hint = "record.topic_partition"
+    elif isinstance(value, tuple) and [type(each) for each in value] == [str, int]:
+        return TopicPartition(*value)
+    raise ConfigError(f"a TopicPartition is due, not a {type(value).__name__}", hint=hint)
+
+
+def partitions_of(method: str, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Raises ConfigError for one partition instead of several, and for what is none."""
+    if isinstance(partitions, tuple | str) and not all(isinstance(each, tuple) for each in partitions):
+        kind = type(partitions).__name__
+        raise ConfigError(f"{method}() takes a list of partitions, not a {kind}", hint=f"{method}([{_PLACE}])")
+    return [partition_of(each, f"{method}([{_PLACE}])") for each in partitions]
+
+
+def offsets_of(method: str, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Raises ConfigError for what is no mapping from partitions to offsets."""
+    if isinstance(offsets, Record):
+        raise ConfigError(
+            f"{method}() takes offsets by partition, not a record",
+            hint=f"{method}({{record.topic_partition: record.offset + 1}})",
+        )
+    if not isinstance(offsets, Mapping):
+        text = f"{method}() takes offsets by partition, not a {type(offsets).__name__}"
+        raise ConfigError(text, hint=f"{method}({{{_PLACE}: 42}})")
+    found = {partition_of(place, f"{{{_PLACE}: 42}}"): as_offset(offset) for place, offset in offsets.items()}
+    for place, (offset, *_) in found.items():
+        if not _is_int(offset) or offset < 0:
+            raise ConfigError(
+                f"{method}(): the offset of {place.topic}-{place.partition} is {offset!r}, not an int from 0"
+            )
+    return found
+
+
+def config_values(configs: Mapping[str, ConfigValue]) -> dict[str, str]:
+    """Settings as the protocol carries them: numbers and bools become text. Raises ConfigError for anything else."""
+    for name, value in configs.items():
+        if not isinstance(value, str | int | float):
+            raise ConfigError(f"{name}={value!r}: must be a str, a number or a bool", hint="reset=[...] removes one")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
+
+
+def check_topics(client: str, topics: Sequence[str]) -> None:
+    """Raise ConfigError unless these are names: other clients take a list of them, or addresses first."""
+    check_each(client, topics, str)
+    for topic in topics:
+        if ":" in topic:  # no name has one
+            raise ConfigError(
+                f"{topic!r} is no topic, and looks like an address: {client}() takes topics",
+                hint=f'{client}("topic", bootstrap_servers={topic!r})',
+            )
+
+
+def check_milliseconds(name: str, value: Any) -> None:
+    """Raise ConfigError for what is no duration in milliseconds. Floats are not: many clients take seconds, of which a
+    thousandth would be left here."""
+    if _is_int(value) and value >= 0:
+        return
+    hint = f"{name}={round(value * 1000)}, if these are seconds" if isinstance(value, float) and value > 0 else ""
+    raise ConfigError(f"{name}={value!r}: must be an int from 0, in milliseconds", hint=hint)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -1,0 +1,109 @@
+"""Arguments as other clients take them are answered with what to write here, before anything is sent."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from oncelog.client import (
+    Admin,
+    ConfigError,
+    Consumer,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    Record,
+    TopicPartition,
+    TransactionalSession,
+)
+from tests.support.daemon import Daemon
+
+PLACE = TopicPartition("arguments", 0)
+RECORD = Record("arguments", 0, 41, 0, None, None)
+A_LIST = r"takes a list of partitions, not a TopicPartition \({}\(\[TopicPartition\(\"topic\", 0\)\]\)\)"
+BY_PARTITION = (
+    r"{}\(\) takes offsets by partition, not a record \({}\(\{{record.topic_partition: record.offset \+ 1\}}\)\)"
+)
+
+
+@pytest.fixture
+async def consumer(daemon: Daemon) -> AsyncIterator[Consumer]:
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.create_topics(NewTopic("arguments", 1, 1), exist_ok=True)
+    async with Consumer(bootstrap_servers=daemon.bootstrap, group_id="arguments") as opened:
+        opened.assign([PLACE])
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda it: it.poll(1.0), r"timeout_ms=1\.0: must be an int from 0, in milliseconds \(timeout_ms=1000, if"),
+        (lambda it: it.poll(timeout_ms="1"), "timeout_ms='1': must be an int from 0"),
+        (lambda it: it.poll(-1), "timeout_ms=-1: must be an int from 0"),
+        (lambda it: it.next_batch(max_wait_ms=0.5), r"max_wait_ms=0\.5: .*\(max_wait_ms=500, if these are seconds"),
+        (lambda it: it.end_offsets(PLACE), A_LIST.format("end_offsets")),
+        (lambda it: it.beginning_offsets(PLACE), A_LIST.format("beginning_offsets")),
+        (lambda it: it.end_offsets(["arguments"]), "a TopicPartition is due, not a str"),
+        (lambda it: it.position(RECORD), r"not a Record \(record\.topic_partition\)"),
+        (lambda it: it.committed([PLACE]), "a TopicPartition is due, not a list"),
+        (lambda it: it.commit_sync(RECORD), BY_PARTITION.format("commit_sync", "commit_sync")),
+        (lambda it: it.commit_sync([PLACE]), r"by partition, not a list \(commit_sync\(\{TopicPartition\("),
+        (lambda it: it.commit_sync({PLACE: None}), "the offset of arguments-0 is None, not an int from 0"),
+        (lambda it: it.commit_sync({PLACE: -1}), "the offset of arguments-0 is -1"),
+    ],
+)
+async def test_a_consumer_says_what_is_due(consumer: Consumer, call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        await call(consumer)
+    with pytest.raises(ConfigError, match=A_LIST.format("assign")):
+        consumer.assign(PLACE)  # type: ignore[arg-type]
+
+
+async def test_a_pair_is_as_good_as_the_topic_partition_that_equals_it(consumer: Consumer) -> None:
+    pair: Any = ("arguments", 0)
+    consumer.assign([pair])
+    await consumer.commit_sync({pair: OffsetAndMetadata(7)})
+    assert (await consumer.committed(pair))[PLACE].offset == 7
+    assert await consumer.end_offsets([pair]) == {PLACE: 0}
+
+
+async def test_settings_may_be_numbers_and_bools_and_nothing_that_is_no_value(daemon: Daemon) -> None:
+    async with Admin(daemon.bootstrap) as admin:
+        configs = {"retention.ms": 60_000, "preallocate": True}
+        await admin.create_topics(NewTopic("numbers", 1, 1, configs=configs))
+        await admin.alter_configs({"segment.bytes": 2_000_000}, topic="numbers")
+        found = await admin.describe_configs(topic="numbers")
+        assert {"retention.ms": "60000", "preallocate": "true", "segment.bytes": "2000000"}.items() <= found.items()
+        with pytest.raises(ConfigError, match=r"retention\.ms=None: must be a str, a number or a bool \(reset="):
+            await admin.alter_configs({"retention.ms": None}, topic="numbers")  # type: ignore[dict-item]
+        with pytest.raises(ConfigError, match=r"\(reset=\['retention\.ms'\]\)"):
+            await admin.alter_configs(reset="retention.ms", topic="numbers")
+        with pytest.raises(ConfigError, match=A_LIST.format("list_offsets")):
+            await admin.list_offsets(PLACE)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="takes offsets by partition, not a record"):
+            await admin.alter_group_offsets("group", RECORD)  # type: ignore[arg-type]
+
+
+async def test_a_flush_in_seconds_is_refused(daemon: Daemon) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        with pytest.raises(ConfigError, match=r"timeout_ms=2\.5: .*\(timeout_ms=2500, if these are seconds\)"):
+            await producer.flush(2.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("client", [Consumer, TransactionalSession])
+def test_an_address_in_the_place_of_a_topic_is_answered_with_its_option(client: Any) -> None:
+    said = r"'host:9092' is no topic, .* \(%s\(\"topic\", bootstrap_servers='host:9092'\)\)" % client.__name__
+    with pytest.raises(ConfigError, match=said):
+        client("host:9092", "orders", group_id="group")
+
+
+@pytest.mark.parametrize(
+    ("place", "option"),
+    [("producer", "transactional_id"), ("producer", "bootstrap_servers"), ("consumer", "group_id")],
+)
+def test_an_option_of_a_session_is_refused_among_those_of_its_clients(place: str, option: str) -> None:
+    said = rf"{option} belongs to the session, not into {place}=.* \(TransactionalSession\(\.\.\., {option}='x:1'\)\)"
+    options: Any = {"group_id": "group", place: {option: "x:1"}}
+    with pytest.raises(ConfigError, match=said):
+        TransactionalSession("orders", **options)
