@@ -42,6 +42,7 @@ FOLDERS = (
     "pipeline/ledger",
     "pipeline/demo",
     "oncelog",
+    "oncelog/console",
     "oncelog/tools",
     "oncelog/tools/demo",
     "oncelog/tools/graduate",
