@@ -4,6 +4,7 @@ Owns: the text of keys, values and headers, and how much of them is shown; the m
 not own: fates (`partition_map`), reading. Bytes that are UTF-8 are shown as text, others as hexadecimal digits.
 """
 
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from oncelog.tools.log.dump import decoders
 SHOWN_CHARACTERS = 160
 """Of a key or value in its row; up to MOST_CHARACTERS when it is opened."""
 MOST_CHARACTERS = 8_000
+_UTF_8 = getincrementaldecoder("utf-8")
 _DECODERS = {CONSUMER_OFFSETS: decoders.offsets, TRANSACTION_STATE: decoders.transactions}
 
 
@@ -58,21 +60,14 @@ def shown(data: bytes | None) -> Shown:
     if data is None:
         return Shown("null", 0, "null", is_cut=False)
     head = data[:MOST_CHARACTERS]
+    is_cut = len(data) > len(head)
     try:
         # A character that the limit splits is no reason for digits.
-        text = data.decode() if head is data else head.decode(errors="ignore" if _is_text(data) else "strict")
-        return Shown(text, len(data), "text", len(data) > len(head))
+        text = _UTF_8().decode(head, final=not is_cut)
     except UnicodeDecodeError:
         digits = data[: MOST_CHARACTERS // 2]
         return Shown(digits.hex(" ", 4), len(data), "hex", len(data) > len(digits))
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return Shown(text, len(data), "text", is_cut)
 
 
 def messages_of(batches: Sequence[RawBatch], start_offset: int, limit: int) -> list[Message]:

@@ -1,7 +1,7 @@
 """A headless Chromium of this machine, driven through its DevTools protocol over a pipe: no driver to install.
 
-Owns: the process, its profile in a temporary directory, one message at a time. Waits are the browser's own: an expression
-that awaits something in the page.
+Owns: the process, its profile in a temporary directory, one message at a time. Waits are the browser's own: an
+expression that awaits something in the page.
 
     with Chromium() as browser:
         page = browser.open("http://127.0.0.1:8480/")

@@ -1,7 +1,7 @@
 """A cluster in which everything happens that the console shows: for its tests, and for the screenshots of its page.
 
-Owns: what is written. Topics `orders` (3 partitions) and `payments`; producers `till-1` (committed and aborted), `till-2`
-(open on two partitions, with a pending offset of the group `billing`), `nightly-export` (open behind it).
+Owns: what is written. Topics `orders` (3 partitions) and `payments`; producers `till-1` (committed and aborted),
+`till-2` (open on two partitions, with a pending offset of the group `billing`), `nightly-export` (open behind it).
 """
 
 from collections.abc import Iterator
