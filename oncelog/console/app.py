@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from oncelog.client.records import TopicPartition
-from oncelog.console.live import LIVE, Streams
+from oncelog.console.live import INTERVAL_S, LIVE, Streams
 from oncelog.console.pages import PAGES, Page
 from oncelog.console.query import Query
 from oncelog.console.reading import Reader
@@ -29,10 +29,12 @@ from oncelog.tools.log.map.partition import MEANINGS
 Show = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = ()) -> ASGIApp:
+def create_app(
+    reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = (), interval_s: float = INTERVAL_S
+) -> ASGIApp:
     """The reader is closed with the application."""
     renderer = Renderer({"bootstrap": reader.bootstrap, "read_only": read_only, "meanings": MEANINGS})
-    streams = Streams(reader, renderer)
+    streams = Streams(reader, renderer, interval_s)
     routes: list[BaseRoute] = [
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         Route("/fence", _fencing(reader, renderer, read_only), methods=["POST"]),

@@ -18,7 +18,7 @@ from oncelog.console.trouble import EXPECTED, trouble_of
 LIVE = "/live"
 """The address of a page's stream is its own below this."""
 MAX_STREAMS = 32
-_INTERVAL_S = 1.0
+INTERVAL_S = 1.0
 _SILENT_TURNS = 15
 """Then a comment is sent, by which a connection that is gone is noticed."""
 
@@ -26,7 +26,7 @@ _SILENT_TURNS = 15
 class Streams:
     """All that run now, up to MAX_STREAMS."""
 
-    def __init__(self, reader: Reader, renderer: Renderer, interval_s: float = _INTERVAL_S) -> None:
+    def __init__(self, reader: Reader, renderer: Renderer, interval_s: float) -> None:
         self._reader = reader
         self._renderer = renderer
         self._interval_s = interval_s

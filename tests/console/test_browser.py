@@ -1,0 +1,183 @@
+"""The console in a real browser: what cannot be seen in a page's source."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+from oncelog.client import KafkaError, TopicDescription
+from oncelog.client.descriptions import PartitionDescription
+from oncelog.client.sync import Consumer, Producer
+from oncelog.console.reading import Reader
+from oncelog.testing import Broker
+from tests.support import chromium
+from tests.support.chromium import Chromium, Page
+from tests.support.consoles import TIMEOUT_MS, serving
+
+pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason="there is no Chromium on the PATH")
+
+SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=2><svg onload=window.hacked=3>\"'--></b>"
+_IS_LIVE = "document.getElementById('live').dataset.state === 'live'"
+
+
+class _HostileTopics(Reader):
+    """A cluster whose topics have names that Kafka would refuse."""
+
+    async def topic_names(self) -> list[str]:
+        return [SCRIPT, "x" * 249]
+
+    async def topics(self, names: Sequence[str]) -> list[TopicDescription]:
+        (topic,) = await super().topics(("orders",))
+        partitions = (PartitionDescription(0, 1, (1,), (1,)),)
+        return [TopicDescription(name, topic.topic_id, partitions, is_internal=False) for name in names]
+
+    async def bounds(self, places):  # type: ignore[no-untyped-def]
+        wanted = list(places)
+        (found,) = (await super().bounds({each._replace(topic="orders", partition=0) for each in wanted})).values()
+        return dict.fromkeys(wanted, found)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    with Chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Chromium) -> Iterator[Page]:
+    opened = browser.open("about:blank")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def console(broker: Broker) -> Iterator[str]:
+    with serving(Reader(broker.bootstrap_servers, TIMEOUT_MS)) as address:
+        yield address
+
+
+def _executed(page: Page) -> object:
+    """What a script of a client would have left behind, and markup that it made."""
+    return page.value("[window.hacked, document.querySelectorAll('#view script, #view img, #view [onload]').length]")
+
+
+def test_what_clients_chose_is_text_and_runs_nothing(broker: Broker, console: str, page: Page) -> None:
+    """Names, keys, values and headers, in pages as they are loaded and in their updates."""
+    name = f"evil {SCRIPT}"
+    bootstrap = broker.bootstrap_servers
+    with (
+        Producer(bootstrap, transactional_id=name) as producer,
+        Consumer("orders", bootstrap_servers=bootstrap, group_id=name, client_id=name) as consumer,
+    ):
+        transaction = producer.transaction().__enter__()
+        transaction.send("orders", SCRIPT.encode(), key=SCRIPT.encode(), headers=[(SCRIPT, SCRIPT.encode())])
+        consumer.poll(1_000)
+        quoted = page.value(f"encodeURIComponent({name!r})")
+        for path in (
+            "/messages?topic=orders&partition=0",
+            "/transactions",
+            f"/transaction?id={quoted}",
+            f"/group?id={quoted}",
+            "/steps",
+            f"/topics?q={quoted}",
+            f"/fence?id={quoted}",
+        ):
+            page.go(f"{console}{path}")
+            if page.value("'live' in document.getElementById('view').dataset"):
+                page.wait(_IS_LIVE)
+            assert page.wait("document.getElementById('view').textContent.includes('window.hacked=2')"), path
+            assert _executed(page) == [None, 0], path
+        transaction.abort()
+
+
+def test_hostile_topic_names_are_text_and_long_ones_stay_in_the_page(broker: Broker, page: Page) -> None:
+    broker.produce("orders", b"value")
+    with serving(_HostileTopics(broker.bootstrap_servers, TIMEOUT_MS)) as address:
+        page.go(f"{address}/topics")
+        page.wait(_IS_LIVE)
+        assert page.value("document.querySelector('td a').textContent") == SCRIPT
+        assert _executed(page) == [None, 0]
+        assert page.value("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_policy_refuses_a_script_that_gets_in_after_all(console: str, page: Page) -> None:
+    page.go(f"{console}/topics")
+    page.value(
+        "const made = document.createElement('script'); made.textContent = 'window.hacked = 4';"
+        "document.body.append(made); document.body.setAttribute('onclick', 'window.hacked = 5'); document.body.click()"
+    )
+    assert page.value("window.hacked") is None
+
+
+def test_a_batch_that_is_written_appears_and_is_given_its_fate(broker: Broker, console: str, page: Page) -> None:
+    broker.create_topic("live")
+    page.go(f"{console}/partition?topic=live&partition=0")
+    page.wait("document.body.textContent.includes('The partition is empty')")
+    with Producer(broker.bootstrap_servers, transactional_id="live") as producer, producer.transaction() as transaction:
+        transaction.send("live", b"value")
+        page.wait("document.querySelectorAll('.strip a.OPEN').length === 1")
+        page.value("window.marked = document.querySelector('.strip a').focus()")
+    page.wait("document.querySelectorAll('.strip a.COMMITTED').length === 1")
+    assert page.value("document.activeElement.textContent") == "C", "the focus has moved"
+
+
+def test_a_transaction_is_fenced_after_a_page_that_names_it(broker: Broker, console: str, page: Page) -> None:
+    with Producer(broker.bootstrap_servers, transactional_id="fenced soon") as producer:
+        transaction = producer.transaction().__enter__()
+        transaction.send("orders", b"value")
+        page.go(f"{console}/transaction?id=fenced%20soon")
+        page.click("a.danger")
+        assert "Fence fenced soon?" in page.value("document.querySelector('h1').textContent")
+        page.click("#confirm")
+        assert page.wait("document.querySelector('.notice').textContent.startsWith('Fenced')")
+        assert {each.transactional_id: each.state for each in broker.transactions()}["fenced soon"] == "Empty"
+        with suppress(KafkaError):
+            transaction.abort()
+
+
+def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(
+    console: str, broker: Broker, page: Page
+) -> None:
+    broker.produce("orders", b"value")
+    page.go(f"{console}/topic?topic=orders")
+    page.wait(_IS_LIVE)
+    broker.stop()
+    page.wait("document.getElementById('banner').textContent.includes('does not respond')")
+    assert page.value("document.querySelectorAll('.strip a').length") > 0, "what was shown is gone"
+    broker.start()
+    page.wait(f"document.getElementById('banner').hidden && {_IS_LIVE}")
+
+
+def test_both_colour_schemes_are_readable(console: str, broker: Broker, page: Page) -> None:
+    """Contrast of text, as WCAG asks for (4.5), in every kind of cell and for plain and faint text."""
+    broker.produce("orders", b"value")
+    backgrounds = []
+    for scheme in ("light", "dark"):
+        page.prefer(scheme)
+        page.go(f"{console}/topic?topic=orders")
+        backgrounds.append(page.value("getComputedStyle(document.body).backgroundColor"))
+        assert page.value(_CONTRASTS) == [], scheme
+    assert backgrounds[0] != backgrounds[1]
+
+
+_CONTRASTS = """(() => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => numbers(colour).slice(0, 3).map((each) => each / 255)
+    .map((each) => each <= .04045 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4)
+    .reduce((sum, each, index) => sum + each * [.2126, .7152, .0722][index], 0);
+  const behind = (element) => {
+    const colour = getComputedStyle(element).backgroundColor;
+    return numbers(colour)[3] === 0 && element.parentElement ? behind(element.parentElement) : colour;
+  };
+  const texts = '.legend .cell:not(.unstable), .legend li, .lead, h1, h2, h2 small, .bar a, .where';
+  return [...document.querySelectorAll(texts)]
+    .map((each) => [light(getComputedStyle(each).color), light(behind(each)), each.className || each.tagName])
+    .map(([a, b, name]) => [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), name])
+    .filter(([contrast]) => contrast < 4.5);
+})()"""

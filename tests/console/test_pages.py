@@ -1,0 +1,293 @@
+"""What the console's pages say of a broker, and what they do to it."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+
+from oncelog import ProducerFenced
+from oncelog.client.sync import Admin, Producer
+from oncelog.console.app import create_app
+from oncelog.console.pages import PAGES
+from oncelog.console.reading import Reader
+from oncelog.console.security import HEADERS
+from oncelog.testing import Broker
+from oncelog.tools.log.map.partition import MEANINGS, State
+from oncelog.tools.log.map.reader import read_map
+from oncelog.tools.log.points import known_points
+from tests.conftest import Start
+from tests.support.console_scene import scene
+from tests.support.consoles import TIMEOUT_MS
+from tests.support.hanging import hang
+
+OURS = {"origin": "http://127.0.0.1"}
+ADDRESSES = {
+    "/": {},
+    "/topics": {},
+    "/topic": {"topic": "orders"},
+    "/partition": {"topic": "orders", "partition": "0"},
+    "/messages": {"topic": "orders", "partition": "0", "from": "0"},
+    "/producers": {"topic": "orders", "partition": "0"},
+    "/transactions": {},
+    "/transaction": {"id": "till-2"},
+    "/steps": {},
+    "/groups": {},
+    "/group": {"id": "billing"},
+    "/fence": {"id": "till-2"},
+    "/abort": {"topic": "orders", "partition": "0", "start": "13"},
+}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    bootstrap: str
+    files: Path
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    files = tmp_path_factory.mktemp("broker")
+    with Broker(storage=files, config={"oncelog.flush.policy": "os"}) as broker, scene(broker.bootstrap_servers):
+        yield Cluster(broker.bootstrap_servers, files)
+
+
+@asynccontextmanager
+async def console(bootstrap: str, *, read_only: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+    reader = Reader(bootstrap, TIMEOUT_MS)
+    transport = httpx.ASGITransport(create_app(reader, read_only=read_only))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        try:
+            yield client
+        finally:
+            await reader.close()
+
+
+def text_of(page: str) -> str:
+    """What a reader sees, in one line."""
+    body = page.partition("<main")[2].partition(">")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def letters_of(page: str) -> str:
+    """The cells of the first strip of a page."""
+    strip = page.partition('<div class="strip">')[2].partition("</div>")[0]
+    return "".join(re.findall(r'<a class="cell [^>]*>(.)</a>', strip))
+
+
+def test_there_is_an_address_to_try_for_every_page() -> None:
+    assert set(ADDRESSES) == set(PAGES)
+
+
+async def test_every_page_is_there_and_lets_no_script_in(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        for path, query in ADDRESSES.items():
+            response = await client.get(path, params=query)
+            assert response.status_code == 200, path
+            assert all(response.headers[name] == value for name, value in HEADERS.items()), path
+            assert "unsafe" not in response.headers["content-security-policy"]
+            assert response.headers["cache-control"] == "no-store"
+        for path in ("/nowhere", "/static/nothing.js"):
+            assert (await client.get(path)).headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+
+
+async def test_the_map_draws_each_batch_and_the_offsets_that_bound_readers(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        page = (await client.get("/partition", params=ADDRESSES["/partition"])).text
+    assert letters_of(page) == ".CcAaCcAAaCCcOOOOCCCc"
+    assert re.findall(r"<b>([^<]*)</b><i>(\d+)</i>", page) == [("start", "0"), ("LSO", "13"), ("HW=end", "21")]
+    assert page.count(" unstable") >= 8 and "8 offsets" in text_of(page)
+    assert "till-2" in text_of(page)
+
+
+async def test_the_map_is_the_one_that_log_map_draws_of_the_files(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        for partition in range(3):
+            page = (await client.get("/partition", params={"topic": "orders", "partition": partition})).text
+            drawn = read_map(cluster.files / f"orders-{partition}", known_points(cluster.files, "orders", partition))
+            assert letters_of(page) == "".join(MEANINGS[State(state)][0] for state in drawn.states)
+
+
+async def test_messages_have_their_fate_and_markers_are_among_them(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        page = (await client.get("/messages", params=ADDRESSES["/messages"])).text
+    shown = re.findall(r'<span class="cell [A-Z_]+[^>]*>(.)</span></td><td class="number">(\d+)</td>', page)
+    assert shown == [(letter, str(offset)) for offset, letter in enumerate(".CcAaCcAAaCCcOOOOCCCc")]
+    text = text_of(page)
+    assert "last stable offset 13: read_committed readers stop here" in text
+    assert "shop-7 apples" in text and "ABORT, coordinator epoch" in text
+
+
+async def test_windows_begin_where_the_address_says_and_lead_on(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        query = {"topic": "orders", "partition": "0", "from": "7"}
+        page = (await client.get("/partition", params=query)).text
+        assert letters_of(page) == "AAaCCcOOOOCCCc"
+        older = re.search(r'href="(/partition[^"]*)">← older', page)
+        assert older is not None
+        assert letters_of((await client.get(unescape(older[1]))).text) == ".CcAaCcAAaCCcOOOOCCCc"
+
+
+async def test_a_group_shows_what_is_committed_and_what_is_pending_in_whose_transaction(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        group = text_of((await client.get("/group", params=ADDRESSES["/group"])).text)
+        groups = text_of((await client.get("/groups")).text)
+    assert "orders -2 3 O 9 till-2 7 7 4" in group
+    assert "orders -0 1 – 13 21 20" in group
+    assert "billing Empty classic 24 O 1" in groups
+
+
+async def test_transactions_are_the_oldest_first_with_their_partitions_and_steps(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        listed = text_of((await client.get("/transactions")).text)
+        one = text_of((await client.get("/transaction", params=ADDRESSES["/transaction"])).text)
+        steps = text_of((await client.get("/steps", params={"q": "till-1"})).text)
+        found = text_of((await client.get("/transactions", params={"q": "nightly"})).text)
+        producers = text_of((await client.get("/producers", params=ADDRESSES["/producers"])).text)
+    assert re.search(
+        r"till-2 Ongoing .* of 30.0 s .*nightly-export Ongoing .* of 30.0 s.*till-1 CompleteCommit", listed
+    )
+    assert "orders -0 payments -0" in one and "Empty → Ongoing 2:0 0 ms orders-0" in one
+    assert "PrepareAbort → CompleteAbort" in steps and "till-2" not in steps
+    assert "nightly-export" in found and "till" not in found
+    assert re.search(r"2 0 \d+ [-0-9]+ [:.0-9]+ O 13 – till-2", producers)
+
+
+async def test_internal_logs_are_decoded(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        page = (await client.get("/transaction", params=ADDRESSES["/transaction"])).text
+        offsets = re.search(r"__consumer_offsets<span class=\"index\">-(\d+)", page)
+        assert offsets is not None
+        query = {"topic": "__consumer_offsets", "partition": offsets[1], "from": "0"}
+        text = text_of((await client.get("/messages", params=query)).text)
+    assert '"group": "billing"' in text and '"offset": 9' in text
+
+
+async def test_what_is_not_there_or_cannot_be_is_said(cluster: Cluster) -> None:
+    wrong = {
+        "/topic?topic=nothing": 404,
+        "/partition?topic=orders&partition=9": 404,
+        "/transaction?id=nobody": 404,
+        "/group?id=nobody": 404,
+        "/partition?topic=orders": 400,
+        "/partition?topic=orders&partition=x": 400,
+        "/partition?topic=orders&partition=99999999999": 404,
+        "/topic": 400,
+        "/topic?topic=%2e%2e%2f%00": 404,
+    }
+    async with console(cluster.bootstrap) as client:
+        assert {path: (await client.get(path)).status_code for path in wrong} == wrong
+        assert "no partition 9" in text_of((await client.get("/partition?topic=orders&partition=9")).text)
+
+
+async def test_thousands_of_topics_are_pages_of_a_list_and_can_be_searched() -> None:
+    with Broker() as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics(*(f"topic-{number:03}" for number in range(120)))
+        async with console(broker.bootstrap_servers) as client:
+            pages = [(await client.get("/topics", params={"page": number})).text for number in (1, 2, 3)]
+            found = (await client.get("/topics", params={"q": "-11"})).text
+    names = [re.findall(r"topic=(topic-\d+)", page) for page in pages]
+    assert [len(each) for each in names] == [50, 50, 20] and len({name for each in names for name in each}) == 120
+    assert "page 2 of 3, 120 in all" in text_of(pages[1])
+    assert re.findall(r"topic=(topic-\d+)", found) == [f"topic-11{digit}" for digit in range(10)]
+
+
+async def test_an_empty_cluster_says_that_it_is_empty() -> None:
+    with Broker() as broker:
+        async with console(broker.bootstrap_servers) as client:
+            said = {path: text_of((await client.get(path)).text) for path in PAGES if not PAGES[path].title.count("{")}
+    assert "No transaction is open" in said["/"]
+    assert "There is no topic yet" in said["/topics"]
+    assert "No producer has used a transactional id yet" in said["/transactions"]
+    assert "There is no group yet" in said["/groups"]
+    assert "No transaction has been logged yet" in said["/steps"]
+
+
+async def test_a_broker_that_is_down_is_said_before_the_first_page_and_between_two() -> None:
+    with Broker() as broker:
+        broker.produce("orders", b"value")
+        broker.stop()
+        async with console(broker.bootstrap_servers) as client:
+            for _ in range(2):
+                away = await client.get("/topic?topic=orders")
+                assert (away.status_code, "does not respond" in away.text, "data-live" in away.text) == (
+                    502,
+                    True,
+                    True,
+                )
+                broker.start()
+                assert (await client.get("/topic?topic=orders")).status_code == 200
+                broker.stop()
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+async def test_fencing_names_the_id_first_and_then_aborts_and_rejects_its_producer() -> None:
+    with Broker() as broker, Producer(broker.bootstrap_servers, transactional_id="a/b?<i>") as producer:
+        transaction = producer.transaction().__enter__()
+        transaction.send("orders", b"never seen")
+        async with console(broker.bootstrap_servers) as client:
+            asked = (await client.get("/fence", params={"id": "a/b?<i>"})).text
+            action = re.search(r'<form method="post" action="([^"]*)"', asked)
+            assert action is not None and "Fence a/b?<i>" in text_of(asked) and "<i>" not in asked
+            assert [each.state for each in broker.transactions()] == ["Ongoing"]
+            done = await client.post(unescape(action[1]), headers=OURS)
+            assert done.status_code == 303
+            after = text_of((await client.get(done.headers["location"])).text)
+        assert "Fenced: producers of this id below epoch" in after
+        assert [each.state for each in broker.transactions()] == ["Empty"]
+        assert broker.records("orders") == []
+        with pytest.raises(ProducerFenced):
+            transaction.commit()
+
+
+async def test_nothing_changes_for_another_site_for_a_look_or_on_a_console_that_only_reads(cluster: Cluster) -> None:
+    for path in ("/fence?id=till-2", "/abort?topic=orders&partition=0&start=13"):
+        async with console(cluster.bootstrap) as client:
+            assert (await client.post(path, headers={"origin": "http://evil.example"})).status_code == 403
+            assert (await client.post(path)).status_code == 403
+            assert (await client.get(path)).status_code == 200
+            assert (await client.get(path, headers={"host": "evil.example"})).status_code == 403
+        async with console(cluster.bootstrap, read_only=True) as client:
+            assert (await client.post(path, headers=OURS)).status_code == 403
+            assert 'method="post"' not in (await client.get(path)).text
+            assert "Fence" not in (await client.get("/transactions")).text
+        with Admin(cluster.bootstrap) as admin:
+            assert admin.list_transactions()["till-2"] == "Ongoing"
+
+
+async def test_a_transaction_that_its_coordinator_can_end_is_not_aborted_on_one_partition(cluster: Cluster) -> None:
+    path = "/abort?topic=orders&partition=0&start=13"
+    async with console(cluster.bootstrap) as client:
+        assert "is that of till-2" in text_of((await client.get(path)).text)
+        refused = await client.post(path, headers=OURS)
+    assert refused.status_code == 404 and "fence it" in refused.text
+    with Admin(cluster.bootstrap) as admin:
+        assert admin.list_transactions()["till-2"] == "Ongoing"
+
+
+async def test_fencing_an_id_that_no_producer_has_makes_none(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        assert (await client.post("/fence?id=nobody", headers=OURS)).status_code == 404
+    with Admin(cluster.bootstrap) as admin:
+        assert "nobody" not in admin.list_transactions()
+
+
+async def test_a_hanging_transaction_is_aborted_on_its_partition(start_daemon: Start) -> None:
+    daemon = start_daemon("oncelog.flush.policy=os")
+    start = hang(daemon, "stuck")
+    path = f"/abort?topic=stuck&partition=0&start={start}"
+    async with console(daemon.bootstrap) as client:
+        page = (await client.get("/partition?topic=stuck&partition=0")).text
+        assert "no transactional id" in text_of(page) and f"start={start}" in unescape(page)
+        assert "no coordinator will end" in text_of((await client.get(path)).text)
+        done = await client.post(path, headers=OURS)
+        assert done.status_code == 303
+        after = text_of((await client.get(done.headers["location"])).text)
+    assert "No transaction is open on this partition" in after
