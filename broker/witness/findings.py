@@ -38,7 +38,7 @@ _DEFAULT_ID = re.compile(
     "|(?P<aiokafka>aiokafka-(?:producer-)?[0-9].*)"
     "|(?P<kafka_python>kafka-python-(?:consumer-|producer-)?[0-9].*)"
     "|(?P<oncelog>oncelog-(?:consumer|producer))"
-    "|(?P<librdkafka>rdkafka)"
+    "|(?P<librdkafka>rdkafka)|(?P<franz_go>kgo)|(?P<sarama>sarama)|(?P<kafkajs>kafkajs)"
     "|(?P<none>)"
 )
 """Client ids that libraries choose if the program does not: consumers and producers have different ones, or all have

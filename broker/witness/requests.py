@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.api_table import TRANSACTION_V2_SINCE
+from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.completion import Completion
+from oncelog.broker.config.group_config import group_config_value
 from oncelog.broker.request import Handler, Pipelined, RequestContext
 from oncelog.broker.witness.findings import Sender, shortened
 from oncelog.broker.witness.witness import Batch, Witness
@@ -95,8 +97,13 @@ def _join_group(witness: Witness, _: RequestContext, request: "JoinGroupRequest"
     witness.on_member(shortened(request.group_id), request.session_timeout_ms)
 
 
-def _consumer_group_heartbeat(witness: Witness, _: RequestContext, request: "ConsumerGroupHeartbeatRequest") -> None:
-    witness.on_member(shortened(request.group_id), None)
+def _consumer_group_heartbeat(
+    witness: Witness, context: RequestContext, request: "ConsumerGroupHeartbeatRequest"
+) -> None:
+    """The session timeout is a setting of the group, or of the broker (KIP-848)."""
+    config = context.broker.metadata.state.config(ResourceType.GROUP, request.group_id)
+    session_timeout_ms = group_config_value("consumer.session.timeout.ms", config, context.broker.config)
+    witness.on_member(shortened(request.group_id), session_timeout_ms)
 
 
 # --- known from the response ------------------------------------------------------------------------------------------

@@ -106,9 +106,8 @@ class _TransactionalId:
 
 @dataclass(slots=True)
 class _Group:
-    has_members: bool = False
     session_timeout_ms: int | None = None
-    """Of the member that joined last; None: nobody did, or the broker decides it (KIP-848)."""
+    """Of the member that was heard of last; None: it has none."""
     transactional_id: str | None = None
     """Of a transaction that committed its offsets."""
 
@@ -214,23 +213,23 @@ class Witness:
             seen = f"takes the id from {other or 'a client'} at {before.address}, which is connected: they take turns"
             self._note(TRANSACTIONAL_ID_SHARED, sender, transactional_id, subject, seen)
 
-    def on_member(self, group: str, session_timeout_ms: int | None) -> None:
+    def on_member(self, group: str, session_timeout_ms: int) -> None:
         """A consumer is about to be a member, or is one."""
-        known = self._groups.use(group, _Group)
-        known.has_members = True
-        known.session_timeout_ms = session_timeout_ms
+        self._groups.use(group, _Group).session_timeout_ms = session_timeout_ms
 
     def on_transactional_commit(self, sender: Sender, transactional_id: str, group: str, *, names_member: bool) -> None:
         """Offsets of a group became part of a transaction (TxnOffsetCommit)."""
         known = self._groups.use(group, _Group)
         known.transactional_id = transactional_id
         subject = Subject(group=group, transactional_id=transactional_id)
-        if known.has_members and not names_member:
+        session_ms = known.session_timeout_ms
+        if session_ms is None:
+            return
+        if not names_member:
             seen = "commits offsets for the group's name alone: a member that was replaced still commits"
             self._note(GROUP_METADATA_MISSING, sender, group, subject, seen)
         producer = self._transactional_ids.get(transactional_id)
-        session_ms = known.session_timeout_ms
-        if producer is not None and session_ms is not None and producer.timeout_ms > session_ms:
+        if producer is not None and producer.timeout_ms > session_ms:
             seen = f"transaction.timeout.ms is {producer.timeout_ms}, session.timeout.ms of the group {session_ms}"
             self._note(TRANSACTION_TIMEOUT, sender, group, subject, seen)
 

@@ -15,6 +15,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -137,9 +138,15 @@ def test_the_version_of_the_protocol_is_that_of_the_end_of_a_transaction(end: in
     assert till.kinds == ([("torn-transactions", None)] if end == EARLIEST else [])
 
 
-def test_offsets_by_the_first_versions_name_no_member_and_are_taken_as_such() -> None:
+CLASSIC = JoinGroupRequest(group_id=GROUP, session_timeout_ms=10_000, protocol_type="consumer")
+MODERN = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", rebalance_timeout_ms=1_000)
+
+
+@pytest.mark.parametrize("member", [CLASSIC, MODERN], ids=["classic", "KIP-848"])
+def test_offsets_by_the_first_versions_name_no_member_and_are_taken_as_such(member: Any) -> None:
+    """A group's session timeout is what its member says, or by KIP-848 what the broker's settings do: 45 seconds."""
     till = Till()
-    till.broker.send(JoinGroupRequest(group_id=GROUP, session_timeout_ms=10_000, protocol_type="consumer"), 3)
+    till.broker.send(member, 1)
     add = AddOffsetsToTxnRequest(transactional_id=TILL, group_id=GROUP, **till.producer)
     assert till.ask(add, ApiKey.ADD_OFFSETS_TO_TXN).error_code == 0
     parts = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)]

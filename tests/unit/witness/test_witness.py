@@ -173,6 +173,7 @@ def test_offsets_that_a_program_commits_beside_its_transactions_are_found(scene:
         ("kafka-python-3.0.12", "kafka-python-producer-2"),
         ("oncelog-consumer", "oncelog-producer"),
         ("rdkafka", "rdkafka"),
+        ("kgo", "kgo"),
         ("", ""),
     ],
 )
@@ -231,13 +232,6 @@ def test_a_transaction_may_stay_open_as_long_as_a_silent_member_stays_in_its_gro
     scene.witness.on_member("group", 45_000)
     scene.witness.on_transactional_commit(producer, "till", "group", names_member=True)
     assert scene.kinds == kinds
-
-
-def test_a_session_timeout_that_the_broker_decides_is_not_compared(scene: Scene) -> None:
-    scene.witness.on_init_producer_id(scene.sender(), "till", 900_000, is_new=True)
-    scene.witness.on_member("group", None)
-    scene.witness.on_transactional_commit(scene.sender(), "till", "group", names_member=True)
-    assert scene.findings == ()
 
 
 # --- one id, two instances --------------------------------------------------------------------------------------------
