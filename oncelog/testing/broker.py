@@ -35,6 +35,7 @@ _FOR_TESTS: Mapping[str, Setting] = {
     "oncelog.witness.enable": True,
 }
 _OWN_CLIENT_ID = "oncelog-testing"
+"""The witness leaves it out."""
 
 
 class Clock:
@@ -240,8 +241,7 @@ class Broker:
         itself did. Raises WitnessUnavailable if `config` has turned it off."""
         from oncelog.witness import ask_witness
 
-        report = ask_witness(self._running().admin_address())
-        return [each for each in report.findings if each.client_id != _OWN_CLIENT_ID]
+        return list(ask_witness(self._running().admin_address()).findings)
 
     # -- inside
 

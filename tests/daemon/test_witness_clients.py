@@ -122,6 +122,12 @@ async def test_a_reader_of_what_may_be_aborted_is_found(broker: Broker, is_right
     )
 
 
+def test_what_the_fixture_reads_itself_is_no_finding(broker: Broker) -> None:
+    writer(broker).commit_transaction()
+    assert len(broker.records(OUTPUT, isolation="read_uncommitted")) == 1
+    assert found(broker, "reads-uncommitted") == []
+
+
 @pytest.mark.parametrize("is_right", [False, True])
 async def test_instances_that_fence_each_other_in_turns_are_found(broker: Broker, is_right: bool) -> None:
     """Three starts of two instances; the right ones start after the other has stopped."""

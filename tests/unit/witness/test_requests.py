@@ -11,6 +11,8 @@ from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.admin.routes import Routes
 from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.broker.witness.findings import Finding
+from oncelog.broker.witness.requests import LOOKERS_ON
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -86,9 +88,13 @@ class Till:
         assert answer.error_code == 0
 
     @property
-    def kinds(self) -> list[tuple[str, str | None]]:
+    def findings(self) -> tuple[Finding, ...]:
         assert self.broker.broker.witness is not None
-        return [(each.kind, each.topic or each.group) for each in self.broker.broker.witness.report().findings]
+        return self.broker.broker.witness.report().findings
+
+    @property
+    def kinds(self) -> list[tuple[str, str | None]]:
+        return [(each.kind, each.topic or each.group) for each in self.findings]
 
 
 @either
@@ -100,6 +106,16 @@ def test_a_reader_and_a_writer_name_their_topic_or_its_id(end: int) -> None:
     request = FetchRequest(isolation_level=0, max_bytes=100, topics=topics)
     till.broker.send(request, till.version(ApiKey.FETCH, end))
     assert till.kinds == [("reads-uncommitted", TOPIC)]
+
+
+def test_the_command_the_console_and_the_fixture_read_what_they_like() -> None:
+    till = Till()
+    assert till.produce() == 0
+    topics = [FetchTopic(topic=TOPIC, partitions=[FetchPartition(partition=0, partition_max_bytes=100)])]
+    for client_id in (*LOOKERS_ON, "somebody"):
+        till.broker.send(FetchRequest(max_bytes=100, topics=topics), 11, client_id=client_id)
+    assert till.kinds == [("reads-uncommitted", TOPIC)]
+    assert [each.client_id for each in till.findings] == ["somebody"]
 
 
 def test_a_follower_reads_everything_and_is_no_reader() -> None:
