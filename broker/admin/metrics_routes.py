@@ -49,7 +49,7 @@ class MetricsRoutes:
                 reason = self._not_ready()
                 return Response(503 if reason else 200, {"status": "not ready", "reason": reason} if reason else _READY)
             case ("witness",):
-                return witness_response(self._broker)
+                return await witness_response(self._broker)
         raise HttpError(404, "there are /metrics, /healthz, /readyz and /witness")
 
     def _not_ready(self) -> str | None:

@@ -84,8 +84,8 @@ class Routes:
         resumed = int(last) if last is not None and last.isascii() and last.isdecimal() and len(last) < 18 else None
         return EventStream(request.number("since", events.last_number if resumed is None else resumed))
 
-    def _witness(self, request: AdminRequest) -> Response:
-        return witness_response(self._broker)
+    async def _witness(self, request: AdminRequest) -> Response:
+        return await witness_response(self._broker)
 
     # --- rules --------------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,11 @@ class Recent(Generic[K, V]):
             self.forgotten_count += 1
         return value
 
+    def put(self, key: K, value: V) -> None:
+        """In place of what the key had, if anything."""
+        self._values.pop(key, None)
+        self.use(key, lambda: value)
+
     def take(self, key: K) -> V | None:
         """Remove and return it."""
         return self._values.pop(key, None)

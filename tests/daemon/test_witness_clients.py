@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -181,13 +182,25 @@ async def test_a_commit_without_a_record_that_was_refused_is_found(broker: Broke
     )
 
 
-def test_a_client_of_version_1_of_the_protocol_is_found_and_one_of_version_2_is_not(broker: Broker) -> None:
-    writer(broker).commit_transaction()
+def test_a_client_of_version_1_of_the_protocol_is_found_and_one_of_version_2_is_not(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has a line for a finding, not for each time."""
+    caplog.set_level(logging.INFO, "oncelog.broker")
+    producer = writer(broker)
+    producer.commit_transaction()
+    producer.begin_transaction()
+    producer.produce(OUTPUT, b"another")
+    producer.commit_transaction()
     with Producer(broker.bootstrap_servers, client_id="modern", transactional_id="other") as producer:
         with producer.transaction() as transaction:
             transaction.send(OUTPUT, b"an invoice")
     findings = found(broker, "torn-transactions")
-    assert [(each.client_id, each.software_name) for each in findings] == [("billing", "confluent-kafka-python")]
+    assert [(each.client_id, each.software_name, each.count) for each in findings] == [
+        ("billing", "confluent-kafka-python", 2)
+    ]
+    (line,) = (each.message for each in caplog.records if "witness.found" in each.message)
+    assert "kind=torn-transactions" in line and "client_id=billing" in line
 
 
 @pytest.mark.parametrize(("acks", "is_right"), [("0", False), ("1", False), ("all", True)])

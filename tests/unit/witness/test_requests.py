@@ -1,6 +1,7 @@
 """What the witness is told of requests: by every version that clients send, and nothing where it is off."""
 
 import asyncio
+import json
 from importlib import import_module
 from typing import Any
 
@@ -12,7 +13,7 @@ from oncelog.broker.admin.routes import Routes
 from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from oncelog.broker.witness.findings import Finding
-from oncelog.broker.witness.requests import LOOKERS_ON
+from oncelog.broker.witness.requests import OWN_CLIENT_IDS
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -112,7 +113,7 @@ def test_the_command_the_console_and_the_fixture_read_what_they_like() -> None:
     till = Till()
     assert till.produce() == 0
     topics = [FetchTopic(topic=TOPIC, partitions=[FetchPartition(partition=0, partition_max_bytes=100)])]
-    for client_id in (*LOOKERS_ON, "somebody"):
+    for client_id in (*OWN_CLIENT_IDS, "somebody"):
         till.broker.send(FetchRequest(max_bytes=100, topics=topics), 11, client_id=client_id)
     assert till.kinds == [("reads-uncommitted", TOPIC)]
     assert [each.client_id for each in till.findings] == ["somebody"]
@@ -195,7 +196,7 @@ def test_it_is_served_where_it_is_on_and_the_answer_says_what_to_set_where_it_is
     for routes in (MetricsRoutes(till.broker.broker, lambda: None), Routes(till.broker.faults)):
         answer: Any = asyncio.run(routes.serve(request))
         assert isinstance(answer, Response)
-        assert [each["kind"] for each in answer.body["findings"]] == ["torn-transactions"]
+        assert [each["kind"] for each in json.loads(answer.body)["findings"]] == ["torn-transactions"]
     off = VirtualBroker("oncelog.storage=memory").broker
     with pytest.raises(HttpError, match=r"oncelog\.witness\.enable=true"):
         asyncio.run(MetricsRoutes(off, lambda: None).serve(request))
