@@ -12,6 +12,7 @@ from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.admin.routes import Routes
 from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.broker.witness import requests
 from oncelog.broker.witness.findings import Finding
 from oncelog.broker.witness.requests import OWN_CLIENT_IDS
 from oncelog.protocol.api_keys import ApiKey
@@ -106,6 +107,22 @@ def test_a_reader_and_a_writer_name_their_topic_or_its_id(end: int) -> None:
     topics = [FetchTopic(topic=TOPIC, topic_id=till.topic_id, partitions=[partition])]
     request = FetchRequest(isolation_level=0, max_bytes=100, topics=topics)
     till.broker.send(request, till.version(ApiKey.FETCH, end))
+    assert till.kinds == [("reads-uncommitted", TOPIC)]
+
+
+def test_of_a_request_with_very_many_topics_the_first_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing holds the loop for long."""
+    till = Till()
+    assert till.produce() == 0
+    parts = [FetchPartition(partition=0, partition_max_bytes=100)]
+    request = FetchRequest(
+        max_bytes=100, topics=[FetchTopic(topic=each, partitions=parts) for each in ("other", TOPIC)]
+    )
+    monkeypatch.setattr(requests, "MOST_TOPICS", 1)
+    till.broker.send(request, 11)
+    assert till.kinds == []
+    monkeypatch.setattr(requests, "MOST_TOPICS", 2)
+    till.broker.send(request, 11)
     assert till.kinds == [("reads-uncommitted", TOPIC)]
 
 
