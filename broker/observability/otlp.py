@@ -4,11 +4,13 @@ Owns: when they are pushed, and how a collected metric looks to OpenTelemetry. D
 the protocol and its retries (the exporter; headers, certificates and compression are its own variables,
 `OTEL_EXPORTER_OTLP_...`). Invariants
 - Sums and histograms are cumulative since the broker's start.
-- Export runs in a thread; a collector that is away costs that thread, and is reported once until it answers again.
+- Export runs in a thread; a collector that is away costs that thread, and is reported once until it answers again. A
+  stop waits no longer than `_LAST_REPORT_S` for it.
 """
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -33,6 +35,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, Distribution, Sampled
 
 _TIMEOUT_S = 10.0
+_LAST_REPORT_S = 2.0
 
 
 class OtlpReporter:
@@ -47,6 +50,8 @@ class OtlpReporter:
         log: Any,
     ) -> None:
         """`resource` is what the metrics are of, by OpenTelemetry's names."""
+        # It logs each attempt; without a handler Python would print that between the lines of our log.
+        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         self._collect = collect
         self._interval_s = interval_ms / 1000
         self._exporter = OTLPMetricExporter(endpoint=endpoint, timeout=min(self._interval_s, _TIMEOUT_S))
@@ -80,8 +85,9 @@ class OtlpReporter:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
         self._task = None
-        await self.report()
-        await asyncio.to_thread(self._exporter.shutdown)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.report(), _LAST_REPORT_S)
+        self._exporter.shutdown()  # an export that has not ended is not repeated
 
     async def _run(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from oncelog.broker.observability import otlp
 from oncelog.broker.observability.catalogue import COUNTER, GAUGE, HISTOGRAM, Distribution, Family, Sample, Sampled
 from oncelog.broker.observability.otlp import OtlpReporter
 
@@ -121,3 +123,21 @@ async def test_a_collector_that_refuses_is_reported_once_until_it_takes_them_aga
         collector.status = status
         await reporter.report()
         assert len(log.warnings) == warnings
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["away", "silent"])
+async def test_a_stop_does_not_wait_for_a_collector_that_does_not_answer(
+    answers: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does the exporter write into the log."""
+    monkeypatch.setattr(otlp, "_LAST_REPORT_S", 0.05)
+    monkeypatch.setattr(otlp, "_TIMEOUT_S", 0.5)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        if answers:
+            listening.listen()
+        reporter = _reporter(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/metrics", _Log())
+        reporter.start()
+        async with asyncio.timeout(0.4):
+            await reporter.close()
+    assert capfd.readouterr() == ("", "")
