@@ -30,43 +30,52 @@ class RequestObserver:
         self._measures = measures
         self.timer_ns = timer_ns
         self.is_on = False
+        self._logs = False
+        self._seconds: dict[int, Histogram] = {}
+        """Those of the metrics, by API key."""
         level = level_of(self._log)
         if level is not None:
             level.watch(self._follow_level)
         self._follow_level()
 
     def _follow_level(self) -> None:
-        self.is_on = self._measures or self._log.is_enabled_for(DEBUG)
+        self._logs = self._log.is_enabled_for(DEBUG)
+        self.is_on = self._measures or self._logs
 
     def begin(self, context: "RequestContext", request_bytes: int) -> "ObservedRequest":
         return ObservedRequest(self, context, request_bytes)
 
     def end(self, observed: "ObservedRequest", response_bytes: int, closes: str | None) -> None:
         duration_ns = self.timer_ns() - observed.started_ns
-        context = observed.context
-        name = ApiKey(context.api_key).name
         if self._measures:
-            times = self._metrics.request_seconds
-            if name not in times:
-                times[name] = Histogram()
-            times[name].observe(duration_ns)
-        if self._log.is_enabled_for(DEBUG):
-            facts: dict[str, Any] = {} if closes is None else {"closes": closes}
-            if observed.error:
-                facts["error"] = ErrorCode(observed.error).name
-            self._log.debug(
-                "request",
-                api=name,
-                version=context.api_version,
-                correlation_id=context.correlation_id,
-                client_id=context.client_id,
-                peer=context.peer.address,
-                listener=context.peer.listener_name,
-                request_bytes=observed.request_bytes,
-                response_bytes=response_bytes,
-                duration_ms=round(duration_ns / 1_000_000, 3),
-                **facts,
-            )
+            self._seconds_of(observed.context.api_key).observe(duration_ns)
+        if self._logs:
+            self._write(observed, response_bytes, duration_ns, closes)
+
+    def _seconds_of(self, api_key: int) -> Histogram:
+        seconds = self._seconds.get(api_key)
+        if seconds is None:
+            seconds = self._seconds[api_key] = self._metrics.request_seconds[ApiKey(api_key).name] = Histogram()
+        return seconds
+
+    def _write(self, observed: "ObservedRequest", response_bytes: int, duration_ns: int, closes: str | None) -> None:
+        context = observed.context
+        facts: dict[str, Any] = {} if closes is None else {"closes": closes}
+        if observed.error:
+            facts["error"] = ErrorCode(observed.error).name
+        self._log.debug(
+            "request",
+            api=ApiKey(context.api_key).name,
+            version=context.api_version,
+            correlation_id=context.correlation_id,
+            client_id=context.client_id,
+            peer=context.peer.address,
+            listener=context.peer.listener_name,
+            request_bytes=observed.request_bytes,
+            response_bytes=response_bytes,
+            duration_ms=round(duration_ns / 1_000_000, 3),
+            **facts,
+        )
 
 
 class ObservedRequest:
