@@ -1,20 +1,16 @@
 """What the console's pages say of a broker, and what they do to it."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-import httpx
 import pytest
 
 from oncelog import ProducerFenced
 from oncelog.client.sync import Admin, Producer
-from oncelog.console.app import create_app
 from oncelog.console.pages import PAGES
-from oncelog.console.reading import Reader
 from oncelog.console.security import HEADERS
 from oncelog.testing import Broker
 from oncelog.tools.log.map.partition import MEANINGS, State
@@ -22,10 +18,9 @@ from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import known_points
 from tests.conftest import Start
 from tests.support.console_scene import scene
-from tests.support.consoles import TIMEOUT_MS
+from tests.support.consoles import OURS, console, letters_of, text_of
 from tests.support.hanging import hang
 
-OURS = {"origin": "http://127.0.0.1"}
 ADDRESSES = {
     "/": {},
     "/topics": {},
@@ -54,29 +49,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     files = tmp_path_factory.mktemp("broker")
     with Broker(storage=files, config={"oncelog.flush.policy": "os"}) as broker, scene(broker.bootstrap_servers):
         yield Cluster(broker.bootstrap_servers, files)
-
-
-@asynccontextmanager
-async def console(bootstrap: str, *, read_only: bool = False) -> AsyncIterator[httpx.AsyncClient]:
-    reader = Reader(bootstrap, TIMEOUT_MS)
-    transport = httpx.ASGITransport(create_app(reader, read_only=read_only))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        try:
-            yield client
-        finally:
-            await reader.close()
-
-
-def text_of(page: str) -> str:
-    """What a reader sees, in one line."""
-    body = page.partition("<main")[2].partition(">")[2]
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
-
-
-def letters_of(page: str) -> str:
-    """The cells of the first strip of a page."""
-    strip = page.partition('<div class="strip">')[2].partition("</div>")[0]
-    return "".join(re.findall(r'<a class="cell [^>]*>(.)</a>', strip))
 
 
 def test_there_is_an_address_to_try_for_every_page() -> None:

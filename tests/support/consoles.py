@@ -1,13 +1,16 @@
-"""A console in this process, as a server that browsers reach.
+"""A console in this process: asked without a socket, or as a server that browsers reach; and what its pages say.
 
-Owns: its thread and its port.
+Owns: the server's thread and port. Does not own: the broker, browsers (`chromium`).
 """
 
+import re
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from html import unescape
 
+import httpx
 import uvicorn
 
 from oncelog.console.app import create_app
@@ -16,6 +19,8 @@ from oncelog.console.reading import Reader
 TIMEOUT_MS = 1_000
 """How long it waits for a broker before a page says so."""
 _INTERVAL_S = 0.1
+OURS = {"origin": "http://127.0.0.1"}
+"""What a browser says of a form on a page of the console below."""
 
 
 @contextmanager
@@ -34,3 +39,26 @@ def serving(reader: Reader) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@asynccontextmanager
+async def console(bootstrap: str, *, read_only: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+    reader = Reader(bootstrap, TIMEOUT_MS)
+    transport = httpx.ASGITransport(create_app(reader, read_only=read_only))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        try:
+            yield client
+        finally:
+            await reader.close()
+
+
+def text_of(page: str) -> str:
+    """What a reader sees, in one line."""
+    body = page.partition("<main")[2].partition(">")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def letters_of(page: str) -> str:
+    """The cells of the first strip of a page."""
+    strip = page.partition('<div class="strip">')[2].partition("</div>")[0]
+    return "".join(re.findall(r'<a class="cell [^>]*>(.)</a>', strip))
