@@ -33,7 +33,14 @@ def create_app(
     reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = (), interval_s: float = INTERVAL_S
 ) -> ASGIApp:
     """The reader is closed with the application."""
-    renderer = Renderer({"bootstrap": reader.bootstrap, "read_only": read_only, "meanings": MEANINGS})
+    renderer = Renderer(
+        {
+            "bootstrap": reader.bootstrap,
+            "has_witness": reader.metrics_address is not None,
+            "meanings": MEANINGS,
+            "read_only": read_only,
+        }
+    )
     streams = Streams(reader, renderer, interval_s)
     routes: list[BaseRoute] = [
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),

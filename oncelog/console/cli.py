@@ -6,8 +6,12 @@ command runs, with packages that only it needs.
 
 import socket
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
 from oncelog.tools.terminal import fail, say
@@ -36,6 +40,14 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     callback=_address,
     help="Where browsers find it; port 0 picks a free one. There is no log-in.",
 )
+@click.option(
+    "-m",
+    "--metrics",
+    "metrics_address",
+    metavar="HOST:PORT",
+    envvar="ONCELOG_METRICS",
+    help="Where the broker serves its witness, for the page of findings (ONCELOG_METRICS).",
+)
 @click.option("--read-only", is_flag=True, help="Fence and abort nothing.")
 @click.option(
     "--allow-host",
@@ -47,6 +59,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
 @cluster_options
 def console(
     address: tuple[str, int],
+    metrics_address: str | None,
     read_only: bool,
     allowed_hosts: tuple[str, ...],
     bootstrap: str | None,
@@ -64,23 +77,22 @@ def console(
         listener = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
     except OSError as error:
         fail(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}", EXIT_FAILED)
-    with listener:
-        _serve(listener, chosen.bootstrap, chosen.timeout_s * 1000, read_only, allowed_hosts)
-
-
-def _serve(
-    listener: socket.socket, bootstrap: str, timeout_ms: float, read_only: bool, allowed_hosts: tuple[str, ...]
-) -> None:
-    import uvicorn
-
     from oncelog.console.app import create_app
     from oncelog.console.reading import Reader
 
-    app = create_app(Reader(bootstrap, timeout_ms), read_only=read_only, allowed_hosts=allowed_hosts)
+    reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, metrics_address)
+    app = create_app(reader, read_only=read_only, allowed_hosts=allowed_hosts)
+    with listener:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        say(f"oncelog console of {chosen.bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
+        _serve(app, listener)
+
+
+def _serve(app: "ASGIApp", listener: socket.socket) -> None:
+    import uvicorn
+
     config = uvicorn.Config(
         app, log_level="warning", server_header=False, timeout_graceful_shutdown=_STREAMS_END_S, ws="none"
     )
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    say(f"oncelog console of {bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
     uvicorn.Server(config).run([listener])

@@ -199,6 +199,10 @@ async def _group(reader: Reader, query: Query) -> Model:
     }
 
 
+async def _findings(reader: Reader, _: Query) -> Model:
+    return {"report": await reader.findings()}
+
+
 async def _fence(reader: Reader, query: Query) -> Model:
     described = await reader.transaction(query.text("id"))
     return {"line": life_lines.life_line(described, now_ms()), "is_open": life_lines.is_open(described.state)}
@@ -227,6 +231,7 @@ PAGES = {
     "/steps": Page("/steps", "__transaction_state", "steps", _steps),
     "/groups": Page("/groups", "Groups", "groups", _groups),
     "/group": Page("/groups", "Group {id}", "group", _group),
+    "/findings": Page("/findings", "Findings", "findings", _findings),
     "/fence": Page("/transactions", "Fence {id}", "fence", _fence, is_live=False),
     "/abort": Page("/topics", "Abort on {topic}-{partition}", "abort", _abort, is_live=False),
 }

@@ -36,6 +36,7 @@ from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.tools.txn import operations
 from oncelog.tools.txn.tail import Transition, TransitionReader
+from oncelog.witness import Report, ask_witness
 
 MOST_DESCRIBED = 200
 """Open transactions whose begin is asked for at a look, each with a request of its own."""
@@ -54,8 +55,10 @@ class Reader:
     """A console's view of one cluster. Each method raises KafkaError, ProtocolError or OSError if it cannot be asked,
     and works again as soon as it can."""
 
-    def __init__(self, bootstrap: str, timeout_ms: float) -> None:
+    def __init__(self, bootstrap: str, timeout_ms: float, metrics_address: str | None = None) -> None:
+        """`metrics_address` is HOST:PORT of a broker's `oncelog.metrics.listen`, which serves its witness."""
         self.bootstrap = bootstrap
+        self.metrics_address = metrics_address
         self._timeout_ms = timeout_ms
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
@@ -278,6 +281,14 @@ class Reader:
         bounds = (await self.bounds((place,)))[place]
         batches = await self.batches(place, bounds.last_stable_offset, bounds, MOST_PENDING_BATCHES)
         return pending_offsets(group_id, batches)
+
+    # --- what this broker has seen, beside Kafka's protocol -----------------------------------------------------------
+
+    async def findings(self) -> Report | None:
+        """None if no address was given. Raises WitnessUnavailable."""
+        if self.metrics_address is None:
+            return None
+        return await asyncio.to_thread(ask_witness, self.metrics_address, self._timeout_ms / 1000)
 
 
 def now_ms() -> int:

@@ -8,13 +8,14 @@ from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut
 from oncelog.console.query import BadQuery
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.tools.asking import NotFound
+from oncelog.witness import WitnessUnavailable
 
 
 class ReadOnly(Exception):
     """The console was started with --read-only."""
 
 
-EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly)
+EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly, WitnessUnavailable)
 UNREACHABLE = 502
 _NOT_THERE = frozenset(
     (
@@ -35,7 +36,7 @@ def status_of(error: Exception) -> int:
             return 400
         case NotFound():
             return 404
-        case ConnectionLost() | RequestTimedOut() | OSError() | ProtocolError():
+        case ConnectionLost() | RequestTimedOut() | OSError() | ProtocolError() | WitnessUnavailable():
             return UNREACHABLE
         case KafkaError() if error.code in _NOT_THERE:
             return 404

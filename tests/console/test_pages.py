@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncelog import ProducerFenced
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.sync import Admin, Consumer, Producer
 from oncelog.console.pages import PAGES
 from oncelog.console.security import HEADERS
 from oncelog.testing import Broker
@@ -33,6 +33,7 @@ ADDRESSES = {
     "/steps": {},
     "/groups": {},
     "/group": {"id": "billing"},
+    "/findings": {},
     "/fence": {"id": "till-2"},
     "/abort": {"topic": "orders", "partition": "0", "start": "13"},
 }
@@ -137,6 +138,31 @@ async def test_internal_logs_are_decoded(cluster: Cluster) -> None:
         query = {"topic": "__consumer_offsets", "partition": offsets[1], "from": "0"}
         text = text_of((await client.get("/messages", params=query)).text)
     assert '"group": "billing"' in text and '"offset": 9' in text
+
+
+async def test_findings_of_a_witness_are_shown_as_text_and_without_one_the_page_says_how() -> None:
+    name = "<b>billing</b>"
+    with Broker() as broker:
+        broker.produce("orders", b"an order")
+        settings = {"bootstrap_servers": broker.bootstrap_servers, "client_id": name}
+        with (
+            Producer(transactional_id="till", **settings) as producer,
+            Consumer("orders", group_id=name, **settings) as consumer,
+        ):
+            with producer.transaction() as transaction:
+                transaction.send("invoices", b"an invoice")
+            consumer.poll(1_000)
+            consumer.commit_sync()
+        async with console(broker.bootstrap_servers, metrics_address=broker._running().admin_address()) as client:
+            page = (await client.get("/findings")).text
+        async with console(broker.bootstrap_servers) as client:
+            without = text_of((await client.get("/findings")).text)
+        broker.stop()
+        async with console(broker.bootstrap_servers, metrics_address="127.0.0.1:9") as client:
+            assert (await client.get("/findings")).status_code == 502
+    assert "offsets-outside-transaction" in text_of(page) and f"client {name} at" in text_of(page)
+    assert name not in page
+    assert "--metrics HOST:PORT" in without
 
 
 async def test_what_is_not_there_or_cannot_be_is_said(cluster: Cluster) -> None:

@@ -42,8 +42,10 @@ def serving(reader: Reader) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def console(bootstrap: str, *, read_only: bool = False) -> AsyncIterator[httpx.AsyncClient]:
-    reader = Reader(bootstrap, TIMEOUT_MS)
+async def console(
+    bootstrap: str, *, read_only: bool = False, metrics_address: str | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    reader = Reader(bootstrap, TIMEOUT_MS, metrics_address)
     transport = httpx.ASGITransport(create_app(reader, read_only=read_only))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         try:
