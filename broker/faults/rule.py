@@ -6,7 +6,7 @@ Owns: the points, the actions, the table of which action is valid where, the JSO
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -77,7 +77,8 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which occurrences: each field that is set must match; an empty selector matches everything."""
+    """Which occurrences: each field that is set must match; an empty selector matches everything. `api` may be a name
+    or a key: "EndTxn", "END_TXN", 26. Raises RuleError."""
 
     api: ApiKey | None = None
     client_id: str | None = None
@@ -87,6 +88,14 @@ class Selector:
     state: str | None = None
     """For an append to `__transaction_state`: the state in the record, as Kafka spells it (`PrepareCommit`)."""
 
+    def __post_init__(self) -> None:
+        for name in ("client_id", "transactional_id", "topic", "state"):
+            if not isinstance(getattr(self, name), str | None):
+                raise RuleError(f"{name} must be a string")
+        _check_number("partition", self.partition)
+        if self.api is not None:
+            object.__setattr__(self, "api", _api(self.api))
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -94,7 +103,8 @@ class Rule:
 
         Rule(Point.REQUEST, Action.DELAY, Selector(api=ApiKey.END_TXN), delay_ms=500, times=None)
 
-    It applies to every occurrence that the selector matches, from the `nth` on.
+    Point, action and error may be names, too: `Rule("request", "delay", ...)`. It applies to every occurrence that the
+    selector matches, from the `nth` on.
     """
 
     point: Point
@@ -108,11 +118,18 @@ class Rule:
     error: ErrorCode = ErrorCode.NONE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "point", _choice(Point, "point", self.point))
+        object.__setattr__(self, "action", _choice(Action, "action", self.action))
+        object.__setattr__(self, "error", _error(self.error))
+        if not isinstance(self.of, Selector):
+            raise RuleError(f"of is {self.of!r}: must be a Selector, such as Selector(api='EndTxn')")
+        for name in ("nth", "times", "delay_ms"):
+            _check_number(name, getattr(self, name))
         of, action, point = self.of, self.action, self.point
         if action not in POSSIBLE[point]:
             possible = ", ".join(sorted(possible.value for possible in POSSIBLE[point]))
             raise RuleError(f"{action.value} is not valid at the point {point.value}: {possible} are")
-        if self.nth < 1 or (self.times is not None and self.times < 1):
+        if not self.nth or self.nth < 1 or (self.times is not None and self.times < 1):
             raise RuleError("nth and times must be at least 1")
         if (action is Action.DELAY) != (self.delay_ms is not None) and action is not Action.DUPLICATE:
             raise RuleError("delay_ms is required by delay, optional for duplicate, and not valid otherwise")
@@ -155,9 +172,9 @@ def rules_from_text(text: str) -> list[Rule]:
     return [rule_from_json(each) for each in values]
 
 
-_TEXTS = ("client_id", "transactional_id", "topic", "state")
-_NUMBERS = ("partition", "nth", "delay_ms")
-_KNOWN = ("point", "action", "api", "times", "error", *_TEXTS, *_NUMBERS)
+_OF_A_SELECTOR = tuple(each.name for each in fields(Selector))
+_OF_A_RULE = tuple(each.name for each in fields(Rule) if each.name != "of")
+_KNOWN = (*_OF_A_RULE, *_OF_A_SELECTOR)
 
 
 def rule_from_json(values: Mapping[str, Any]) -> Rule:
@@ -165,33 +182,20 @@ def rule_from_json(values: Mapping[str, Any]) -> Rule:
     unknown = sorted(set(values) - set(_KNOWN))
     if unknown:
         raise RuleError(f"{unknown[0]} is not a field of a rule; the fields are {', '.join(_KNOWN)}")
-    for name in _TEXTS:
-        if not isinstance(values.get(name), str | None):
-            raise RuleError(f"{name} must be a string")
-    for name in (*_NUMBERS, "times"):
-        value = values.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | None):
-            raise RuleError(f"{name} must be a whole number")
-    of = Selector(
-        api=None if values.get("api") is None else _api(values["api"]),
-        partition=values.get("partition"),
-        **{name: values.get(name) for name in _TEXTS},
-    )
-    nth = values.get("nth")
-    return Rule(
-        point=_choice(Point, "point", values.get("point")),
-        action=_choice(Action, "action", values.get("action")),
-        of=of,
-        nth=1 if nth is None else nth,
-        times=values.get("times", 1),
-        delay_ms=values.get("delay_ms"),
-        error=ErrorCode.NONE if values.get("error") is None else _error(values["error"]),
-    )
+    of = Selector(**{name: values.get(name) for name in _OF_A_SELECTOR})
+    # null is the default, but for times, where it is a value.
+    given = {name: value for name, value in values.items() if value is not None or name == "times"}
+    return Rule(of=of, **{name: given.get(name) for name in _OF_A_RULE if name in given or name in ("point", "action")})
+
+
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | None):
+        raise RuleError(f"{name} must be a whole number")
 
 
 def _choice(kind: Any, name: str, value: object) -> Any:
     for choice in kind:
-        if choice.value == value:
+        if value in (choice, choice.value, choice.name):
             return choice
     raise RuleError(f"{name} is {value!r}: must be one of {', '.join(choice.value for choice in kind)}")
 

@@ -1,6 +1,8 @@
 """Each action at each point does what it says, and the rule tells how often."""
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -256,6 +258,30 @@ def test_only_what_means_something_can_be_planted() -> None:
         else:
             with pytest.raises(RuleError, match="is not valid at"):
                 Rule(point, action, **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("api", [ApiKey.END_TXN, "EndTxn", "END_TXN", 26])
+def test_names_are_as_good_as_the_values_that_they_name(api: Any) -> None:
+    point, action, error = ("request", "error", "NOT_COORDINATOR")
+    named = Rule(point, action, Selector(api=api), error=error)  # type: ignore[arg-type]
+    assert named == Rule(Point.REQUEST, Action.ERROR, Selector(api=ApiKey.END_TXN), error=ErrorCode.NOT_COORDINATOR)
+    assert named.as_json()["api"] == "EndTxn"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Selector(api="EndTransaction"), "api is 'EndTransaction': must be a name such as EndTxn, or its"),
+        (lambda: Selector(partition="0"), "partition must be a whole number"),
+        (lambda: Rule("requests", "hold"), "point is 'requests': must be one of request, answer, marker,"),
+        (lambda: Rule("request", "wait"), "action is 'wait': must be one of hold, delay,"),
+        (lambda: Rule("request", "hold", "EndTxn"), r"of is 'EndTxn': must be a Selector, such as"),
+        (lambda: Rule("request", "hold", times="1"), "times must be a whole number"),
+    ],
+)
+def test_what_names_nothing_is_answered_with_what_is_due(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(RuleError, match=said):
+        make()
 
 
 @pytest.mark.parametrize(
