@@ -64,7 +64,7 @@ def checked_version(wheel: Path, sdist: Path) -> str:
 
 def tag() -> str | None:
     """Of this commit, if it has one and nothing is changed."""
-    command = ["git", "describe", "--exact-match", "--dirty", "--match", "v*"]
+    command = ["git", "describe", "--tags", "--exact-match", "--dirty", "--match", "v*"]
     described = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     name = described.stdout.strip()
     return None if described.returncode or name.endswith("-dirty") else name
