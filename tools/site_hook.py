@@ -1,12 +1,17 @@
-"""What mkdocs needs beside mkdocs.yml, since the pages are written for GitHub: Markdown inside of tables in HTML.
+"""What mkdocs needs beside mkdocs.yml: the version below each page, and Markdown inside of tables in HTML.
 
-GitHub renders it there by itself, Python-Markdown where each element asks for it.
+The pages are written for GitHub, which renders it there by itself; Python-Markdown does where each element asks for it.
 """
 
 import re
+from importlib.metadata import version
 from typing import Any
 
 _TABLE = re.compile(r"^<table>$.*?^</table>$", re.MULTILINE | re.DOTALL)
+
+
+def on_config(config: Any) -> None:
+    config.copyright = f"oncelog {version('oncelog')}"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
