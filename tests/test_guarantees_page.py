@@ -27,9 +27,7 @@ def rows(text: str) -> list[tuple[str, str]]:
 def test_every_named_test_exists() -> None:
     named = TESTS.findall(PAGE)
     missing = [f"{path}::{name}" for path, name in named if name not in functions_of(path)]
-    assert len(named) > 40 and missing == [], (
-        "renamed? then name the test as it is now"
-    )
+    assert len(named) > 40 and missing == [], "renamed? then name the test as it is now"
 
 
 @pytest.mark.parametrize(("guarantee", "shown_by"), rows(PROMISED), ids=lambda text: text[:40])
