@@ -142,6 +142,16 @@ def test_an_installed_broker_and_client_work_among_foreign_packages(installed: d
             daemon.terminate()
 
 
+def test_clients_import_nothing_that_only_posix_has() -> None:
+    lacking = ("fcntl", "grp", "pwd", "resource", "termios", "uvloop")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({lacking!r}))\n"
+        "import oncelog, oncelog.cli, oncelog.sync, oncelog.testing.plugin\n"
+        "[getattr(module, name) for module in (oncelog, oncelog.sync) for name in dir(module)]"
+    )
+    run([sys.executable, "-c", code], ROOT)
+
+
 def test_tests_run_against_the_installed_wheel_among_foreign_packages(installed: dict[str, str], foreign: Path) -> None:
     copytree(ROOT / "tests", foreign / "tests", ignore=ignore_patterns("__pycache__"))
     (foreign / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
