@@ -117,10 +117,16 @@ def write_settings(directory: Path, *, static_quorum: bool = False, overrides: S
 
 
 def format_storage(
-    run: Sequence[str], settings: Path, features: Sequence[str] = (), *, static_quorum: bool = False
+    run: Sequence[str],
+    settings: Path,
+    features: Sequence[str] = (),
+    *,
+    static_quorum: bool = False,
+    cluster_id: str | None = None,
 ) -> None:
     """What Kafka wants done to its directory before its first start; `run` is Java with its class path."""
-    command = [*run, "kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", str(settings)]
+    cluster_id = cluster_id or uuid.uuid4().hex[:22]
+    command = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)]
     if not static_quorum:
         command.append("--standalone")
     for feature in features:

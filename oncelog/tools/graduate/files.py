@@ -39,7 +39,7 @@ class Role(Enum):
     """Of a closed segment."""
     GROWING = "growing"
     """Of the last segment, or small and rewritten: a checkpoint."""
-    OURS = "ours"
+    OURS = "own"
     """Without a meaning for Kafka."""
     UNKNOWN = "unknown"
 

@@ -134,7 +134,7 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
         check_target(wish.data_dir, kafka_dir, copies=wish.copies)
     controller = controller_beside(wish.config.listeners, wish.controller)
     source = read(disk, changes_nothing=is_dry)
-    node = Node(source.cluster_id, _node_id(source, wish.config), _directory_id())
+    node = Node(source.cluster_id, _node_id(source, wish.config), directory_id())
     new = NewFiles(
         encode_checkpoint(source.state, node.directory_id),
         server_properties(node, wish.config, wish.given, controller, wish.target),
@@ -173,7 +173,7 @@ def _node_id(source: Source, config: BrokerConfig) -> int:
     return source.node_id
 
 
-def _directory_id() -> UUID:
+def directory_id() -> UUID:
     """Kafka gives the smallest ids meanings of their own, and writes none that begins with a dash."""
     while True:
         found = uuid4()

@@ -98,22 +98,22 @@ def _is_kafkas(data_dir: Path) -> GraduateError:
 def read(disk: Disk, *, changes_nothing: bool) -> Source:
     """Recover the directory and close it cleanly, or, with `changes_nothing`, find out what that would give. Raises
     GraduateError."""
+    if not disk.exists(METADATA_DIRECTORY):
+        raise GraduateError("it has no metadata log, so nothing is known about its topics: restore it from a copy")
     try:
         directory = StoppedDirectory(OverlayDisk(disk) if changes_nothing else disk)
-        if not disk.exists(METADATA_DIRECTORY):
-            raise GraduateError("it has no metadata log, so nothing is known about its topics: restore it from a copy")
         state = directory.recover()
         offline = [log.offline_error for log in directory.logs.logs if log.offline_error is not None]
-        if offline:
-            raise GraduateError(
-                f"{offline[0]}: {len(offline)} damaged; `oncelog log verify` shows what is lost, and "
-                "`oncelog log repair` makes the rest usable"
-            )
         directory.close()
     except KafkaError as error:
         raise GraduateError(f"the metadata log cannot be replayed: {error}; restore it from a copy") from error
     except OSError as error:
         raise GraduateError(trouble(error)) from error
+    if offline:
+        raise GraduateError(
+            f"{offline[0]}: {len(offline)} damaged; `oncelog log verify` shows what is lost, and "
+            "`oncelog log repair` makes the rest usable"
+        )
     if state.registration is None or state.cluster_id is None:
         raise GraduateError("it is of an earlier version: start and stop `oncelog serve` of this version on it once")
     partitions = [

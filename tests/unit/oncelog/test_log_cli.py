@@ -13,7 +13,6 @@ from oncelog.cli import main
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import VirtualBroker
 from tests.support.damage import (
     ABORTED_OFFSET,
@@ -31,27 +30,9 @@ from tests.support.damage import (
     produce,
     read_committed,
 )
+from tests.support.data_directories import load, store
 
 STOPS = ("kill -9", "clean stop")
-
-
-def store(disk: MemoryDisk, data_dir: Path) -> None:
-    for name in disk.directories:
-        (data_dir / name).mkdir(parents=True, exist_ok=True)
-    for name, inode in disk.files.items():
-        (data_dir / name).write_bytes(inode.data)
-    (data_dir / ".lock").touch()
-
-
-def load(data_dir: Path) -> MemoryDisk:
-    disk = MemoryDisk()
-    for path in sorted(data_dir.rglob("*")):
-        name = str(path.relative_to(data_dir))
-        if path.is_dir():
-            disk.make_dir(name)
-    for name in RealFiles(data_dir).names():
-        disk.open(name).append([(data_dir / name).read_bytes()])
-    return disk.kill()
 
 
 @pytest.fixture(params=STOPS)
