@@ -170,3 +170,18 @@ async def until_groups_are_loaded(bootstrap: str, count: int) -> None:
     async with Admin(bootstrap) as admin:
         while len(await admin.list_groups()) < count:
             await asyncio.sleep(0.1)
+
+
+async def commit(bootstrap: str, value: bytes) -> None:
+    """A transaction of `payer`, until its readers get it: Kafka answers EndTxn before it has written the markers."""
+    async with Producer(bootstrap, transactional_id="payer") as payer, payer.transaction() as transaction:
+        await transaction.send("orders", value, partition=ORDERS.partition)
+    async with Admin(bootstrap) as admin:
+        while await admin.list_offsets([ORDERS], isolation_level="read_committed") != await admin.list_offsets(
+            [ORDERS]
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def committed_values(bootstrap: str) -> list[bytes | None]:
+    return [value for *_, value in (await read(bootstrap, [ORDERS], "read_committed"))[ORDERS]]

@@ -163,11 +163,8 @@ def test_settings_that_kafka_does_not_get_are_named_but_for_those_that_it_gets_i
 
 def test_a_default_that_is_not_kafkas_and_that_clients_would_notice_goes_along() -> None:
     kafkas = kafka_settings("broker")
-    different = {
-        name
-        for name, key in BROKER_KEYS.items()
-        if name in kafkas and (kafkas[name].default or "") != (key.default or "")
-    }
+    ours = {name: key.default or "" for name, key in BROKER_KEYS.items() if name in kafkas}
+    different = {name for name, default in ours.items() if default != (kafkas[name].default or "")}
     of_the_process = {
         "log.dir",
         "metadata.log.max.record.bytes.between.snapshots",
