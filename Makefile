@@ -161,6 +161,10 @@ docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link
 	@$(if $(ARGS),$(BIN)/mkdocs $(ARGS),$(SITE))
 	@echo 'The site is .site/index.html'
 
+.PHONY: console-pictures
+console-pictures: $(VENV)/.test ## Take the screenshots of docs/console.md (needs a Chromium)
+	@PYTHONPATH=. $(BIN)/python tools/update_console_pictures.py
+
 .PHONY: release-check
 release-check: $(VENV)/.release ## What must hold before a release: build, metadata, an empty venv, a record in and out, version (PYTHONS='python3.12 ...')
 	@$(BIN)/python tools/release_check.py $(or $(PYTHONS),$(PYTHON))

@@ -163,13 +163,11 @@ class Page:
     def prefer(self, scheme: Literal["light", "dark"]) -> None:
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def screenshot(self, path: Path, *, width: int, height: int | None = None) -> None:
-        """As PNG; the whole page if no height is given."""
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height or 800, deviceScaleFactor=1, mobile=False
-        )
-        whole = height or self.value("document.documentElement.scrollHeight")
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=whole, deviceScaleFactor=1, mobile=False)
+    def screenshot(self, path: Path, *, width: int) -> None:
+        """The whole page, as PNG."""
+        for height in (1, "document.getElementById('view').getBoundingClientRect().bottom"):
+            size = {"width": width, "height": height if isinstance(height, int) else round(self.value(height))}
+            self.send("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
     def close(self) -> None:

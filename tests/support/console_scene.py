@@ -55,6 +55,11 @@ def _settled(bootstrap: str) -> None:
                     transaction.send("payments", b'{"order": %d, "cents": 990}' % number, key=b"%d" % number)
                 if round_number in (1, 3):
                     transaction.abort()
+        for number, size in enumerate((1, 4, 12, 2, 40, 7, 150, 3, 9, 1, 25, 60)):
+            with producer.transaction() as transaction:
+                transaction.send_many("payments", [(b"%d" % each, b'{"cents": 990}') for each in range(size)])
+                if number % 4 == 3:
+                    transaction.abort()
     with Consumer(
         "orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest", client_id="billing-1"
     ) as consumer:

@@ -1,0 +1,47 @@
+"""Takes the screenshots of docs/console.md: docs/images/console_*.png.
+
+    PYTHONPATH=. python tools/update_console_pictures.py
+
+It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from oncelog.client.sync import Producer
+from oncelog.console.reading import Reader
+from oncelog.testing import Broker
+from tests.support.chromium import Chromium
+from tests.support.console_scene import scene
+from tests.support.consoles import serving
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+WIDTH = 1180
+SHOTS: dict[str, tuple[str, Literal["light", "dark"]]] = {
+    "console_transactions": ("/transactions", "light"),
+    "console_topic": ("/topic?topic=orders", "light"),
+    "console_partition": ("/partition?topic=payments&partition=0", "dark"),
+    "console_messages": ("/messages?topic=orders&partition=0&from=7", "light"),
+    "console_group": ("/group?id=billing", "light"),
+}
+_LATE_TIMEOUT_MS = 4_000
+
+
+def main() -> None:
+    with Broker() as broker, scene(broker.bootstrap_servers):
+        late = Producer(broker.bootstrap_servers, transactional_id="import", transaction_timeout_ms=_LATE_TIMEOUT_MS)
+        reader = Reader(broker.bootstrap_servers, 3_000)
+        with late as producer, serving(reader) as address, Chromium() as browser:
+            producer.transaction().__enter__().send("payments", b"late")
+            page = browser.open("about:blank")
+            for name, (path, scheme) in SHOTS.items():
+                page.prefer(scheme)
+                page.go(f"{address}{path}")
+                page.wait("document.getElementById('live').dataset.state === 'live'")
+                if path == "/transactions":
+                    page.wait("document.querySelector('.life.late')")
+                page.screenshot(IMAGES / f"{name}.png", width=WIDTH)
+
+
+if __name__ == "__main__":
+    main()
