@@ -92,6 +92,11 @@ def test_a_wheel_holds_one_package_and_all_of_it_and_the_module_that_spark_looks
     assert {f"oncelog/{name}" for name in tracked} <= files_of(wheel)
 
 
+def test_a_wheel_holds_the_pages_of_the_console(wheel: Path) -> None:
+    wanted = [path for folder in ("templates", "static") for path in (ROOT / "oncelog/console" / folder).iterdir()]
+    assert wanted and {path.relative_to(ROOT).as_posix() for path in wanted} <= files_of(wheel)
+
+
 def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     again = build(sdist, "wheel", tmp_path)
     assert (again.name, files_of(again)) == (wheel.name, files_of(wheel)), "of another version, or with other files"

@@ -30,7 +30,12 @@ Show = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(
-    reader: Reader, *, read_only: bool = False, allowed_hosts: Collection[str] = (), interval_s: float = INTERVAL_S
+    reader: Reader,
+    *,
+    read_only: bool = False,
+    allowed_hosts: Collection[str] = (),
+    interval_s: float = INTERVAL_S,
+    is_ending: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
     """The reader is closed with the application."""
     renderer = Renderer(
@@ -41,7 +46,7 @@ def create_app(
             "read_only": read_only,
         }
     )
-    streams = Streams(reader, renderer, interval_s)
+    streams = Streams(reader, renderer, interval_s, is_ending)
     routes: list[BaseRoute] = [
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         Route("/fence", _fencing(reader, renderer, read_only), methods=["POST"]),

@@ -5,13 +5,14 @@ command runs, with packages that only it needs.
 """
 
 import socket
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from oncelog.console.reading import Reader
 
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
 from oncelog.tools.terminal import fail, say
@@ -19,8 +20,6 @@ from oncelog.tools.terminal import fail, say
 _NEEDED = ("jinja2", "starlette", "uvicorn")
 _TIMEOUT_S = 3.0
 """A person waits for a page: a cluster that is down is said to be sooner than in a command."""
-_STREAMS_END_S = 1
-"""At the end, streams of pages that are open are cut."""
 
 
 def _address(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, int]:
@@ -77,22 +76,21 @@ def console(
         listener = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
     except OSError as error:
         fail(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}", EXIT_FAILED)
-    from oncelog.console.app import create_app
     from oncelog.console.reading import Reader
 
-    reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, metrics_address)
-    app = create_app(reader, read_only=read_only, allowed_hosts=allowed_hosts)
     with listener:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"oncelog console of {chosen.bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
-        _serve(app, listener)
+        _serve(Reader(chosen.bootstrap, chosen.timeout_s * 1000, metrics_address), listener, read_only, allowed_hosts)
 
 
-def _serve(app: "ASGIApp", listener: socket.socket) -> None:
+def _serve(reader: "Reader", listener: socket.socket, read_only: bool, allowed_hosts: tuple[str, ...]) -> None:
     import uvicorn
 
-    config = uvicorn.Config(
-        app, log_level="warning", server_header=False, timeout_graceful_shutdown=_STREAMS_END_S, ws="none"
-    )
-    uvicorn.Server(config).run([listener])
+    from oncelog.console.app import create_app
+
+    app = create_app(reader, read_only=read_only, allowed_hosts=allowed_hosts, is_ending=lambda: server.should_exit)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, ws="none"))
+    with suppress(KeyboardInterrupt):  # its proper end
+        server.run([listener])

@@ -7,7 +7,7 @@ whose stream ends opens another: so a stream has no state that matters.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from oncelog.console.pages import Page
 from oncelog.console.query import Query
@@ -26,10 +26,14 @@ _SILENT_TURNS = 15
 class Streams:
     """All that run now, up to MAX_STREAMS."""
 
-    def __init__(self, reader: Reader, renderer: Renderer, interval_s: float) -> None:
+    def __init__(
+        self, reader: Reader, renderer: Renderer, interval_s: float, is_ending: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_ending` is asked each turn: a server that ends waits for its responses."""
         self._reader = reader
         self._renderer = renderer
         self._interval_s = interval_s
+        self._is_ending = is_ending
         self._count = 0
 
     @property
@@ -37,11 +41,11 @@ class Streams:
         return self._count < MAX_STREAMS
 
     async def follow(self, page: Page, query: Query) -> AsyncIterator[str]:
-        """Events until the caller stops."""
+        """Events until the caller stops, or the server."""
         self._count += 1
         try:
             sent, silent_turns = "", 0
-            while True:
+            while not self._is_ending():
                 try:
                     part = self._renderer.part(page.template, await page.load(self._reader, query))
                     found = event("view", part)

@@ -26,11 +26,8 @@ OURS = {"origin": "http://127.0.0.1"}
 @contextmanager
 def serving(reader: Reader) -> Iterator[str]:
     """Its address, without a slash at the end."""
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(reader, interval_s=_INTERVAL_S), log_level="error", timeout_graceful_shutdown=1, ws="none"
-        )
-    )
+    app = create_app(reader, interval_s=_INTERVAL_S, is_ending=lambda: server.should_exit)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -70,6 +70,16 @@ async def test_streams_are_counted_as_long_as_they_run(monkeypatch: pytest.Monke
     assert streams.has_room
 
 
+async def test_a_server_that_ends_ends_its_streams() -> None:
+    async def load(_: Reader, __: Query) -> Model:
+        return said("a")
+
+    ending = iter((False, False, True))
+    streams = Streams(Reader("nobody:0", 1_000), Renderer({}), 0, lambda: next(ending))
+    events = [each async for each in streams.follow(Page("/", "Page", "trouble", load), Query({}))]
+    assert len(events) == 1 and streams.has_room
+
+
 def test_an_event_is_what_browsers_put_together_again() -> None:
     lines = event("view", "<p>\n  a\n</p>").split("\n")
     assert lines == ["event: view", "data: <p>", "data:   a", "data: </p>", "", ""]
