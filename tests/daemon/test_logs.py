@@ -82,6 +82,6 @@ def test_a_storm_of_bad_clients_writes_a_line_a_second_and_each_of_them_is_count
             assert client.recv(1) == b""
     broker.stop()
     closed = lines(broker, "connection.closed")
-    written = [line for line in closed if "reason" in line]
+    written = [line for line in closed if "peer" in line]
     assert len(written) + sum(line.get("left_out", 0) for line in closed) == STORM
     assert len(written) <= 2 + time.monotonic() - started_s

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from oncelog.broker.observability.logging import level_of, start_logging
-from oncelog.broker.observability.repeats import PAUSE_S, REPEATABLE, Repeats
+from oncelog.broker.observability.repeats import MOST_FAULTS, PAUSE_S, REPEATABLE, Repeats
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ class _Log:
 def test_of_many_faults_in_a_second_one_is_written_and_the_next_says_how_many_were_not() -> None:
     log = _Log()
     for number in range(1_000):
-        log.log.warning("connection.closed", peer=f"10.0.0.{number}", reason="unknown API key 99")
+        log.log.warning("connection.closed", peer=f"10.0.0.{number}", reason=f"unknown API key {number}")
     log.now_s += PAUSE_S
     log.log.warning("connection.closed", peer="10.1.0.1", reason="unknown API key 99")
     first, second = log.lines()
@@ -79,21 +79,40 @@ def test_faults_that_differ_do_not_hide_each_other() -> None:
     log = _Log()
     for api in ("PRODUCE", "FETCH", "PRODUCE"):
         log.log.error("request.failed", api=api)
-    log.log.warning("connection.closed", reason="x")
+    for reason in ("unknown API key 99", "a frame of 7 bytes", "unknown API key 98"):
+        log.log.warning("connection.closed", reason=reason)
     for line in ("a", "a"):
         log.log.warning("log.recovered", message=line)
-    assert [line.get("api", line["event"]) for line in log.lines()] == [
+    assert [line.get("api") or line.get("reason") or line["event"] for line in log.lines()] == [
         "PRODUCE",
         "FETCH",
-        "connection.closed",
+        "unknown API key 99",
+        "a frame of 7 bytes",
         "log.recovered",
         "log.recovered",
     ]
 
 
+def test_a_client_that_makes_up_reasons_gets_few_lines_and_all_of_them_are_counted() -> None:
+    log = _Log()
+    for second in range(3):
+        for number in range(200):
+            log.log.warning("connection.closed", reason=f"no topic {chr(97 + second)}{chr(0x4E00 + number)}")
+        log.now_s += PAUSE_S
+        log.repeats.report(log.log)
+    written = log.lines()
+    assert len(written) <= 3 * (MOST_FAULTS + 2)
+    assert (
+        sum("no topic" in str(line.get("reason")) for line in written)
+        + sum(int(str(line.get("left_out", 0))) for line in written)
+        == 600
+    )
+
+
 def test_nothing_grows_with_what_clients_send() -> None:
     repeats = Repeats(lambda: 0.0)
-    for number in range(100):
+    for number in range(1_000):
         for name in REPEATABLE:
-            repeats.may_write("info", {"event": name, "reason": f"{number}", "transactional_id": f"{number}"})
-    assert len(repeats._left_out) == len(repeats._next_s) == len(REPEATABLE)
+            text = chr(0x4E00 + number)
+            repeats.may_write("info", {"event": name, "reason": text, "message": text, "transactional_id": text})
+    assert len(repeats._left_out) <= len(repeats._next_s) <= MOST_FAULTS + len(REPEATABLE)
