@@ -201,7 +201,6 @@ class RunningBroker:
         broker.metrics.open_connections = self.listeners.connection_count
         broker.metrics.waiting_fetches = broker.purgatory.waiting_count
         broker.metrics.fetch_sessions = len(broker.fetch_sessions)
-        broker.metrics.open_transactions = broker.transactions.open_count
         broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
 
     def _bounds(self) -> "Iterator[Bound]":

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
 from oncelog.broker.observability.catalogue import (
     BOUNDS,
     GROUPS,
@@ -56,7 +56,7 @@ class Collection:
     def __init__(
         self, broker: "Broker", max_series: int, refresh: Callable[[], None], bounds: Callable[[], Iterable[Bound]]
     ) -> None:
-        """`refresh` updates the gauges of `broker.metrics`."""
+        """`refresh` updates the gauges of `broker.metrics`, but for the open transactions."""
         self._broker = broker
         self._max_series = max_series
         self._refresh = refresh
@@ -64,11 +64,12 @@ class Collection:
 
     async def collect(self) -> list[Sampled]:
         """Every metric, in the order of the catalogue."""
+        left_out: Counter[str] = Counter()
+        transactions = await self._transactions()
         self._refresh()
         found = _kept(self._broker.metrics)
-        left_out: Counter[str] = Counter()
         found += await self._table(OF_PARTITIONS, self._partitions(), left_out)
-        found += await self._transactions()
+        found += transactions
         groups = Counter([group async for group in _in_slices(self._groups())])
         found.append(Sampled(GROUPS, [Sample(labels, count) for labels, count in sorted(groups.items())]))
         found += await self._table(OF_COMMITTED, self._committed(), left_out)
@@ -102,14 +103,15 @@ class Collection:
                 yield (log.topic, str(log.partition)), values
 
     async def _transactions(self) -> list[Sampled]:
-        states: Counter[str] = Counter()
+        states = {state.kafka_name: 0 for state in TransactionState}
         wall_ms = self._broker.clock.wall_ms()
         longest_ms = 0
-        async for status in _in_slices(iter(list(self._broker.transactions.current()))):
-            metadata = status.metadata
+        async for metadata in _in_slices(self._broker.transactions.all()):
             states[metadata.state.kafka_name] += 1
             if metadata.state is TransactionState.ONGOING:
                 longest_ms = max(longest_ms, wall_ms - metadata.start_timestamp_ms)
+        is_open = (TransactionState.ONGOING, *PREPARED)
+        self._broker.metrics.open_transactions = sum(states[state.kafka_name] for state in is_open)
         by_state = [Sample((state,), count) for state, count in sorted(states.items())]
         return [Sampled(TRANSACTIONAL_IDS, by_state), Sampled(OLDEST, [Sample((), longest_ms / 1000)])]
 

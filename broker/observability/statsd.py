@@ -3,6 +3,7 @@
 Owns: the datagrams' text, when they are sent. Does not own: the metrics (`collection`). Invariants
 - A counter is sent as its growth since the last report that was sent, so a lost datagram loses only its own growth. A
   histogram is three counters: `.count`, `.sum` in seconds, and `.bucket` with the tag `upper_bound`.
+- A gauge that is gone (a deleted topic's) is sent once more as 0: receivers keep the last value.
 - No datagram is longer than 1,432 bytes, so that it is not fragmented on an ordinary network.
 - Problems of the receiver never affect the broker's work.
 
@@ -37,6 +38,7 @@ class StatsdReporter:
         self._address = address
         self._interval_s = interval_ms / 1000
         self._sent: Mapping[Series, float] = {}
+        self._shown: Mapping[Series, float] = {}
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
 
@@ -48,8 +50,8 @@ class StatsdReporter:
     async def report(self) -> None:
         """Send what has changed since the last report; a datagram that cannot be sent is dropped."""
         counted, gauged = series_of(await self._collect())
-        lines = statsd_lines(self._sent, counted, gauged)
-        self._sent = counted
+        lines = statsd_lines(self._sent, counted, {**dict.fromkeys(self._shown, 0), **gauged})
+        self._sent, self._shown = counted, gauged
         for number, datagram in enumerate(pack_datagrams(lines), 1):
             # "Connection refused" is the reaction to an earlier datagram: nothing listens yet.
             with contextlib.suppress(OSError):

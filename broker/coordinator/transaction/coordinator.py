@@ -341,6 +341,12 @@ class TransactionCoordinator:
                 shown.append(self._runtime.read(first.transactional_id, lambda life: list(life.all())))
         return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
 
+    def all(self) -> Iterator[TransactionMetadata]:
+        """The metadata of each id as of the turn of its partition, durable or not, however long the walk takes: for
+        observers, never for a response to a client."""
+        for life in self._runtime.shards():
+            yield from list(life.all())
+
     def current(self) -> "Iterator[TransactionStatus]":
         """Every transactional id as of this turn, durable or not: for observers, never for a response to a client."""
         for life in self._runtime.shards():

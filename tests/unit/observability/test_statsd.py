@@ -63,6 +63,20 @@ async def test_datagrams_arrive_with_the_growth_of_counters_and_the_value_of_gau
     assert second == {("requests", ""): (3, "c"), ("open_transactions", ""): (1, "g")}
 
 
+async def test_a_gauge_that_is_gone_is_sent_once_more_as_0() -> None:
+    receiver = await asyncio_dgram.bind(("127.0.0.1", 0))
+    numbers = _Numbers([Sampled(LAG, [Sample(("a", "b"), 3)])], [Sampled(LAG, [])], _kept(1, 0))
+    reporter = StatsdReporter(numbers.collect, receiver.sockname, interval_ms=3_600_000)
+    await reporter.start()
+    received = []
+    for report in (reporter.report, reporter.report, reporter.close):
+        await report()
+        received.append(_parsed((await asyncio.wait_for(receiver.recv(), 5))[0]))
+    receiver.close()
+    lag = "group_lag", "group:a,topic:b"
+    assert [each.get(lag) for each in received] == [(3, "g"), (0, "g"), None]
+
+
 async def test_reports_leave_by_themselves_at_the_interval() -> None:
     receiver = await asyncio_dgram.bind(("127.0.0.1", 0))
     reporter = StatsdReporter(_Numbers(_kept(5, 0), *[_kept(6, 0)] * 1_000).collect, receiver.sockname, interval_ms=10)
