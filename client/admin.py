@@ -28,6 +28,7 @@ from oncelog.client.descriptions import (
     CONFIG_SOURCES,
     ClusterDescription,
     ConfigEntry,
+    ConfigSynonym,
     GroupDescription,
     ListedGroup,
     ListedTransaction,
@@ -262,7 +263,8 @@ class Admin:
         if topic is None and group is None and node_id is None:
             node_id = min(self._cluster.nodes)
         request = DescribeConfigsRequest(
-            resources=[DescribeConfigsResource(*_resource(topic, node_id, group), configuration_keys=None)]
+            resources=[DescribeConfigsResource(*_resource(topic, node_id, group), configuration_keys=None)],
+            include_synonyms=True,
         )
         if isinstance(node_id, int):
             response = await self._cluster.call_node(node_id, DESCRIBE_CONFIGS, request, deadline)
@@ -277,6 +279,10 @@ class Admin:
                 CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
                 each.read_only,
                 each.is_sensitive,
+                tuple(
+                    ConfigSynonym(synonym.name, synonym.value, CONFIG_SOURCES.get(synonym.source, "UNKNOWN"))
+                    for synonym in each.synonyms
+                ),
             )
             for each in result.configs
         ]

@@ -89,6 +89,15 @@ class LogDirDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """One of the places where the value of a setting may come from, as Kafka's ConfigEntry.ConfigSynonym."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigEntry:
     """One setting of a topic, node or group. `value` is None for a secret; `source` is Kafka's name of where the value
     comes from, such as DYNAMIC_TOPIC_CONFIG or DEFAULT_CONFIG."""
@@ -98,6 +107,8 @@ class ConfigEntry:
     source: str
     is_read_only: bool
     is_sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    """Where the value comes from and what would hold without it, the first in force."""
 
     @property
     def is_default(self) -> bool:

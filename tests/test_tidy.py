@@ -55,12 +55,15 @@ PRINTS = {
     "broker/cli.py": "the packages point one way: printable() is called there",
     "oncelog/tools/demo/crash.py": "rich draws it, each text by marked(); its writers report to their own parent",
     "oncelog/tools/demo/isolation.py": "rich draws it, each text by marked()",
+    "oncelog/tools/kafka_scripts/arguments.py": "to the byte what Kafka prints, each text by printable()",
+    "oncelog/tools/kafka_scripts/console.py": "the bytes of records, as Kafka's script",
     "oncelog/tools/log/dump/cli.py": "to the byte what Kafka prints; on a terminal by printable()",
     "oncelog/tools/log/map/cli.py": "rich draws it, each text by printable() or marked()",
     "oncelog/tools/log/map/picture.py": "rich draws it, each text by printable()",
     "oncelog/tools/terminal.py": "it prints",
     "pipeline/demo/show.py": "rich draws it, each text by printable() and escape()",
     "pipeline/demo/events.py": "JSON for the process that started it",
+    "pipeline/demo/services.py": "the log of a container: its own numbers, and a name of the data set",
     "protocol/codec.py": "a tool of the build",
 }
 

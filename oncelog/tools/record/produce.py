@@ -40,7 +40,7 @@ class Input:
             for value in self.values:
                 yield self._split(value)
             return
-        async for line in _lines():
+        async for line in lines():
             yield self._split(line)
 
     def _split(self, value: bytes | None) -> tuple[bytes | None, bytes | None]:
@@ -116,7 +116,7 @@ async def _see(unseen: "list[Delivery]", tally: Tally) -> None:
     unseen.clear()
 
 
-async def _lines() -> AsyncIterator[bytes]:
+async def lines() -> AsyncIterator[bytes]:
     """Of standard input, each as soon as it is there. A thread reads, which nobody has to wait for after Ctrl-C."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue(1)
@@ -126,9 +126,11 @@ async def _lines() -> AsyncIterator[bytes]:
     def read() -> None:
         while True:
             chunk = stdin.read1(_CHUNK_BYTES)
+            put = chunks.put(chunk)
             try:
-                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+                asyncio.run_coroutine_threadsafe(put, loop).result()
             except (RuntimeError, asyncio.CancelledError):  # the loop has ended
+                put.close()
                 return
             if not chunk:
                 return

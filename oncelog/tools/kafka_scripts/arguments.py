@@ -1,0 +1,157 @@
+"""A command line in the manner of Kafka's scripts (jopt-simple): `--name value`, `--name=value`, flags.
+
+Owns: which options there are, and the errors about them. Does not own: their meaning.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from oncelog.tools.terminal import say
+
+
+class Wrong(Exception):
+    """The command line cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script: the names of its options, apart from `--bootstrap-server` and `--command-config`, which all have."""
+
+    run: str
+    """`module:function`, a function of `Options` that returns the exit code."""
+    flags: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    """Options with a value; one that is repeated has all its values."""
+    required: tuple[str, ...] = ("bootstrap-server",)
+    others: frozenset[str] = frozenset()
+    """What Kafka's script has beyond."""
+    accepts_anything: bool = False
+    """The function reads the words itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    script: str
+    flags: frozenset[str]
+    given: Mapping[str, list[str]]
+    words: Sequence[str] = field(default_factory=tuple)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.flags or name in self.given
+
+    def all(self, name: str) -> list[str]:
+        return self.given.get(name, [])
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The last value."""
+        return self.all(name)[-1] if name in self.given else default
+
+    def value(self, name: str) -> str:
+        """Raises Wrong if it is missing, as Kafka does."""
+        found = self.get(name)
+        if found is None:
+            raise Wrong(f'Missing required argument "[{name}]"')
+        return found
+
+    def number(self, name: str, default: int) -> int:
+        found = self.get(name)
+        if found is None:
+            return default
+        try:
+            return int(found)
+        except ValueError:
+            raise Wrong(f"Cannot parse argument '{found}' of option {name}") from None
+
+    def only(self, actions: Sequence[str]) -> str:
+        """The one of these that is given. Raises Wrong."""
+        found = [each for each in actions if each in self]
+        if len(found) != 1:
+            named = [f"--{each}" for each in actions]
+            raise Wrong(f"Command must include exactly one action: {', '.join(named)}")
+        return found[0]
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """NAME=VALUE of a repeated option, commas between several in one."""
+        found = {}
+        for text in (each for value in self.all(name) for each in _at_commas(value)):
+            key, equals, value = text.partition("=")
+            if not equals:
+                raise Wrong(f"requirement failed: Invalid entity config: {text!r} is not of the form key=val")
+            found[key.strip()] = value.strip()
+        return found
+
+
+def _at_commas(text: str) -> list[str]:
+    """`a=1,b=[2,3]` in two; brackets group, as in kafka-configs, and are dropped."""
+    pieces, depth, piece = [], 0, ""
+    for character in text:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            pieces.append(piece)
+            piece = ""
+        elif character not in "[]":
+            piece += character
+    return [each for each in (*pieces, piece) if each]
+
+
+def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
+    """Raises Wrong for an option that is unknown, without its value, or beyond what is offered here."""
+    if script.accepts_anything:
+        return Options(name, frozenset(), {}, tuple(words))
+    flags, given = set(), dict[str, list[str]]()
+    left = list(words)
+    while left:
+        word, equals, value = left.pop(0).partition("=")
+        option = word.removeprefix("--")
+        if option == word:
+            raise Wrong(f"{word} is not an option of {name}")
+        if option in script.others:
+            raise Wrong(f"{name}: --{option} is an option of Kafka's script that this one does not have")
+        if option in script.flags:
+            flags.add(option)
+        elif option not in script.values:
+            raise Wrong(f"{option} is not a recognized option")
+        elif not equals and not left:
+            raise Wrong(f"Option {option} requires an argument")
+        else:
+            given.setdefault(option, []).append(value if equals else left.pop(0))
+    options = Options(name, frozenset(flags), given)
+    for each in script.required:
+        if each not in options:
+            raise Wrong(f"--{each} must be specified")
+    return options
+
+
+def check_client_properties(options: Options) -> None:
+    """Of the file of --command-config only what concerns security would make a difference. Raises Wrong."""
+    from oncelog.broker.config.properties import parse_properties
+
+    for name in ("command-config", "producer.config", "consumer.config"):
+        for file in options.all(name):
+            try:
+                properties = parse_properties(Path(file).read_text())
+            except OSError as error:
+                raise Wrong(f"{file}: {error.strerror or error}") from error
+            protocol = properties.get("security.protocol", "PLAINTEXT")
+            if protocol != "PLAINTEXT":
+                raise Wrong(f"{file}: security.protocol={protocol}; the listeners here are PLAINTEXT")
+
+
+def out(*lines: str) -> None:
+    """Lines on standard output. What is not printable is escaped, but for the tabs that Kafka's scripts print."""
+    from oncelog.protocol.printable import printable
+
+    for line in lines:
+        sys.stdout.write("\t".join(map(printable, line.split("\t"))) + "\n")
+
+
+def fail(message: str) -> NoReturn:
+    say(message, err=True)
+    sys.exit(1)
+
+
+Run = Callable[[Options], int]
+Rows = Sequence[Sequence[Any]]

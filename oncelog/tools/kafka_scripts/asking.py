@@ -1,0 +1,49 @@
+"""One way from a script to the cluster: an open Admin, with Kafka's patience of a minute.
+
+Owns: opening, and what an error of the cluster becomes. Does not own: what is asked.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from oncelog.tools.kafka_scripts.arguments import Options, Wrong
+
+if TYPE_CHECKING:
+    from oncelog.client.admin import Admin
+    from oncelog.client.errors import KafkaError
+
+_PATIENCE_MS = 60_000.0
+"""Of Java's admin client."""
+
+
+def bootstrap_of(options: Options) -> str:
+    found = options.get("bootstrap-server") or options.get("broker-list")
+    if found is None:
+        raise Wrong("--bootstrap-server must be specified")
+    return found
+
+
+def words_of(error: "KafkaError") -> str:
+    """The broker's own words, without what the client puts before them."""
+    text = error.message.removeprefix(f"{error.name}: ")
+    return re.sub(r"^(topic|group) '[^']*': (?=.)", "", text)
+
+
+def ask(options: Options, work: "Callable[[Admin], Awaitable[int]]") -> int:
+    """The exit code that `work` returns. Raises Wrong with the cluster's message."""
+    from oncelog.client.admin import Admin
+    from oncelog.client.errors import KafkaError
+
+    async def call() -> int:
+        bootstrap = bootstrap_of(options)
+        async with Admin(bootstrap, default_api_timeout_ms=_PATIENCE_MS, bootstrap_timeout_ms=_PATIENCE_MS) as admin:
+            return await work(admin)
+
+    try:
+        return asyncio.run(call())
+    except KafkaError as error:
+        raise Wrong(f"{options.script}: {error.name}: {words_of(error)}") from error
+    except OSError as error:
+        raise Wrong(f"{options.script}: {bootstrap_of(options)} does not respond: {error}") from error

@@ -1,0 +1,125 @@
+"""`kafka-broker-api-versions` and `kafka-get-offsets`, and what other images bring for health checks: `cub`, `nc -z`.
+
+Owns: Kafka's words, and those parts of `cub` and `nc` that wait for a broker.
+"""
+
+import argparse
+import re
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from oncelog.health import NotHealthy, api_versions
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.tools.kafka_scripts.arguments import Options, Wrong, out
+from oncelog.tools.kafka_scripts.asking import ask
+
+if TYPE_CHECKING:
+    from oncelog.client.admin import Admin
+
+_TIMEOUT_S = 5.0
+_PAUSE_S = 0.5
+_ALSO_KNOWN = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+"""Java's client names what it knows and the broker does not list: these."""
+
+
+def broker_api_versions(options: Options) -> int:
+    return ask(options, _broker_api_versions)
+
+
+async def _broker_api_versions(admin: "Admin") -> int:
+    nodes = (await admin.describe_cluster()).nodes
+    for node_id, (host, port) in sorted(nodes.items()):
+        out(f"{host}:{port} (id: {node_id} rack: null isFenced: false) -> (")
+        listed = {key: (low, high) for key, low, high in api_versions(host, port, _TIMEOUT_S)}
+        lines = [_api(key, listed.get(key)) for key in sorted({*listed, *_ALSO_KNOWN})]
+        out(*(f"\t{line}," for line in lines[:-1]), f"\t{lines[-1]}", ")")
+    return 0
+
+
+def _api(key: int, versions: tuple[int, int] | None) -> str:
+    known = key in ApiKey.__members__.values()
+    name = "".join(word.title() for word in ApiKey(key).name.split("_")) if known else "UNKNOWN"
+    if versions is None:
+        return f"{name}({key}): UNSUPPORTED"
+    low, high = versions
+    return f"{name}({key}): {low if low == high else f'{low} to {high}'} [usable: {high}]"
+
+
+_TIMES = {"-1": "latest", "-2": "earliest", "-3": "max_timestamp", "latest": "latest", "earliest": "earliest"}
+
+
+def get_offsets(options: Options) -> int:
+    async def work(admin: "Admin") -> int:
+        from oncelog.client.records import TopicPartition
+
+        wanted = options.get("topic")
+        names = await admin.list_topics(include_internal="exclude-internal-topics" not in options)
+        if wanted is not None:
+            names = [name for name in names if re.fullmatch(wanted.replace(",", "|"), name)]
+            if not names:
+                raise Wrong(f"Could not match any topic-partitions with the specified filters: {wanted}")
+        numbers = {int(each) for each in (options.get("partitions") or "").split(",") if each}
+        places = [
+            TopicPartition(topic.name, index)
+            for topic in (await admin.describe_topics(*names) if names else [])
+            for index in range(topic.partition_count)
+            if not numbers or index in numbers
+        ]
+        when = options.get("time", "latest") or "latest"
+        found = await admin.list_offsets(places, _TIMES[when] if when in _TIMES else int(when))
+        out(*(f"{place.topic}:{place.partition}:{found[place].offset}" for place in sorted(places)))
+        return 0
+
+    return ask(options, work)
+
+
+def cub(options: Options) -> int:
+    """`cub kafka-ready -b HOST:PORT COUNT SECONDS` of Confluent's images."""
+    parser = argparse.ArgumentParser("cub", description=cub.__doc__)
+    parser.add_argument("kafka-ready")
+    parser.add_argument("-b", "--bootstrap_broker_list", default="localhost:9092")
+    parser.add_argument("-c", "--config")
+    parser.add_argument("-s", "--security", default="PLAINTEXT")
+    parser.add_argument("expected", type=int)
+    parser.add_argument("timeout_s", type=float)
+    if options.words[:1] != ("kafka-ready",):
+        raise Wrong(f"cub {' '.join(options.words)}: only kafka-ready is offered here")
+    given = parser.parse_args(options.words)
+    if given.security != "PLAINTEXT":
+        raise Wrong(f"cub: --security {given.security}; the listeners here are PLAINTEXT")
+    if given.expected > 1:
+        raise Wrong(f"cub: {given.expected} brokers are expected, and there is one")
+    host, port = _address(given.bootstrap_broker_list.split(",")[0])
+    end_s = time.monotonic() + given.timeout_s
+    while True:
+        try:
+            api_versions(host, port, _TIMEOUT_S)
+            return 0
+        except NotHealthy as error:
+            if time.monotonic() >= end_s:
+                raise Wrong(f"cub: {error}") from error
+        time.sleep(_PAUSE_S)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        raise Wrong(f"{text!r} is not of the form HOST:PORT")
+    return host, int(port)
+
+
+def nc(options: Options) -> int:
+    """`nc -z HOST PORT`: whether something listens there."""
+    parser = argparse.ArgumentParser("nc", description=nc.__doc__)
+    parser.add_argument("-z", action="store_true", required=True)
+    parser.add_argument("-v", action="count")
+    parser.add_argument("-w", metavar="SECONDS", type=float, default=_TIMEOUT_S)
+    parser.add_argument("host")
+    parser.add_argument("port", type=int)
+    given = parser.parse_args(options.words)
+    try:
+        socket.create_connection((given.host, given.port), given.w).close()
+    except OSError as error:
+        raise Wrong(f"nc: connect to {given.host} port {given.port} failed: {error.strerror or error}") from error
+    return 0

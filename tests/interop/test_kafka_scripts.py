@@ -1,0 +1,15 @@
+"""The recorded transcript of Kafka's console tools, which the scripts of the image are held to, is still what they
+print."""
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.interop import class_path
+from tests.support.kafka_scripts import GOLDEN, run_java, written
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(300)
+def test_the_recorded_transcript_is_what_kafkas_own_tools_print(daemon: Daemon) -> None:
+    class_path()  # skips where there is no Java
+    assert written(lambda call: run_java(call, daemon.bootstrap), daemon.bootstrap) == GOLDEN.read_text()
