@@ -40,14 +40,15 @@ class RawBatch:
     high_watermark: int
     last_stable_offset: int
 
-    def records(self) -> list[Record]:
-        """The records inside, whatever the fate; none for a marker."""
+    def records(self, max_bytes: int | None = None) -> list[Record]:
+        """The records inside, whatever the fate; none for a marker. Raises ProtocolError if they cannot be decoded, or
+        are more than `max_bytes` when they are decompressed."""
         if self.control_type is not None:
             return []
         topic, partition = self.topic_partition
         return [
             Record(topic, partition, each.offset, each.timestamp, each.key, each.value, each.headers)
-            for each in decode_records(memoryview(self.data))
+            for each in decode_records(memoryview(self.data), max_bytes)
         ]
 
 

@@ -20,6 +20,8 @@ from oncelog.tools.log.dump import decoders
 SHOWN_CHARACTERS = 160
 """Of a key or value in its row; up to MOST_CHARACTERS when it is opened."""
 MOST_CHARACTERS = 8_000
+MOST_BATCH_BYTES = 16 * 1024 * 1024
+"""Of a batch once it is decompressed: a producer can make some kilobytes be gigabytes."""
 _UTF_8 = getincrementaldecoder("utf-8")
 _DECODERS = {CONSUMER_OFFSETS: decoders.offsets, TRANSACTION_STATE: decoders.transactions}
 
@@ -86,7 +88,11 @@ def _rows(batch: RawBatch, cell: Cell) -> list[Message]:
         text = f"{batch.control_type.name}, coordinator epoch {epoch}"
         marker = Shown(text, 0, "decoded", is_cut=False)
         return [Message(cell.base_offset, cell.timestamp_ms, cell, shown(None), marker, is_marker=True)]
-    return [_row(record, cell) for record in batch.records()]
+    try:
+        return [_row(record, cell) for record in batch.records(MOST_BATCH_BYTES)]
+    except ProtocolError as error:
+        why = Shown(f"{cell.record_count} records that cannot be shown: {error}", 0, "decoded", is_cut=False)
+        return [Message(cell.base_offset, cell.timestamp_ms, cell, shown(None), why)]
 
 
 def _row(record: Record, cell: Cell) -> Message:

@@ -4,20 +4,25 @@ Owns: the table of pages. Does not own: requests (`reading`), meaning (`partitio
 `pending`), markup (the templates). A page changes nothing.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any
 
+from oncelog.client.descriptions import ListedTransaction, TopicDescription
+from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition
 from oncelog.console import life_lines, partition_map
 from oncelog.console.messages import messages_of
 from oncelog.console.query import Query
 from oncelog.console.reading import MOST_DESCRIBED, Reader, now_ms
+from oncelog.console.trouble import UNREACHABLE, status_of
 
 Model = Mapping[str, Any]
 
 _TOPICS_A_PAGE = 50
+_PARTITIONS_SUMMED = 64
+"""Of a topic in the list of topics: each costs four look-ups. A topic with more is shown without sums."""
 _PARTITIONS_A_PAGE = 12
 _GROUPS_A_PAGE = 20
 _TRANSACTIONS_A_PAGE = 50
@@ -60,7 +65,7 @@ async def _overview(reader: Reader, _: Query) -> Model:
     }
 
 
-async def _life_lines(reader: Reader, listed: Any) -> list[life_lines.LifeLine]:
+async def _life_lines(reader: Reader, listed: Sequence[ListedTransaction]) -> list[life_lines.LifeLine]:
     described = await reader.open_transactions(listed)
     now = now_ms()
     return life_lines.oldest_first(life_lines.life_line(each, now) for each in described)
@@ -72,30 +77,41 @@ async def _topics(reader: Reader, query: Query) -> Model:
     shown = query.page_of(names, _TOPICS_A_PAGE)
     topics = await reader.topics(shown.items)
     bounds = await reader.bounds(
-        TopicPartition(topic.name, index) for topic in topics for index in range(topic.partition_count)
+        place for topic in topics if topic.partition_count <= _PARTITIONS_SUMMED for place in _led(topic)
     )
     rows = []
     for topic in topics:
-        own = [bounds[TopicPartition(topic.name, index)] for index in range(topic.partition_count)]
+        places = _led(topic)
+        own = [bounds[place] for place in places if place in bounds]
+        is_summed = len(own) == len(places)
         rows.append(
             {
                 "topic": topic,
-                "offsets": sum(each.high_watermark - each.log_start_offset for each in own),
-                "unstable": sum(each.unstable_count for each in own),
+                "offsets": sum(each.high_watermark - each.log_start_offset for each in own) if is_summed else None,
+                "unstable": sum(each.unstable_count for each in own) if is_summed else None,
+                "leaderless_count": topic.partition_count - len(places),
             }
         )
     return {"rows": rows, "slice": shown, "wanted": wanted}
 
 
+def _led(topic: TopicDescription) -> list[TopicPartition]:
+    """The partitions that can be asked: a look does not wait for one to get a leader."""
+    return [TopicPartition(topic.name, each.partition) for each in topic.partitions if each.leader >= 0]
+
+
 async def _topic(reader: Reader, query: Query) -> Model:
     (topic,) = await reader.topics((query.text("topic"),))
     shown = query.page_of(topic.partitions, _PARTITIONS_A_PAGE)
-    bounds = await reader.bounds(TopicPartition(topic.name, each.partition) for each in shown.items)
+    bounds = await reader.bounds(_led(replace(topic, partitions=tuple(shown.items))))
     rows = []
     for each in shown.items:
         place = TopicPartition(topic.name, each.partition)
-        window = await reader.window_within(place, bounds[place], None, _STRIP_BATCHES)
-        rows.append((each, partition_map.strip_of(window)))
+        strip = None
+        if place in bounds:
+            window = await reader.window_within(place, bounds[place], None, _STRIP_BATCHES)
+            strip = partition_map.strip_of(window)
+        rows.append((place, each, strip))
     return {"topic": topic, "rows": rows, "slice": shown}
 
 
@@ -144,11 +160,14 @@ async def _transactions(reader: Reader, query: Query) -> Model:
     found = life_lines.matching(listed, wanted, state)
     lines = await _life_lines(reader, found)
     described = {each.transaction.transactional_id for each in lines}
-    rest = [each for each in found if each.transactional_id not in described]
-    shown = query.page_of([*lines, *rest], _TRANSACTIONS_A_PAGE)
+    rows: list[life_lines.LifeLine | ListedTransaction] = [*lines]
+    rows += [each for each in found if each.transactional_id not in described]
+    shown = query.page_of(rows, _TRANSACTIONS_A_PAGE)
+    others = [each for each in shown.items if isinstance(each, ListedTransaction)]
     return {
         "lines": [each for each in shown.items if isinstance(each, life_lines.LifeLine)],
-        "rest": [each for each in shown.items if not isinstance(each, life_lines.LifeLine)],
+        "undescribed": [each for each in others if life_lines.is_open(each.state)],
+        "rest": [each for each in others if not life_lines.is_open(each.state)],
         "slice": shown,
         "states": life_lines.count_by_state(listed),
         "wanted": wanted,
@@ -177,12 +196,19 @@ async def _steps(reader: Reader, query: Query) -> Model:
 async def _groups(reader: Reader, query: Query) -> Model:
     wanted = query.text("q", "")
     shown = query.page_of([each for each in await reader.groups() if wanted in each.group_id], _GROUPS_A_PAGE)
-    rows = []
-    for each in shown.items:
-        lags = await reader.lag(each.group_id)
-        pending = await reader.pending(each.group_id)
-        rows.append({"group": each, "lag": sum(lag.lag for lag in lags), "pending": len(pending)})
+    rows = [(each, *await _lag_and_pending(reader, each.group_id)) for each in shown.items]
     return {"rows": rows, "slice": shown, "wanted": wanted}
+
+
+async def _lag_and_pending(reader: Reader, group_id: str) -> tuple[int | None, int]:
+    """The lag is None of a group that has none: of another kind, or gone since the list was made."""
+    try:
+        lag = sum(each.lag for each in await reader.lag(group_id))
+    except KafkaError as error:
+        if status_of(error) == UNREACHABLE:
+            raise
+        return None, 0
+    return lag, len(await reader.pending(group_id))
 
 
 async def _group(reader: Reader, query: Query) -> Model:

@@ -7,7 +7,7 @@ which window shows the end of a log. Does not own: reading (`reading`), drawing 
 marker, the map says how it ended, as `oncelog log map` does, and that readers wait: `is_stable` is False.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from oncelog.client.raw_batches import RawBatch
@@ -246,12 +246,3 @@ def track_of(window: Window) -> Track:
     start = min(unit(window.first_offset), TRACK_UNITS - _LEAST_WIDTH)
     width = max(_LEAST_WIDTH, unit(window.next_offset) - start)
     return Track(unit(bounds.last_stable_offset), start, width)
-
-
-def open_producers(cells: Sequence[Cell]) -> dict[int, int]:
-    """Producer ids with an open transaction among the cells, and where it begins there."""
-    found: dict[int, int] = {}
-    for cell in cells:
-        if cell.state is State.OPEN:
-            found.setdefault(cell.producer_id, cell.base_offset)
-    return found

@@ -31,7 +31,7 @@ from oncelog.client.records import Record, TopicPartition
 from oncelog.console.life_lines import is_open
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
-from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.tools.txn import operations
@@ -206,12 +206,8 @@ class Reader:
     async def newest_steps(self) -> list[Transition]:
         """The last transitions in each partition of `__transaction_state`, partition by partition."""
         reader = TransitionReader()
-        return [
-            step
-            for records in await self._state_logs(_STATE_RECORDS)
-            for step in map(reader.read, records)
-            if step is not None
-        ]
+        steps = (_step(reader, record) for records in await self._state_logs(_STATE_RECORDS) for record in records)
+        return [step for step in steps if step is not None]
 
     async def history(self, transactional_id: str) -> list[Transition]:
         """The transitions of one id that the end of its coordinator's log has, in order."""
@@ -222,7 +218,7 @@ class Reader:
         start = max(bounds.log_start_offset, bounds.high_watermark - _HISTORY_RECORDS)
         reader = TransitionReader()
         batches = await self.batches(place, start, bounds, _HISTORY_RECORDS)
-        steps = (reader.read(record) for batch in batches for record in batch.records())
+        steps = (_step(reader, record) for batch in batches for record in batch.records())
         return [step for step in steps if step is not None and step.transactional_id == transactional_id]
 
     async def _state_logs(self, count: int) -> list[list[Record]]:
@@ -289,6 +285,14 @@ class Reader:
         if self.metrics_address is None:
             return None
         return await asyncio.to_thread(ask_witness, self.metrics_address, self._timeout_ms / 1000)
+
+
+def _step(reader: TransitionReader, record: Record) -> Transition | None:
+    """None also for a record of a later release: the list is for a look, and the log itself is a page away."""
+    try:
+        return reader.read(record)
+    except (ProtocolError, ValueError):
+        return None
 
 
 def now_ms() -> int:

@@ -1,16 +1,19 @@
 """What the console's pages say of a broker, and what they do to it."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
 from oncelog import ProducerFenced
+from oncelog.client.descriptions import ListedGroup, TopicDescription
 from oncelog.client.sync import Admin, Consumer, Producer
+from oncelog.console import reading
 from oncelog.console.pages import PAGES
+from oncelog.console.reading import Reader
 from oncelog.console.security import HEADERS
 from oncelog.testing import Broker
 from oncelog.tools.log.map.partition import MEANINGS, State
@@ -18,7 +21,7 @@ from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import known_points
 from tests.conftest import Start
 from tests.support.console_scene import scene
-from tests.support.consoles import OURS, console, letters_of, text_of
+from tests.support.consoles import OURS, TIMEOUT_MS, console, letters_of, text_of
 from tests.support.hanging import hang
 
 ADDRESSES = {
@@ -153,12 +156,13 @@ async def test_findings_of_a_witness_are_shown_as_text_and_without_one_the_page_
                 transaction.send("invoices", b"an invoice")
             consumer.poll(1_000)
             consumer.commit_sync()
-        async with console(broker.bootstrap_servers, metrics_address=broker._running().admin_address()) as client:
+        witness = broker._running().admin_address()
+        async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, witness)) as client:
             page = (await client.get("/findings")).text
         async with console(broker.bootstrap_servers) as client:
             without = text_of((await client.get("/findings")).text)
         broker.stop()
-        async with console(broker.bootstrap_servers, metrics_address="127.0.0.1:9") as client:
+        async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, "127.0.0.1:9")) as client:
             assert (await client.get("/findings")).status_code == 502
     assert "offsets-outside-transaction" in text_of(page) and f"client {name} at" in text_of(page)
     assert name not in page
@@ -193,6 +197,41 @@ async def test_thousands_of_topics_are_pages_of_a_list_and_can_be_searched() -> 
     assert [len(each) for each in names] == [50, 50, 20] and len({name for each in names for name in each}) == 120
     assert "page 2 of 3, 120 in all" in text_of(pages[1])
     assert re.findall(r"topic=(topic-\d+)", found) == [f"topic-11{digit}" for digit in range(10)]
+
+
+class _Troubled(Reader):
+    """A cluster with a partition that nobody leads, and a group that is gone when it is asked for."""
+
+    async def topics(self, names: Sequence[str]) -> list[TopicDescription]:
+        def without_leader(topic: TopicDescription) -> TopicDescription:
+            first, *others = topic.partitions
+            return replace(topic, partitions=(replace(first, leader=-1), *others))
+
+        return [without_leader(each) for each in await super().topics(names)]
+
+    async def groups(self) -> list[ListedGroup]:
+        return [*await super().groups(), ListedGroup("gone", 1, "", "", "share")]
+
+
+async def test_what_cannot_be_asked_is_said_where_it_is_and_the_rest_is_shown(cluster: Cluster) -> None:
+    async with console(_Troubled(cluster.bootstrap, TIMEOUT_MS)) as client:
+        topics = text_of((await client.get("/topics")).text)
+        topic = text_of((await client.get("/topic?topic=orders")).text)
+        groups = text_of((await client.get("/groups")).text)
+    assert "orders 1 partition without a leader 3 21 O 4" in topics
+    assert "orders -0 no leader" in topic and "orders -1 14 offsets" in topic
+    assert "billing Empty classic 24" in groups and "gone share – none" in groups
+
+
+async def test_open_transactions_beyond_those_that_are_described_are_listed_too(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_DESCRIBED", 1)
+    async with console(cluster.bootstrap) as client:
+        text = text_of((await client.get("/transactions")).text)
+    first, _, others = text.partition("Open too")
+    assert re.search("nightly-export Ongoing .* of 30.0 s", first)
+    assert "till-2 Ongoing" in others and "till-1" in others.partition("Nothing open")[2]
 
 
 async def test_an_empty_cluster_says_that_it_is_empty() -> None:

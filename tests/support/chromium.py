@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -85,7 +85,7 @@ class Chromium:
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session)
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime"):
             page.send(f"{domain}.enable")
         page.go(url)
         return page
@@ -132,7 +132,6 @@ class Page:
     browser: Chromium
     target: str
     session: str
-    requested: list[str] = field(default_factory=list)
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.send(method, self.session, **parameters)

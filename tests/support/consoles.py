@@ -39,10 +39,9 @@ def serving(reader: Reader) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def console(
-    bootstrap: str, *, read_only: bool = False, metrics_address: str | None = None
-) -> AsyncIterator[httpx.AsyncClient]:
-    reader = Reader(bootstrap, TIMEOUT_MS, metrics_address)
+async def console(cluster: str | Reader, *, read_only: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+    """Of the cluster at an address, or as this reader sees one."""
+    reader = Reader(cluster, TIMEOUT_MS) if isinstance(cluster, str) else cluster
     transport = httpx.ASGITransport(create_app(reader, read_only=read_only))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         try:

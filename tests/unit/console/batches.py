@@ -35,7 +35,13 @@ class Log:
     _data: list[tuple[bytes, ControlRecordType | None]] = field(default_factory=list)
     _open: dict[int, list[int]] = field(default_factory=dict)
 
-    def write(self, *records: tuple[bytes | None, bytes | None], producer_id: int = -1, open_: bool = False) -> None:
+    def write(
+        self,
+        *records: tuple[bytes | None, bytes | None],
+        producer_id: int = -1,
+        open_: bool = False,
+        compression: str = "none",
+    ) -> None:
         """One batch; `open_` if it is of a transaction."""
         rows = [Record(0, 1_000 + self.end, key, value) for key, value in records]
         data = encode_batch(
@@ -44,6 +50,7 @@ class Log:
             producer_id=producer_id,
             producer_epoch=0 if producer_id >= 0 else -1,
             transactional=open_,
+            compression=compression,
         )
         if open_:
             self._open.setdefault(producer_id, []).append(len(self.states))

@@ -7,7 +7,7 @@ from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import to_record
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.client.records import TopicPartition
-from oncelog.console.messages import MOST_CHARACTERS, SHOWN_CHARACTERS, messages_of, shown
+from oncelog.console.messages import MOST_BATCH_BYTES, MOST_CHARACTERS, SHOWN_CHARACTERS, messages_of, shown
 from oncelog.console.pending import PendingOffset, pending_offsets
 from oncelog.protocol import state_record_codec
 from oncelog.protocol.generated.offset_commit_key import OffsetCommitKey
@@ -62,6 +62,15 @@ def test_a_record_of_the_transaction_log_is_decoded_and_a_damaged_one_is_bytes()
     good, bad = messages_of(log.batches(), 0, 10)
     assert '"transactionalId": "till"' in good.key.text and '"producerId": 7' in good.value.text
     assert (bad.key.kind, bad.value.text) == ("null", "no key")
+
+
+def test_a_batch_that_is_small_only_until_it_is_decompressed_is_not_opened() -> None:
+    log = Log()
+    log.write((None, bytes(MOST_BATCH_BYTES)), compression="zstd")
+    log.write((None, b"after it"))
+    refused, after = messages_of(log.batches(), 0, 10)
+    assert "1 records that cannot be shown" in refused.value.text and len(refused.value.text) < SHOWN_CHARACTERS
+    assert (after.offset, after.value.text) == (1, "after it")
 
 
 def test_pending_is_what_open_transactions_sent_to_this_group_last() -> None:
