@@ -183,9 +183,12 @@ def rule_from_json(values: Mapping[str, Any]) -> Rule:
     if unknown:
         raise RuleError(f"{unknown[0]} is not a field of a rule; the fields are {', '.join(_KNOWN)}")
     of = Selector(**{name: values.get(name) for name in _OF_A_SELECTOR})
-    # null is the default, but for times, where it is a value.
-    given = {name: value for name, value in values.items() if value is not None or name == "times"}
-    return Rule(of=of, **{name: given.get(name) for name in _OF_A_RULE if name in given or name in ("point", "action")})
+    # null is the default, but for times, which then has no limit.
+    given: dict[str, Any] = {"point": None, "action": None}
+    given |= {name: values[name] for name in _OF_A_RULE if values.get(name) is not None}
+    if "times" in values:
+        given["times"] = values["times"]
+    return Rule(of=of, **given)
 
 
 def _check_number(name: str, value: object) -> None:

@@ -11,7 +11,7 @@ and whose level the others have until they are given their own.
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from io import StringIO
 from types import ModuleType
 from typing import Any, NoReturn, TextIO
@@ -125,15 +125,18 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
     return structlog.get_logger().bind()  # without the proxy, which looks up the logger at each call
 
 
-def to_python_logging(name: str) -> Any:
+def to_python_logging(name: str, expected: Collection[str] = (), because: str = "") -> Any:
     """A logger that hands its lines to Python's logger of this name, for a broker inside another program. That program
-    decides what becomes of them: nothing is configured for the process."""
+    decides what becomes of them: nothing is configured for the process. Warnings of the `expected` events are
+    information, and end in `because`."""
     structlog = _structlog()
     logger = logging.getLogger(name)
 
     def hand_over(_: Any, method: str, event: MutableMapping[str, Any]) -> NoReturn:
         what, error = event.pop("event", ""), event.pop("exc_info", None)
         text = " ".join((str(what), *(f"{key}={value}" for key, value in event.items())))
+        if what in expected:
+            method, text = "info", f"{text} ({because})"
         logger.log(_LEVEL_NUMBERS.get(method, logging.ERROR), "%s", text, exc_info=error)
         raise structlog.DropEvent
 

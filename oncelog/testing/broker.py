@@ -6,13 +6,13 @@ how it is asked (the public client and fault injection, so that it is no other b
 
 import shutil
 import tempfile
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, wraps
 from os import PathLike
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar
 from uuid import uuid4
 
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # imported by the first use: a test of code with another clie
     from oncelog.faults import FaultClient
     from oncelog.witness import Finding
 
+__tracebackhide__ = True  # pytest then shows the test's own line, and what the broker said
+P = ParamSpec("P")
+T = TypeVar("T")
 Setting = str | int | bool
 _POLL_MS = 1_000
 _FOR_TESTS: Mapping[str, Setting] = {
@@ -36,6 +39,21 @@ _FOR_TESTS: Mapping[str, Setting] = {
 }
 _OWN_CLIENT_ID = "oncelog-testing"
 """The witness leaves it out."""
+
+
+def _refused_there(method: Callable[P, T]) -> Callable[P, T]:
+    """What the broker refuses is raised at the caller's line: its way through the client's loop explains nothing."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        from oncelog.client.errors import KafkaError
+
+        try:
+            return method(*args, **kwargs)
+        except KafkaError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call
 
 
 class Clock:
@@ -90,6 +108,7 @@ class Broker:
         self._disk: MemoryDisk | Path | None = None
         self._life: Life | None = None
         self._admin: Admin | None = None
+        self._has_crashed = False
 
     # -- starts and stops
 
@@ -105,7 +124,8 @@ class Broker:
         if self._is_process and isinstance(self._disk, Path):
             self._life = ProcessLife(settings, self._disk)
         else:
-            self._life = ThreadLife(settings, self._disk)
+            self._life = ThreadLife(settings, self._disk, after_crash=self._has_crashed)
+        self._has_crashed = False
         self._port = int(self._life.bootstrap_servers.rpartition(":")[2])
         if self.clock.ahead_ms:
             self.faults.advance_time(self.clock.ahead_ms)
@@ -154,10 +174,12 @@ class Broker:
         """HOST:PORT for any Kafka client; the same over restarts."""
         return f"127.0.0.1:{self._port}"
 
+    @_refused_there
     def topics(self) -> list[str]:
         """The names of all topics but Kafka's own, sorted."""
         return self._asking().list_topics()
 
+    @_refused_there
     def create_topic(
         self, name: str | None = None, *, partitions: int | None = None, config: Mapping[str, str] | None = None
     ) -> str:
@@ -170,6 +192,7 @@ class Broker:
         self._asking().create_topics(NewTopic(name, count, configs=config or {}))
         return name
 
+    @_refused_there
     def produce(
         self,
         topic: str,
@@ -186,6 +209,7 @@ class Broker:
         with Producer(self.bootstrap_servers, client_id=_OWN_CLIENT_ID) as producer:
             return producer.send(topic, value, key=key, headers=headers, partition=partition)
 
+    @_refused_there
     def records(
         self, topic: str, *, isolation: "IsolationLevel" = "read_committed", partition: int | None = None
     ) -> "list[Record]":
@@ -210,16 +234,19 @@ class Broker:
         kept = [record for record in found if record.offset < ends[record.topic_partition]]
         return sorted(kept, key=lambda record: (record.partition, record.offset))
 
+    @_refused_there
     def committed(self, group_id: str) -> "dict[TopicPartition, int]":
         """The offsets that a group has committed, by partition; those in open transactions are not among them."""
         found = self._asking().list_group_offsets(group_id, require_stable=False)
         return {place: committed.offset for place, committed in found.items()}
 
+    @_refused_there
     def transactions(self) -> "list[TransactionDescription]":
         """Every transactional id with its state ("Ongoing", "CompleteCommit" and the like), ordered by id."""
         admin = self._asking()
         return [admin.describe_transaction(each) for each in sorted(admin.list_transactions())]
 
+    @_refused_there
     def last_stable_offset(self, topic: str, partition: int = 0) -> int:
         """Where read_committed ends: before the first record of the oldest open transaction. Raises UnknownTopic."""
         from oncelog.client import TopicPartition
@@ -276,6 +303,7 @@ class Broker:
         life, self._life = self._life, None
         if life is None:
             return
+        self._has_crashed = how == "kill"
         if how == "stop":
             life.stop()
         else:

@@ -10,6 +10,7 @@ from typing import Any, Self
 from oncelog.broker.config.settings import environment_key
 from oncelog.testing.broker import Broker, Setting
 
+__tracebackhide__ = True
 _HOST = "127.0.0.1"
 _PREFIX = "KAFKA_"
 # What a container needs to find itself, and one process does not.

@@ -31,10 +31,13 @@ from oncelog.broker.system.disk import RealDisk
 from oncelog.broker.system.loop import LoopScheduler, error_of
 from oncelog.testing.memory_disk import MemoryDisk
 
+__tracebackhide__ = True
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 _READY = "oncelog ready "
 _LOGGER = "oncelog.broker"
+_LEFT_BY_A_CRASH = ("data_dir.damaged", "log.recovered")
+"""Events: torn and missing files, which the start mends. Damage that it cannot mend is `log.offline`, and an error."""
 
 T = TypeVar("T")
 
@@ -65,11 +68,11 @@ class Crashed(BaseException):
 class ThreadLife:
     """On an event loop in a thread of its own. `disk` is what it found and, once it has ended, what it left."""
 
-    def __init__(self, settings: Mapping[str, str], disk: MemoryDisk | Path) -> None:
+    def __init__(self, settings: Mapping[str, str], disk: MemoryDisk | Path, *, after_crash: bool = False) -> None:
         """Raises ConfigError, StartError."""
         self.disk = disk
         self._config, warnings = load_config(cli=settings)
-        self._log = to_python_logging(_LOGGER)
+        self._log = to_python_logging(_LOGGER, _LEFT_BY_A_CRASH if after_crash else (), "expected after the crash")
         for warning in warnings:
             self._log.warning("config.ignored", message=warning)
         self._started: Future[RunningBroker] = Future()

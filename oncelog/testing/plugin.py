@@ -6,10 +6,13 @@
     @pytest.mark.oncelog(partitions=3, config={"message.max.bytes": 2_000_000})
     def test_with_settings(oncelog_broker): ...
 
-Owns: the fixtures and the marker, whose arguments are those of `oncelog.testing.Broker`.
+Owns: the fixtures and the marker, whose arguments are those of `oncelog.testing.Broker`. Markers of a method, its class
+and its module count together: for each argument, and for each key of `config`, the nearest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from oncelog.testing.broker import Broker
 
+__tracebackhide__ = True  # of a wrong marker the test matters
 _MARKER = "oncelog"
 
 
@@ -49,9 +53,25 @@ def oncelog_session_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]"
 def _broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     from oncelog.testing.broker import Broker
 
-    marker = request.node.get_closest_marker(_MARKER)
-    arguments: dict[str, Any] = marker.kwargs if marker is not None else {}
-    if marker is not None and marker.args:
-        raise pytest.UsageError(f"the marker {_MARKER} takes names: @pytest.mark.{_MARKER}(partitions=3)")
-    with Broker(**arguments) as broker:
+    arguments: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    for marker in reversed([*request.node.iter_markers(_MARKER)]):  # the nearest is the last, and wins
+        _check(marker, [*signature(Broker).parameters])
+        arguments |= marker.kwargs
+        config |= marker.kwargs.get("config") or {}
+    with Broker(**{**arguments, "config": config}) as broker:
         yield broker
+
+
+def _check(marker: pytest.Mark, known: list[str]) -> None:
+    """Raise UsageError for what is no argument of a broker."""
+    if marker.args:
+        raise pytest.UsageError(f"the marker {_MARKER} takes names: @pytest.mark.{_MARKER}(partitions=3)")
+    for name in marker.kwargs:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f" (did you mean {close[0]!r}?)" if close else ""
+            text = f"the marker {_MARKER} has no argument {name!r}{meant}: it takes {', '.join(known)}"
+            raise pytest.UsageError(text)
+    if not isinstance(marker.kwargs.get("config"), Mapping | None):
+        raise pytest.UsageError(f"config of the marker {_MARKER} is a dict: config={{'message.max.bytes': 2_000_000}}")

@@ -59,7 +59,11 @@ def test_a_run_that_asks_for_no_broker_loads_none(tmp_path: Path) -> None:
     ("marker", "said"),
     [
         ("oncelog(3)", "the marker oncelog takes names: @pytest.mark.oncelog(partitions=3)"),
-        ("oncelog(partition=3)", "unexpected keyword argument 'partition'"),
+        (
+            "oncelog(partition=3)",
+            "has no argument 'partition' (did you mean 'partitions'?): it takes part",
+        ),
+        ("oncelog(config=['num.partitions'])", "config of the marker oncelog is a dict"),
         ('oncelog(config={"num.partitions": "x"})', "num.partitions"),
     ],
 )
@@ -67,6 +71,38 @@ def test_a_wrong_marker_says_what_is_wrong(marker: str, said: str, tmp_path: Pat
     text = f"import pytest\n@pytest.mark.{marker}\ndef test_it(oncelog_broker): ...\n"
     done = run(tmp_path, text, "--strict-markers")
     assert said in done.stdout, done.stdout
+
+
+_MARKED = """
+import pytest
+
+pytestmark = pytest.mark.oncelog(partitions=5, config={"auto.create.topics.enable": False})
+
+@pytest.mark.oncelog(config={"message.max.bytes": 1000, "compression.type": "lz4"})
+class TestMarked:
+    @pytest.mark.oncelog(config={"message.max.bytes": 2000})
+    def test_nearest(self, oncelog_broker):
+        from oncelog.sync import Admin
+        oncelog_broker.create_topic("orders")
+        assert oncelog_broker.last_stable_offset("orders", 4) == 0
+        with Admin(oncelog_broker.bootstrap_servers) as admin:
+            found = admin.describe_configs(topic="orders")
+            assert (found["max.message.bytes"], found["compression.type"]) == ("2000", "lz4")
+            assert admin.describe_configs()["auto.create.topics.enable"] == "false"
+
+    @pytest.mark.oncelog(partitions=1)
+    def test_others_stay(self, oncelog_broker):
+        oncelog_broker.create_topic("orders")
+        oncelog_broker.produce("orders", b"x" * 2000)
+"""
+
+
+def test_markers_of_all_scopes_count_together_and_a_refusal_is_shown_at_the_tests_own_line(tmp_path: Path) -> None:
+    done = run(tmp_path, _MARKED, "--strict-markers")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "MESSAGE_TOO_LARGE" in done.stdout
+    places = [line for line in done.stdout.splitlines() if ".py:" in line and ": " in line]
+    assert places and all(line.startswith("test_it.py:") for line in places), places
 
 
 async def test_the_fixture_serves_asyncio_code(oncelog_broker: Broker) -> None:

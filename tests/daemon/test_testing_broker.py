@@ -165,6 +165,17 @@ def test_a_broker_leaves_the_process_as_it_found_it(caplog: pytest.LogCaptureFix
     assert {record.name for record in caplog.records} == {"oncelog.broker"}
 
 
+def test_what_a_crash_leaves_is_expected_and_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "oncelog.broker"), Broker() as broker:
+        broker.produce("orders", b"1")
+        broker.crash()
+        broker.restart()
+        assert len(broker.records("orders")) == 1
+    left = [each for each in caplog.records if each.getMessage().startswith(("log.recovered", "data_dir.damaged"))]
+    assert {each.levelno for each in left} == {logging.INFO}
+    assert all(each.getMessage().endswith("(expected after the crash)") for each in left)
+
+
 def test_many_brokers_run_side_by_side() -> None:
     brokers = [Broker().start() for _ in range(8)]
     try:
