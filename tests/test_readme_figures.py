@@ -1,0 +1,40 @@
+"""The table of speeds in README.md is that of docs/performance.md, which `make bench` writes, in two digits."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MEASURED = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+MEASURED = MEASURED.partition("<!-- begin: make bench -->")[2].partition("Processor seconds")[0]
+COLUMNS = ("compiled, fsync", "oncelog, fsync", "compiled, os")
+# A row of README.md, and the rows there that it is made of.
+ROWS = {
+    "consume-process-produce, 100 messages a transaction": ["consume-process-produce, 100 a transaction, messages/s"],
+    "16 transactional producers": ["16 producers, one-record transactions, txn/s"],
+    "transaction of 100 records over 10 partitions, p50": ["transaction of 100 records over 10 partitions, p50, ms"],
+    "consume, read_committed": ["consume 1 kB, read_committed, MB/s"],
+    "one record a batch, five in flight": ["one record a batch, idempotent, 5 in flight, k/s"],
+    "transaction of one record, p50 and p99": [f"transaction of one record, {part}, ms" for part in ("p50", "p99")],
+    "produce 1 kB in batches": ["produce 1 kB, batched, MB/s"],
+    "produce one record and wait": ["produce 100 B and wait, p50, ms"],
+}
+
+
+def cells(table: str, row: str) -> list[str]:
+    (line,) = re.findall(rf"^\| {re.escape(row)} *\|(.*)\|$", table, re.MULTILINE)
+    return [cell.strip() for cell in line.split("|")]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_of_the_readme_is_what_was_measured(row: str) -> None:
+    columns = cells(MEASURED, "workload")
+    speeds = [[re.findall(r"([\d.]+) ×", cell) for cell in cells(MEASURED, part)] for part in ROWS[row]]
+    expected = [", ".join(f"{float(speed[columns.index(column)][0]):#.2g} ×" for speed in speeds) for column in COLUMNS]
+    assert cells(README, row) == expected
+
+
+def test_the_table_of_the_readme_has_these_rows() -> None:
+    assert set(re.findall(r"^\| (\S[^|]*) \| [\d.]+ ×", README, re.MULTILINE)) == set(ROWS)
