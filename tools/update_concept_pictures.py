@@ -187,7 +187,7 @@ def last_stable_offset() -> str:
         *legend(62, *_KINDS),
     ]
     moments = (
-        ("1: two are open", ".O.O..", 1, "both wait: everything from offset 1 on"),
+        ("1: two are open", ".O.O..", 1, "everything from offset 1 on waits"),
         ("2: the later ends", ".O.C..+", 1, "the first is still open"),
         ("3: the first ends", ".A.C..+-", 8, "all is decided"),
     )
@@ -195,7 +195,7 @@ def last_stable_offset() -> str:
         y = 92 + at * 92
         parts += [*log(y, name, cells), *pointer(y + 44, offset, words)]
     parts += [
-        text(30, 378, "Blue: the last stable offset. Readers of committed data get what is left of it,", 12, GREY),
+        text(30, 378, "Blue: the last stable offset. Readers of committed data get what is to its left,", 12, GREY),
         text(30, 396, "in order, so plain records wait behind an open transaction, too.", 12, GREY),
     ]
     return page(WIDTH, 414, "The last stable offset at three moments", parts)
