@@ -81,8 +81,9 @@ async def describe(bootstrap: str, transactional_id: str) -> TransactionDescript
 
 
 async def until_ended(bootstrap: str, transactional_id: str, state: str) -> None:
-    while (await describe(bootstrap, transactional_id)).state != state:
-        await asyncio.sleep(0.1)
+    async with Admin(bootstrap) as admin:
+        while (await admin.describe_transaction(transactional_id)).state != state:
+            pass  # ask again
 
 
 @pytest.fixture(scope="module")

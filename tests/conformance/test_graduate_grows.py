@@ -101,7 +101,6 @@ async def until_in_sync(admin: Admin, replicas: list[int]) -> None:
                 list(each.replicas) == replicas and set(each.in_sync_replicas) == set(replicas) for each in partitions
             ):
                 return
-            await asyncio.sleep(0.2)
 
 
 def oncelog(bootstrap: str, *arguments: str) -> Any:

@@ -169,7 +169,7 @@ async def until_groups_are_loaded(bootstrap: str, count: int) -> None:
     """A start of Kafka answers before its coordinators have replayed their logs, and lists only what they know."""
     async with Admin(bootstrap) as admin:
         while len(await admin.list_groups()) < count:
-            await asyncio.sleep(0.1)
+            pass  # ask again
 
 
 async def commit(bootstrap: str, value: bytes) -> None:
@@ -180,7 +180,7 @@ async def commit(bootstrap: str, value: bytes) -> None:
         while await admin.list_offsets([ORDERS], isolation_level="read_committed") != await admin.list_offsets(
             [ORDERS]
         ):
-            await asyncio.sleep(0.05)
+            pass  # ask again
 
 
 async def committed_values(bootstrap: str) -> list[bytes | None]:
