@@ -34,6 +34,9 @@ ORDERS = TopicPartition("orders", 0)
 PREPARED = TopicPartition("orders", 2)
 
 
+_OWN_SOURCES = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "GROUP_CONFIG")
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What clients see of a cluster."""
@@ -114,7 +117,9 @@ async def observe(bootstrap: str) -> Seen:
         cluster = await admin.describe_cluster()
         names = sorted(await admin.list_topics(include_internal=True))
         topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.describe_topics(*names)}
-        configs = {name: await _configs(admin, name) for name in names}
+        configs = {name: await _configs(admin, topic=name) for name in names}
+        configs |= {"the group modern": await _configs(admin, group="modern")}
+        configs |= {"the broker": await _configs(admin, node_id=1)}
         groups = {group.group_id: group.type for group in await admin.list_groups()}
         offsets = {group: await admin.list_group_offsets(group) for group in sorted(groups)}
         own = [topic.name for topic in TOPICS]
@@ -130,9 +135,10 @@ async def observe(bootstrap: str) -> Seen:
         )
 
 
-async def _configs(admin: Admin, topic: str) -> Mapping[str, str | None]:
-    entries = await admin.describe_config_entries(topic=topic)
-    return {entry.name: entry.value for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"}
+async def _configs(admin: Admin, **resource: Any) -> Mapping[str, str | None]:
+    """What was set on the resource itself."""
+    entries = await admin.describe_config_entries(**resource)
+    return {entry.name: entry.value for entry in entries if entry.source in _OWN_SOURCES}
 
 
 async def read(bootstrap: str, places: list[TopicPartition], isolation: Any) -> dict[TopicPartition, list[Any]]:

@@ -166,12 +166,15 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
 
 
 def _show_end(wish: "Wish", report: "Report | None", *, is_done: bool) -> None:
-    properties = wish.target / "server.properties"
+    from oncelog.tools.graduate.settings import PROPERTIES
+
+    kafka_dir = wish.kafka_dir or wish.data_dir
     say()
     if is_done:
-        say(f"{wish.target} is a directory of Apache Kafka. Start it:  kafka-server-start.sh {properties}")
+        say(f"{kafka_dir} is a directory of Apache Kafka 4.3. Start it:")
+        say(f"kafka-server-start.sh {kafka_dir / PROPERTIES}")
         if wish.kafka_dir is not None:
-            say(f"`oncelog serve` refuses {wish.data_dir} now: delete it once Kafka serves.")
+            say(f"`oncelog serve` refuses {wish.data_dir} now; delete it once Kafka serves.")
     elif report is None:
         say(f"{wish.data_dir} is half-way to a directory of Apache Kafka; without --dry-run this completes it.")
     else:
@@ -180,11 +183,12 @@ def _show_end(wish: "Wish", report: "Report | None", *, is_done: bool) -> None:
 
 def _as_dict(wish: "Wish", report: "Report | None", *, is_done: bool) -> dict[str, Any]:
     from oncelog.tools.graduate.files import Role
+    from oncelog.tools.graduate.settings import PROPERTIES
 
     answer: dict[str, Any] = {
         "data_dir": str(wish.data_dir),
         "kafka_dir": str(wish.target),
-        "server_properties": str(wish.target / "server.properties"),
+        "server_properties": str(wish.target / PROPERTIES),
         "done": is_done,
         "completed_an_earlier_one": is_done and report is None,
     }

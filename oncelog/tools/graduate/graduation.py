@@ -15,6 +15,7 @@ from oncelog.broker.system.disk import RealDisk
 from oncelog.tools.graduate.files import FoundFile, Role, find_files
 from oncelog.tools.graduate.records import encode_checkpoint, own_settings
 from oncelog.tools.graduate.settings import (
+    PROPERTIES,
     Node,
     controller_beside,
     left_behind,
@@ -23,7 +24,6 @@ from oncelog.tools.graduate.settings import (
 )
 from oncelog.tools.graduate.source import GraduateError, Source, check_in_place, lock, read
 from oncelog.tools.graduate.steps import (
-    PROPERTIES,
     NewFiles,
     Step,
     check_room,

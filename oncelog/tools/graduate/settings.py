@@ -17,6 +17,7 @@ from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.tools.graduate.records import is_kafkas
 
+PROPERTIES = "server.properties"
 CONTROLLER = "CONTROLLER"
 _DECIDED_HERE = frozenset(
     (

@@ -32,10 +32,10 @@ from oncelog.broker.storage.local.partition_directory import deleted_name, parti
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.graduate.files import FoundFile, Role, is_ours_in_partition
+from oncelog.tools.graduate.settings import PROPERTIES
 from oncelog.tools.graduate.source import METADATA_DIRECTORY, GraduateError
 
 CHECKPOINT = "bootstrap.checkpoint"
-PROPERTIES = "server.properties"
 _UNFINISHED_SUFFIX = ".graduating"
 _COPIED_AT_ONCE = 16 * 1024 * 1024
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
