@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DEPRECATED = "is deprecated and will be removed in a future version."
 _MOST_UNSEEN = 10_000
-_POLL_MS = 500.0
+_POLL_MS = 500
 _READER = {
     "parse.key": "false",
     "key.separator": "\t",
