@@ -80,16 +80,18 @@ class Collection:
 
     async def _table(self, families: tuple[Family, ...], rows: _Rows, left_out: Counter[str]) -> list[Sampled]:
         """Metrics that have the same labels: one row has a value for each of them."""
-        kept: dict[tuple[str, ...], tuple[int, ...]] = {}
+        samples: list[list[Sample]] = [[] for _ in families]
+        seen: set[tuple[str, ...]] = set()
         async for labels, values in _in_slices(rows):
-            if len(kept) < self._max_series:
-                kept.setdefault(labels, values)
-            else:
+            if labels in seen:
+                continue  # groups whose names look the same
+            if len(seen) == self._max_series:
                 left_out.update(family.name for family in families)
-        return [
-            Sampled(family, [Sample(labels, values[index]) for labels, values in kept.items()])
-            for index, family in enumerate(families)
-        ]
+                continue
+            seen.add(labels)
+            for column, value in zip(samples, values, strict=True):
+                column.append(Sample(labels, value))
+        return list(map(Sampled, families, samples))
 
     def _partitions(self) -> _Rows:
         for log in list(self._broker.logs.logs):

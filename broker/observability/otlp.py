@@ -66,8 +66,7 @@ class OtlpReporter:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="otlp")
 
     async def report(self) -> None:
-        data = metrics_data(await self._collect(), self._resource, self._started_ns, time.time_ns())
-        result = await asyncio.to_thread(self._exporter.export, data)
+        result = await asyncio.to_thread(self._export, await self._collect())
         is_failing = result is not MetricExportResult.SUCCESS
         if is_failing and not self._is_failing:
             self._log.warning(
@@ -76,6 +75,10 @@ class OtlpReporter:
                 message="metrics cannot be pushed: check oncelog.otlp.endpoint and that a collector listens there",
             )
         self._is_failing = is_failing
+
+    def _export(self, metrics: list[Sampled]) -> MetricExportResult:
+        """In a thread: it waits for the collector."""
+        return self._exporter.export(metrics_data(metrics, self._resource, self._started_ns, time.time_ns()))
 
     async def close(self) -> None:
         """A last report, then no more."""

@@ -49,15 +49,20 @@ class StatsdReporter:
 
     async def report(self) -> None:
         """Send what has changed since the last report; a datagram that cannot be sent is dropped."""
-        counted, gauged = series_of(await self._collect())
-        lines = statsd_lines(self._sent, counted, {**dict.fromkeys(self._shown, 0), **gauged})
-        self._sent, self._shown = counted, gauged
-        for number, datagram in enumerate(pack_datagrams(lines), 1):
+        for number, datagram in enumerate(await asyncio.to_thread(self._datagrams, await self._collect()), 1):
             # "Connection refused" is the reaction to an earlier datagram: nothing listens yet.
             with contextlib.suppress(OSError):
                 await self._client.send(datagram)
             if number % _DATAGRAMS_A_TURN == 0:
                 await asyncio.sleep(0)
+
+    def _datagrams(self, metrics: Sequence[Sampled]) -> list[bytes]:
+        """In a thread: there may be many."""
+        counted, gauged = series_of(metrics)
+        lines = statsd_lines(self._sent, counted, {**dict.fromkeys(self._shown, 0), **gauged})
+        datagrams = list(pack_datagrams(lines))
+        self._sent, self._shown = counted, gauged
+        return datagrams
 
     async def close(self) -> None:
         """A last report, then no more."""
