@@ -102,12 +102,12 @@ _KEPT: dict[str, tuple[str, str]] = {
         "From a request to its response, waiting included",
         "kafka.network:type=RequestMetrics,name=TotalTimeMs",
     ),
-    "round_seconds": ("From the begin of a flush round until its records can be read", ""),
+    "round_seconds": ("From the start of a flush round until its records can be read", ""),
     "sync_seconds": (
         "Writing the records of a round to the disk, with the sync",
         "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
     ),
-    "transaction_seconds": ("From the begin of a transaction to its last marker, by result", ""),
+    "transaction_seconds": ("From the start of a transaction to its last marker, by result", ""),
 }
 _LABELS = {
     "rejected_batches": ("error",),
