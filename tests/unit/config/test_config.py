@@ -213,6 +213,13 @@ def test_only_one_data_directory_is_possible() -> None:
     assert "2 directories" in _refused("log.dirs=/a,/b")
 
 
+def test_the_otlp_endpoint_is_a_url() -> None:
+    url = "http://localhost:4318/v1/metrics"
+    assert _load(f"oncelog.otlp.endpoint={url}").get("oncelog.otlp.endpoint") == url
+    for text in ("localhost:4318", "ftp://localhost", "http:///v1/metrics"):
+        assert "must be a URL" in _refused(f"oncelog.otlp.endpoint={text}")
+
+
 def test_the_statsd_address_is_checked_at_the_start() -> None:
     assert _load("oncelog.statsd.address=localhost:8125").statsd_address == ("localhost", 8125)
     assert _load("oncelog.statsd.address=[::1]:8125").statsd_address == ("::1", 8125)
