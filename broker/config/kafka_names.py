@@ -11,6 +11,7 @@ UNNEEDED = frozenset(
         "alter.config.policy.class.name",
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
+        "allow.everyone.if.no.acl.found",
         "authorizer.class.name",
         "auto.leader.rebalance.enable",
         "background.threads",

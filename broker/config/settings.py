@@ -33,8 +33,10 @@ from oncelog.broker.config.properties import PropertiesError, parse_properties
 # Read by the start scripts of Kafka and of its images; not settings of the broker.
 _SCRIPT_VARIABLES = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|MODE|OPTS|HEAP_OPTS|LOG4J_.*|JMX_.*|JVM_.*|GC_LOG_OPTS|TOOLS_LOG4J_LOGLEVEL|LOG_DIR_OPTS"
-    r"|BOOTSTRAP_SERVERS?|BROKERS?|URL|TOPICS?)\Z"
+    r"|BOOTSTRAP_SERVERS?|BROKERS?|URL|TOPICS?|ENABLE_KRAFT|SKIP_KRAFT_STORAGE_INIT)\Z"
 )
+# Of the images apache/kafka and confluentinc/cp-kafka, and of bitnami/kafka.
+_CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 # Set by Kubernetes in every container if a service is named kafka.
 _SERVICE_VARIABLES = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)\Z")
 # Settings that may be set per listener; Kafka writes the listener's name in lower case here.
@@ -231,8 +233,9 @@ def _gather(
 
 
 def environment_key(variable: str) -> str:
-    """The key of a KAFKA_… variable: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule)."""
-    name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
+    """The key of a KAFKA_… variable: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule); bitnami's
+    image has KAFKA_CFG_… instead."""
+    name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
 
 
@@ -252,8 +255,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Setting]:
     settings = {}
     for variable in sorted(environ):
         value = environ[variable].strip()
-        if variable == "CLUSTER_ID":
+        if variable in _CLUSTER_ID_VARIABLES:
             settings["cluster.id"] = _Setting(value, Origin.ENVIRONMENT, variable)
+            continue
         if not variable.startswith("KAFKA_") or _SCRIPT_VARIABLES.match(variable) or _SERVICE_VARIABLES.match(variable):
             continue
         if variable == "KAFKA_PORT" and value.startswith("tcp://"):

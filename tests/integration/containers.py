@@ -25,14 +25,14 @@ _HEALTHY_ATTEMPTS, _HEALTHY_PAUSE_S = 240, 0.25
 class Container:
     """The container of one service. Raises CalledProcessError where the engine refuses."""
 
-    def __init__(self, service: str) -> None:
-        self.service = service
+    def __init__(self, service: str, project: str = PROJECT) -> None:
+        self.service, self._project = service, project
         self._is_connected = True
 
     @property
     def id(self) -> str:
         filters = (
-            f"label=com.docker.compose.project={PROJECT}",
+            f"label=com.docker.compose.project={self._project}",
             f"label=com.docker.compose.service={self.service}",
         )
         (found,) = _engine("ps", "-aq", *(word for each in filters for word in ("--filter", each))).split()
@@ -65,24 +65,39 @@ class Container:
         """Running and connected, whatever a scenario has left."""
         if not self._is_connected:
             self.connect()
-        if _engine("inspect", "--format", "{{.State.Running}}", self.id).strip() != "true":
+        if not self.is_running():
             self.start()
+
+    def is_running(self) -> bool:
+        return _engine("inspect", "--format", "{{.State.Running}}", self.id).strip() == "true"
 
     def execute(self, *command: str) -> str:
         """What a command inside prints."""
         return _engine("exec", self.id, *command)
 
     def wait_until_healthy(self) -> None:
-        """By the health check of the image, which podman runs by itself only where there is systemd."""
+        """By its health check, which podman runs by itself only where there is systemd."""
         pause = threading.Event()
         for _ in range(_HEALTHY_ATTEMPTS):
             if self.is_healthy():
                 return
+            if not self.is_running():
+                raise RuntimeError(f"{self.service} has stopped: {self.log()[-4000:]}")
             pause.wait(_HEALTHY_PAUSE_S)
-        raise TimeoutError(f"{self.service} did not become healthy: {_engine('logs', '--tail', '30', self.id)}")
+        raise TimeoutError(f"{self.service} did not become healthy: {self.log()[-4000:]}")
 
     def is_healthy(self) -> bool:
-        return subprocess.run([str(ENGINE), "exec", self.id, "oncelog", "health"], capture_output=True).returncode == 0
+        if ENGINE == "podman":
+            return subprocess.run(["podman", "healthcheck", "run", self.id], capture_output=True).returncode == 0
+        return _engine("inspect", "--format", "{{.State.Health.Status}}", self.id).strip() == "healthy"
+
+    def exit_code(self) -> int:
+        """Waits for its end."""
+        return int(_engine("wait", self.id))
+
+    def log(self) -> str:
+        shown = subprocess.run([str(ENGINE), "logs", self.id], capture_output=True, text=True, timeout=_TIMEOUT_S)
+        return shown.stdout + shown.stderr
 
 
 class Worker:

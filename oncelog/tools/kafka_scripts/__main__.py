@@ -50,7 +50,7 @@ def link(root: Path, program: Path) -> None:
     """Link every name to `program` where the images have it below `root`; a program that is there is left alone."""
     for directory, suffix in _DIRECTORIES:
         (root / directory).mkdir(parents=True, exist_ok=True)
-        for name in SCRIPTS:
+        for name in (each for each in SCRIPTS if each.startswith("kafka-") or not suffix):
             path = root / directory / f"{name}{suffix}"
             if not path.exists():
                 path.symlink_to(program)

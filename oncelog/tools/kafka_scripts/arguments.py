@@ -105,7 +105,7 @@ def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
     left = list(words)
     while left:
         word, equals, value = left.pop(0).partition("=")
-        option = word.removeprefix("--")
+        option = word.removeprefix("-").removeprefix("-")  # Kafka's scripts take `-topic` too
         if option == word:
             raise Wrong(f"{word} is not an option of {name}")
         if option in script.others:

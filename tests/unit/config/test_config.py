@@ -62,6 +62,7 @@ def test_the_command_line_wins_over_environment_over_file_over_default(tmp_path:
     ("variable", "key"),
     [
         ("KAFKA_NUM_PARTITIONS", "num.partitions"),
+        ("KAFKA_CFG_NUM_PARTITIONS", "num.partitions"),
         ("KAFKA_ABC__DEF", "abc_def"),
         ("KAFKA_ABC___DEF", "abc-def"),
         ("KAFKA_LISTENER_NAME_A___B_SSL_KEY", "listener.name.a-b.ssl.key"),
@@ -75,6 +76,8 @@ def test_variables_of_start_scripts_and_of_kubernetes_are_no_settings() -> None:
     config, warnings = load_config(
         environ={
             "KAFKA_HEAP_OPTS": "-Xmx1g",
+            "KAFKA_ENABLE_KRAFT": "yes",
+            "KAFKA_SKIP_KRAFT_STORAGE_INIT": "true",
             "KAFKA_OPTS": "x",
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
             "KAFKA_JMX_PORT": "9999",
@@ -238,3 +241,9 @@ def test_values_come_in_the_type_of_their_key() -> None:
     assert config.get_bool("auto.create.topics.enable") is False
     assert config.get_list("log.cleanup.policy") == ["compact", "delete"]
     assert config.get_float("log.cleaner.min.cleanable.ratio") == 0.5
+
+
+@pytest.mark.parametrize("variable", ["CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID"])
+def test_the_cluster_id_has_the_variable_of_each_image(variable: str) -> None:
+    config, warnings = load_config(environ={variable: "4L6g3nShT-eMCtK--X86sw"})
+    assert (config.get("cluster.id"), warnings) == ("4L6g3nShT-eMCtK--X86sw", [])

@@ -1,0 +1,142 @@
+"""The main job as services of docker-compose.yml: what `make demo` does in one terminal, in a container for each part.
+
+    load ──> broker <── total (driver) <── master, worker (Spark standalone)
+               ^
+               └────── verify
+
+Owns: what each service runs, and where it finds the others: by their names in the compose file. Does not own: loading
+(`load`), the query (`job`), the comparison (`verify`). Faults are not planted here: the one who runs it may kill any
+container and start it again, and `verify` must find the same.
+
+Each service may be started again at any time: the loader's progress is in its transactions, the query's in its
+checkpoint.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from oncelog.client import Admin, NewTopic
+from oncelog.pipeline.demo.data import read_purchases, totals_of
+from oncelog.pipeline.demo.job import TotalsQuery, make_topic
+from oncelog.pipeline.demo.load import Loader, share_of
+from oncelog.pipeline.demo.verify import differences, read_purchases_back, read_totals_back
+from oncelog.pipeline.java import QUICK_START, java_home, prepare_environment
+
+TOPIC, OUTPUT, PARTITIONS = "purchases", "totals", 4
+DATA = "cdnow"
+MASTER = "spark://spark-master:7077"
+_BATCH = 500
+_BATCHES = 6
+_DAEMONS = {
+    "master": ("master.Master", "--port", "7077", "--webui-port", "8080"),
+    "worker": ("worker.Worker", "--cores", "2", "--memory", "1g", MASTER),
+}
+
+
+def load(bootstrap: str) -> int:
+    """Every purchase once, in transactions, some of which are aborted and sent again."""
+    _, purchases = read_purchases(DATA, None)
+    share = [(0, purchases[0]), *share_of(purchases, 0, 1, PARTITIONS)]
+    plan = argparse.Namespace(
+        bootstrap=bootstrap, topic=TOPIC, partitions=PARTITIONS, loader=0, loaders=1, batch=_BATCH, abort_every=10
+    )
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            await admin.create_topics(NewTopic(TOPIC, PARTITIONS), exist_ok=True)
+        await Loader(plan, share).run()
+
+    asyncio.run(run())
+    return 0
+
+
+def total(bootstrap: str, work: Path) -> int:
+    """The totals of all that is committed, on the cluster, in several micro-batches."""
+    asyncio.run(make_topic(bootstrap, OUTPUT))
+    count = len(read_purchases(DATA, None)[1])
+    session = _session(work)
+    query = TotalsQuery(
+        bootstrap,
+        TOPIC,
+        OUTPUT,
+        work / "checkpoint",
+        count // _BATCHES,
+        on_outcome=lambda batch, outcome: print(f"batch {batch}: {outcome}", flush=True),
+    )
+    query.writer(session).trigger(availableNow=True).start().awaitTermination()
+    session.stop()
+    return 0
+
+
+def _session(work: Path) -> Any:
+    prepare_environment(work)
+    del os.environ["SPARK_LOCAL_IP"]  # executors in other containers connect to this driver
+    from pyspark.sql import SparkSession
+
+    settings = {
+        **QUICK_START,
+        "spark.driver.host": socket.gethostname(),
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.executor.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(work / "warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    builder = SparkSession.builder.master(MASTER).appName("oncelog-totals")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def verify(bootstrap: str) -> int:
+    """Compare what a third-party client reads with the file: exit code 0 if every total is equal to the cent."""
+    path, purchases = read_purchases(DATA, None)
+    expected = totals_of(purchases)
+    committed = read_purchases_back(bootstrap, TOPIC, "read_committed")
+    found = differences(expected, committed, read_totals_back(bootstrap, OUTPUT))
+    for each in found:
+        print(f"DIFFERENT {each}")
+    if not found:
+        print(
+            f"{expected.count:,} purchases, {expected.cents:,} cents: every total is equal to {path.name}, to the cent"
+        )
+    return int(bool(found))
+
+
+def spark_daemon(name: str, work: Path) -> int:
+    """Becomes Spark's master or worker, which find Java as the driver does."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    class_name, *arguments = _DAEMONS[name]
+    os.environ.update(JAVA_HOME=str(java_home(work)[0]), SPARK_HOME=str(home), SPARK_DAEMON_MEMORY="256m")
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{class_name}"]
+    os.execv(command[0], [*command, "--host", socket.gethostname(), *arguments])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m oncelog.pipeline.demo.services")
+    parser.add_argument("service", choices=("load", "total", "verify", *_DAEMONS))
+    parser.add_argument("--bootstrap", default="broker:9092")
+    parser.add_argument("--work", type=Path, default=Path("/work"), help="what driver and worker share")
+    chosen = parser.parse_args()
+    match chosen.service:
+        case "load":
+            return load(chosen.bootstrap)
+        case "total":
+            return total(chosen.bootstrap, chosen.work)
+        case "verify":
+            return verify(chosen.bootstrap)
+        case name:
+            return spark_daemon(name, Path.home())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

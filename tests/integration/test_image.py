@@ -1,0 +1,53 @@
+"""What the broker's image holds, and what it needs of its container."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.integration.containers import ENGINE
+
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(120)]
+IMAGE = "localhost/oncelog-broker:local" if ENGINE == "podman" else "oncelog-broker:local"
+MOST_BYTES_ABOVE_BASE = 120_000_000
+
+
+@pytest.fixture(autouse=True)
+def _needs_an_engine() -> None:
+    if ENGINE is None:
+        pytest.skip("images are looked at from outside: make compose-test")
+
+
+def _run(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([str(ENGINE), *words], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["pip", "setuptools", "hatchling", "mypy", "pytest"])
+def test_the_image_has_no_tools_of_its_build(module: str) -> None:
+    found = _run("run", "--rm", IMAGE, "python", "-c", f"import {module}")
+    assert found.returncode == 1
+    assert f"No module named '{module}'" in found.stderr
+
+
+def test_the_image_says_what_is_installed_in_it() -> None:
+    listed = json.loads(_run("run", "--rm", IMAGE, "cat", "/usr/share/doc/oncelog/sbom.cdx.json").stdout)
+    program = "import importlib.metadata as m, json; print(json.dumps([d.metadata['Name'] for d in m.distributions()]))"
+    installed = json.loads(_run("run", "--rm", IMAGE, "python", "-c", program).stdout)
+    assert {each["name"] for each in listed["components"]} == {*installed, "cpython"}
+    assert all(each["version"] for each in listed["components"])
+
+
+def test_the_image_is_small_above_its_base() -> None:
+    used = _run("run", "--rm", IMAGE, "du", "-sxB1", "/opt").stdout  # what the bases have is elsewhere
+    assert 0 < int(used.split()[0]) < MOST_BYTES_ABOVE_BASE
+
+
+def test_a_broker_needs_no_writable_root_file_system_and_no_rights() -> None:
+    container = _run("run", "-d", "--read-only", "--cap-drop=all", IMAGE).stdout.strip()  # its volume is writable
+    try:
+        topics = ("kafka-topics.sh", "--bootstrap-server", "localhost:9092")
+        made = _run("exec", container, *topics, "--create", "--topic", "orders")
+        assert made.returncode == 0, made.stdout + made.stderr
+        assert _run("exec", container, *topics, "--list").stdout == "orders\n"
+    finally:
+        _run("rm", "--force", "--volumes", container)
