@@ -34,7 +34,7 @@ _BATCH = 500
 _BATCHES = 6
 _DAEMONS = {
     "master": ("master.Master", "--port", "7077", "--webui-port", "8080"),
-    "worker": ("worker.Worker", "--cores", "2", "--memory", "1g", MASTER),
+    "worker": ("worker.Worker", "--cores", "2", "--memory", "1g", "--work-dir", "{work}/worker", MASTER),
 }
 
 
@@ -116,9 +116,10 @@ def spark_daemon(name: str, work: Path) -> int:
 
     home = Path(pyspark.__file__).parent
     class_name, *arguments = _DAEMONS[name]
-    os.environ.update(JAVA_HOME=str(java_home(work)[0]), SPARK_HOME=str(home), SPARK_DAEMON_MEMORY="256m")
+    os.environ.update(JAVA_HOME=str(java_home(Path.home())[0]), SPARK_HOME=str(home), SPARK_DAEMON_MEMORY="256m")
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{class_name}"]
-    os.execv(command[0], [*command, "--host", socket.gethostname(), *arguments])
+    placed = [each.format(work=work) for each in arguments]
+    os.execv(command[0], [*command, "--host", socket.gethostname(), *placed])
 
 
 def main() -> int:
@@ -135,7 +136,7 @@ def main() -> int:
         case "verify":
             return verify(chosen.bootstrap)
         case name:
-            return spark_daemon(name, Path.home())
+            return spark_daemon(name, chosen.work)
 
 
 if __name__ == "__main__":
