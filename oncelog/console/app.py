@@ -104,9 +104,6 @@ def _trouble(renderer: Renderer, error: Exception) -> Response:
 # --- changing ---------------------------------------------------------------------------------------------------------
 
 
-# What is changed is named by the address, where any name arrives as it is: browsers rewrite line ends in forms.
-
-
 def _fencing(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
     async def fence(request: Request) -> Response:
         try:
@@ -141,7 +138,8 @@ async def _require_hanging(reader: Reader, place: TopicPartition, start: int) ->
 
 
 def _asked(request: Request, read_only: bool) -> Query:
-    """Raises ReadOnly."""
+    """What is changed, named by the address, where any name arrives as it is: browsers rewrite line ends in forms.
+    Raises ReadOnly."""
     if read_only:
         raise ReadOnly("this console was started with --read-only: it changes nothing")
     return Query(dict(request.query_params))

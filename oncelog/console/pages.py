@@ -131,8 +131,9 @@ async def _partition(reader: Reader, query: Query) -> Model:
 async def _messages(reader: Reader, query: Query) -> Model:
     place, start = query.place, query.number_or_none("from")
     bounds = (await reader.bounds((place,)))[place]
-    if start is None:
-        start = (await reader.window_within(place, bounds, None, _STRIP_BATCHES)).first_offset
+    if start is None:  # the last ones, of those that a look may read
+        affordable = await reader.window_within(place, bounds, None, _STRIP_BATCHES)
+        start = max(affordable.first_offset, bounds.high_watermark - _MESSAGES_A_PAGE)
     first = max(bounds.log_start_offset, start)
     batches = await reader.batches(place, first, bounds, _MESSAGES_A_PAGE)
     rows = messages_of(batches, first, _MESSAGES_A_PAGE)

@@ -98,6 +98,14 @@ async def test_messages_have_their_fate_and_markers_are_among_them(cluster: Clus
     assert "shop-7 apples" in text and "ABORT, coordinator epoch" in text
 
 
+async def test_messages_end_with_the_last_one_however_many_a_batch_has(cluster: Cluster) -> None:
+    async with console(cluster.bootstrap) as client:
+        page = (await client.get("/messages", params={"topic": "payments", "partition": "0"})).text
+    end = int(re.findall(r"<dt>high watermark</dt><dd>(\d+)", page)[0])
+    offsets = [int(each) for each in re.findall(r'</span></td><td class="number">(\d+)</td>', page)]
+    assert offsets == list(range(end - 100, end))
+
+
 async def test_windows_begin_where_the_address_says_and_lead_on(cluster: Cluster) -> None:
     async with console(cluster.bootstrap) as client:
         query = {"topic": "orders", "partition": "0", "from": "7"}
