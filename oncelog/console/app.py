@@ -132,9 +132,11 @@ def _aborting(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
 
 async def _require_hanging(reader: Reader, place: TopicPartition, start: int) -> None:
     """A marker on one partition would break a transaction that its coordinator can end. Raises NotFound."""
-    holders = [each.producer_id for each in await reader.producers(place) if each.transaction_start_offset == start]
-    for transactional_id in (await reader.transactional_ids(holders)).values():
-        raise NotFound(f"the transaction is that of {transactional_id!r}: fence it, and its coordinator ends it")
+    holders = [each for each in await reader.producers(place) if each.transaction_start_offset == start]
+    if len(await reader.hanging(place, holders)) < len(holders):
+        owners = await reader.transactional_ids(each.producer_id for each in holders)
+        named = ", ".join(map(repr, owners.values()))
+        raise NotFound(f"the transaction is that of {named}: fence it, and its coordinator ends it")
 
 
 def _asked(request: Request, read_only: bool) -> Query:

@@ -124,6 +124,7 @@ async def _partition(reader: Reader, query: Query) -> Model:
         "track": partition_map.track_of(window),
         "is_end": query.number_or_none("from") is None,
         "holders": holders,
+        "hanging": await reader.hanging(query.place, holders),
         "ids": await reader.transactional_ids(each.producer_id for each in holders),
     }
 
@@ -242,6 +243,7 @@ async def _abort(reader: Reader, query: Query) -> Model:
         "place": query.place,
         "start": start,
         "holders": holders,
+        "hanging": await reader.hanging(query.place, holders),
         "ids": await reader.transactional_ids(each.producer_id for each in holders),
     }
 

@@ -175,6 +175,12 @@ class Reader:
             key=lambda each: (each.transaction_start_offset < 0, each.transaction_start_offset, each.producer_id),
         )
 
+    async def hanging(self, place: TopicPartition, producers: Iterable[ProducerState]) -> list[ProducerState]:
+        """Of producers with a transaction that is open here, those whose transaction no coordinator will end."""
+        candidates = [operations.OpenTransaction(place, each) for each in producers]
+        found = await operations.unknown_to_coordinators(await self._admin(), candidates)
+        return [each.producer for each in found]
+
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def transactions(self) -> list[ListedTransaction]:

@@ -130,7 +130,7 @@ async def find_hanging(
     candidates = [
         each for each in await _find_open(admin, searched) if now_ms - each.producer.last_timestamp_ms > max_timeout_ms
     ]
-    return [_hanging_row(each, now_ms) for each in await _unknown_to_coordinators(admin, candidates)]
+    return [_hanging_row(each, now_ms) for each in await unknown_to_coordinators(admin, candidates)]
 
 
 async def _find_open(admin: Admin, partitions: Iterable[TopicPartition]) -> list[OpenTransaction]:
@@ -142,7 +142,7 @@ async def _find_open(admin: Admin, partitions: Iterable[TopicPartition]) -> list
     ]
 
 
-async def _unknown_to_coordinators(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+async def unknown_to_coordinators(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
     """Without those that a coordinator has open on the same partition, and so will end."""
     if not candidates:
         return []
