@@ -122,9 +122,11 @@ def test_a_batch_that_is_written_appears_and_is_given_its_fate(broker: Broker, c
     with Producer(broker.bootstrap_servers, transactional_id="live") as producer, producer.transaction() as transaction:
         transaction.send("live", b"value")
         page.wait("document.querySelectorAll('.strip a.OPEN').length === 1")
-        page.value("window.marked = document.querySelector('.strip a').focus()")
+        page.value("document.querySelector('.strip a').focus()")
     page.wait("document.querySelectorAll('.strip a.COMMITTED').length === 1")
     assert page.value("document.activeElement.textContent") == "C", "the focus has moved"
+    page.value("document.getElementById('live').click()")
+    assert page.value("document.getElementById('live').textContent") == "paused"
 
 
 def test_a_transaction_is_fenced_after_a_page_that_names_it(broker: Broker, console: str, page: Page) -> None:
@@ -155,14 +157,19 @@ def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(
 
 
 def test_both_colour_schemes_are_readable(console: str, broker: Broker, page: Page) -> None:
-    """Contrast of text, as WCAG asks for (4.5), in every kind of cell and for plain and faint text."""
-    broker.produce("orders", b"value")
+    """Contrast of text, as WCAG asks for (4.5), in every kind of cell, state and figure, plain and faint."""
     backgrounds = []
-    for scheme in ("light", "dark"):
-        page.prefer(scheme)
-        page.go(f"{console}/topic?topic=orders")
-        backgrounds.append(page.value("getComputedStyle(document.body).backgroundColor"))
-        assert page.value(_CONTRASTS) == [], scheme
+    with Producer(broker.bootstrap_servers, transactional_id="readable") as producer:
+        transaction = producer.transaction().__enter__()
+        transaction.send("orders", b"value")
+        for scheme in ("light", "dark"):
+            page.prefer(scheme)
+            for path in ("/topic?topic=orders", "/partition?topic=orders&partition=0", "/transactions"):
+                page.go(f"{console}{path}")
+                assert page.value(_CONTRASTS) == [], (scheme, path)
+            page.go(console)
+            backgrounds.append(page.value("getComputedStyle(document.body).backgroundColor"))
+        transaction.abort()
     assert backgrounds[0] != backgrounds[1]
 
 
@@ -175,7 +182,7 @@ _CONTRASTS = """(() => {
     const colour = getComputedStyle(element).backgroundColor;
     return numbers(colour)[3] === 0 && element.parentElement ? behind(element.parentElement) : colour;
   };
-  const texts = '.legend .cell:not(.unstable), .legend li, .lead, h1, h2, h2 small, .bar a, .where';
+  const texts = '.cell:not(.unstable), .state, .figures dt, .figures dd, li, p, h1, h2, small, th, td, a, b, .faint';
   return [...document.querySelectorAll(texts)]
     .map((each) => [light(getComputedStyle(each).color), light(behind(each)), each.className || each.tagName])
     .map(([a, b, name]) => [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), name])
