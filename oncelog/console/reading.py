@@ -2,16 +2,16 @@
 
 Owns: one Admin and one Consumer, opened by the first request and kept; how many bytes and batches a look may cost; what
 is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `pending`).
-Invariants: only `fence` and `abort` change anything. A window is read again only if the bounds of its partition have
-moved, so that a page that nobody writes to costs its viewers four requests for offsets a second.
+Invariants: only `fence` and `abort` change anything. Batches are read again only if the bounds of their partition have
+moved, or after some seconds: a page that nobody writes to costs its viewers four requests for offsets a second.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import islice
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from oncelog.client.admin import Admin
 from oncelog.client.consumer import Consumer
@@ -38,14 +38,16 @@ from oncelog.tools.txn import operations
 from oncelog.tools.txn.tail import Transition, TransitionReader
 from oncelog.witness import Report, ask_witness
 
+_T = TypeVar("_T")
 MOST_DESCRIBED = 200
 """Open transactions whose begin is asked for at a look, each with a request of its own."""
 MOST_PENDING_BATCHES = 2_000
 _STATE_RECORDS = 40
 """Of each partition of `__transaction_state`, for the list of the newest steps."""
-_HISTORY_RECORDS = 2_000
+_HISTORY_RECORDS = 1_000
 """Of one partition, for the steps of one transactional id."""
-_MOST_WINDOWS = 256
+_MOST_REMEMBERED = 256
+_REMEMBERED_S = 10.0
 _GUESSES = 2
 """How often the begin of a window is chosen again, by what was seen: batches of a log are often alike."""
 _NOT_THERE = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -63,8 +65,7 @@ class Reader:
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
         self._clients: tuple[Admin, Consumer] | None = None
-        self._windows: dict[tuple[TopicPartition, int | None, int], Window] = {}
-        self._state_records: dict[TopicPartition, tuple[int, list[Record]]] = {}
+        self._memory: dict[Hashable, tuple[Bounds, float, Any]] = {}
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -124,13 +125,22 @@ class Reader:
     async def window_within(
         self, place: TopicPartition, bounds: Bounds, start_offset: int | None, count: int
     ) -> Window:
-        known = self._windows.pop((place, start_offset, count), None)
-        if known is None or known.bounds != bounds:
-            known = await self._read_window(place, bounds, start_offset, count)
-        self._windows[place, start_offset, count] = known  # the one that was used last is the last to be dropped
-        for oldest in list(islice(self._windows, max(0, len(self._windows) - _MOST_WINDOWS))):
-            del self._windows[oldest]
-        return known
+        return await self._remembered(
+            (place, start_offset, count), bounds, lambda: self._read_window(place, bounds, start_offset, count)
+        )
+
+    async def _remembered(self, key: Hashable, bounds: Bounds, read: Callable[[], Awaitable[_T]]) -> _T:
+        """What was read of a partition, until its bounds move; or a while, as compaction, or a topic that is created
+        again, changes what lies between the same bounds."""
+        now_s = asyncio.get_running_loop().time()
+        known = self._memory.pop(key, None)
+        if known is None or known[0] != bounds or now_s - known[1] > _REMEMBERED_S:
+            known = bounds, now_s, await read()
+        self._memory[key] = known  # the one that was used last is the last to be dropped
+        for oldest in list(islice(self._memory, max(0, len(self._memory) - _MOST_REMEMBERED))):
+            del self._memory[oldest]
+        value: _T = known[2]
+        return value
 
     async def _read_window(self, place: TopicPartition, bounds: Bounds, start_offset: int | None, count: int) -> Window:
         if start_offset is not None:
@@ -221,10 +231,8 @@ class Reader:
         if place is None:
             return []
         bounds = (await self.bounds((place,)))[place]
-        start = max(bounds.log_start_offset, bounds.high_watermark - _HISTORY_RECORDS)
         reader = TransitionReader()
-        batches = await self.batches(place, start, bounds, _HISTORY_RECORDS)
-        steps = (_step(reader, record) for batch in batches for record in batch.records())
+        steps = (_step(reader, record) for record in await self._last_records(place, bounds, _HISTORY_RECORDS))
         return [step for step in steps if step is not None and step.transactional_id == transactional_id]
 
     async def _state_logs(self, count: int) -> list[list[Record]]:
@@ -234,13 +242,18 @@ class Reader:
             if error.code in _NOT_THERE:
                 return []
             raise
-        places = [TopicPartition(TRANSACTION_STATE, index) for index in range(topic.partition_count)]
-        for place, bounds in (await self.bounds(places)).items():
-            end = bounds.high_watermark
-            if self._state_records.get(place, (-1, []))[0] != end:
-                batches = await self.batches(place, max(bounds.log_start_offset, end - count), bounds, count)
-                self._state_records[place] = end, [record for batch in batches for record in batch.records()]
-        return [self._state_records[place][1] for place in places]
+        places = [TopicPartition(TRANSACTION_STATE, each.partition) for each in topic.partitions if each.leader >= 0]
+        bounds = await self.bounds(places)
+        return [await self._last_records(place, bounds[place], count) for place in places]
+
+    async def _last_records(self, place: TopicPartition, bounds: Bounds, count: int) -> list[Record]:
+        """Of a log whose records are small, and not in transactions."""
+
+        async def read() -> list[Record]:
+            start = max(bounds.log_start_offset, bounds.high_watermark - count)
+            return [each for batch in await self.batches(place, start, bounds, count) for each in batch.records()]
+
+        return await self._remembered((place, count), bounds, read)
 
     async def _coordinator_log(self, topic: str, identifier: str) -> TopicPartition | None:
         """The partition with the records of a transactional id or a group; None if there is none for us to read."""

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import TopicPartition
+from oncelog.console import reading
 from oncelog.console.partition_map import (
     MAX_WINDOW_BYTES,
     TRACK_UNITS,
@@ -128,13 +130,18 @@ async def test_the_end_of_a_log_is_shown_whatever_its_size_for_a_bounded_number_
     assert log.read_bytes <= 3 * (MAX_WINDOW_BYTES + size_bytes)
 
 
-async def test_a_window_is_read_again_only_if_its_partition_has_moved() -> None:
+async def test_a_window_is_read_again_if_its_partition_has_moved_or_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = _LargeLog(20, 1, 100)
     first = await log.window_within(PLACE, log.bounds_, None, 10)
     read = log.read_bytes
     assert await log.window_within(PLACE, log.bounds_, None, 10) is first and log.read_bytes == read
     moved = replace(log.bounds_, last_stable_offset=3)
-    assert (await log.window_within(PLACE, moved, None, 10)).bounds == moved and log.read_bytes > read
+    assert (await log.window_within(PLACE, moved, None, 10)).bounds == moved and log.read_bytes == 2 * read
+    monkeypatch.setattr(reading, "_REMEMBERED_S", -1.0)
+    await log.window_within(PLACE, moved, None, 10)
+    assert log.read_bytes == 3 * read
 
 
 def test_a_window_without_batches_is_as_good_as_it_gets() -> None:
