@@ -114,3 +114,15 @@ async def test_a_lost_session_is_followed_by_a_new_one_and_no_record_is_left_out
             while not [each for each in sent if each.key == ApiKey.FETCH and each.message.session_epoch == 0]:
                 await consumer.poll(20)
     assert sorted(read) == list(range(40))
+
+
+async def test_the_log_end_is_asked_for_as_kafkas_debugging_tools_ask_and_nothing_else_is(daemon: Daemon) -> None:
+    (topic,) = await new_topics(daemon, 1)
+    place = TopicPartition(topic, 0)
+    async with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap) as producer:
+        await producer.send(topic, b"value")
+        with sent_requests() as sent:
+            ends = [(await admin.list_offsets([place], at))[place].offset for at in ("log_end", "latest", "earliest")]
+    assert ends == [1, 1, 0]
+    asked = [each.message.replica_id for each in sent if each.key == ApiKey.LIST_OFFSETS]
+    assert asked == [-2, -1, -1]
