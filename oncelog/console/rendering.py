@@ -15,10 +15,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from oncelog.protocol.printable import printable
+from oncelog.tools.log.map.picture import size_text
 
 _NOTHING = "–"
 _STEPS_MS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "min"), (60_000, "min", 1_000, "s"))
-_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def environment() -> Environment:
@@ -31,7 +31,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["url"] = url
-    made.filters |= {"duration": duration, "moment": moment, "count": count, "size": size}
+    made.filters |= {"duration": duration, "moment": moment, "count": count, "size": size_text}
     return made
 
 
@@ -73,13 +73,6 @@ def count(number: int, what: str) -> str:
     """`1 batch`, `1,024 batches`."""
     plural = what if number == 1 else f"{what}{'es' if what.endswith('h') else 's'}"
     return f"{number:,} {plural}"
-
-
-def size(size_bytes: int) -> str:
-    amount, unit = float(size_bytes), 0
-    while amount >= 1024 and unit + 1 < len(_SIZES):
-        amount, unit = amount / 1024, unit + 1
-    return f"{size_bytes} bytes" if not unit else f"{amount:.1f} {_SIZES[unit]}"
 
 
 class Renderer:

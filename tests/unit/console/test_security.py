@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 
 import oncelog.console
 from oncelog.console.query import BadQuery, Query
-from oncelog.console.rendering import Renderer, environment, url
+from oncelog.console.rendering import Renderer, count, duration, environment, moment, url
 from oncelog.console.security import refusal
 from oncelog.console.trouble import trouble_of
 from tests.support.hostile import HOSTILE, names
@@ -131,3 +131,14 @@ def test_the_pages_of_a_list_are_the_list(total: int, size: int) -> None:
     pages = [Query({"page": str(number + 1)}).page_of(items, size) for number in range(first.page_count)]
     assert [item for page in pages for item in page.items] == items
     assert Query({"page": str(2**62)}).page_of(items, size).page == first.page_count
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_times_and_counts_are_said_as_people_say_them() -> None:
+    spans = {None: "–", 0: "0 ms", 999: "999 ms", 12_449: "12.4 s", 200_000: "3 min 20 s", 9_000_000: "2 h 30 min"}
+    assert {each: duration(each) for each in spans} == spans
+    assert duration(190_000_000) == "2 d 4 h"
+    assert (count(1, "batch"), count(1_024, "batch"), count(0, "record")) == ("1 batch", "1,024 batches", "0 records")
+    assert (moment(-1), moment(2**62)) == ("–", f"{2**62} ms")
