@@ -34,6 +34,7 @@ LONG_NUMBER = click.IntRange(0, 2**63 - 1)
 EXIT_FOUND = 1
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
+_TIMEOUT_S = 10
 
 
 class NotFound(Exception):
@@ -77,7 +78,7 @@ def _timeout_option(_context: click.Context, _parameter: click.Parameter, second
     return seconds
 
 
-def cluster_options(function: _Function) -> _Function:
+def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
     """-b/--bootstrap, --profile, --timeout."""
     for option in (
         click.option(
@@ -86,7 +87,7 @@ def cluster_options(function: _Function) -> _Function:
             metavar="SECONDS",
             type=float,
             callback=_timeout_option,
-            help="How long to wait for the cluster.  [default: 10]",
+            help=f"How long to wait for the cluster.  [default: {default_timeout_s}]",
         ),
         click.option("--profile", metavar="NAME", help="A cluster of the configuration file (ONCELOG_PROFILE)."),
         click.option(
@@ -100,10 +101,10 @@ def cluster_options(function: _Function) -> _Function:
     return function
 
 
-def connection_options(function: _Function) -> _Function:
+def connection_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
     """-b/--bootstrap, --profile, --timeout, --json."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-    return cluster_options(as_json(function))
+    return cluster_options(as_json(function), default_timeout_s)
 
 
 def asks(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -26,6 +27,9 @@ _FEW_OPEN_FILES = 1024
 """What many systems give; each connection and each open segment takes one."""
 _FULL_PERCENT = 95
 _AHEAD_MS = 60_000
+_LONG_MS = 60_000
+"""A transaction is usually over in a second; its readers wait so long for it."""
+_MOST_TRANSACTIONS = 10
 _MOST_PARTITIONS = 1_000
 """That are asked for the timestamp of their newest record."""
 
@@ -50,7 +54,8 @@ class Finding:
 def doctor(
     bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool, data_dir: Path | None
 ) -> None:
-    """Look for the usual troubles: addresses that clients cannot reach, missing leaders, hanging transactions, clocks.
+    """Look for the usual troubles: addresses that clients cannot reach, missing leaders, hanging and long transactions,
+    clocks.
 
     With --data-dir also a slow or full disk, and too few open files.
     """
@@ -145,14 +150,22 @@ async def _internal_topics(admin: "Admin") -> list[Finding]:
 
 
 async def _transactions(admin: "Admin") -> list[Finding]:
-    from oncelog.tools.txn.operations import find_hanging
+    from oncelog.tools.txn.operations import find_hanging, find_long
 
-    hanging = await find_hanging(admin, time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    found = []
+    hanging = await find_hanging(admin, now_ms)
     if hanging:
         places = _some([f"{row['topic']}-{row['partition']}" for row in hanging])
         advice = "read_committed readers wait there; `oncelog txn find-hanging` tells more"
-        return [Finding("transactions", "wrong", f"hanging in {places}: {advice}")]
-    return [Finding("transactions", "ok", "none hangs")]
+        found.append(Finding("transactions", "wrong", f"hanging in {places}: {advice}"))
+    for row in (await find_long(admin, now_ms, _LONG_MS))[:_MOST_TRANSACTIONS]:
+        is_overdue = row["duration_ms"] > row["timeout_ms"]
+        timeout = f"its timeout is {row['timeout_ms'] // 1000} s{', which has passed' if is_overdue else ''}"
+        detail = f"{row['transactional_id']} is open for {row['duration_ms'] // 1000} s in {_some(row['partitions'])}"
+        advice = f"read_committed readers wait there; `oncelog txn fence {quote(row['transactional_id'])}` ends it"
+        found.append(Finding("transactions", "wrong" if is_overdue else "look", f"{detail} ({timeout}): {advice}"))
+    return found or [Finding("transactions", "ok", "none hangs, and none is open for long")]
 
 
 async def _clocks(admin: "Admin") -> list[Finding]:

@@ -3,7 +3,8 @@
 Owns: the options and rows. Does not own: connecting, printing, errors (`asking`), positions (`positions`).
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +17,21 @@ if TYPE_CHECKING:
 
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _TYPES = ("classic", "consumer", "share", "streams")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _group = click.argument("group_id", metavar="GROUP", shell_complete=GROUPS)
+
+
+def _topics(text: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "-t",
+        "--topic",
+        "topics",
+        metavar="TOPIC[:0,1]",
+        multiple=True,
+        callback=places_option,
+        shell_complete=TOPICS,
+        help=text,
+    )
 
 
 @click.group()
@@ -119,16 +134,7 @@ async def offsets(session: Session, group_id: str) -> Shown:
 
 @asks(group)
 @_group
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    metavar="TOPIC[:0,1]",
-    multiple=True,
-    callback=places_option,
-    shell_complete=TOPICS,
-    help="Default: all that it has offsets of.",
-)
+@_topics("Default: all that it has offsets of.")
 @click.option("--to", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
 @click.option("--create", is_flag=True, help="Give offsets to a group that does not exist yet.")
 @click.option("--dry-run", is_flag=True, help="Show what would be committed, and stop there.")
@@ -162,16 +168,7 @@ async def reset(
 
 @asks(group)
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=GROUPS)
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    metavar="TOPIC[:0,1]",
-    multiple=True,
-    callback=places_option,
-    shell_complete=TOPICS,
-    help="Only its offsets of this topic.",
-)
+@_topics("Only its offsets of this topic.")
 async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:
     """Delete groups that have no members, with all their offsets; or only their offsets of some topics.
 

@@ -4,19 +4,21 @@ Owns: the sentence. Does not own: the request (`oncelog.health`), which needs no
 Exit codes: 0 it responds, 1 it does not, as a container's health check wants it.
 """
 
+from functools import partial
+
 import click
 
 from oncelog.tools.asking import choose, connection_options, probe
 from oncelog.tools.terminal import say, say_json
 
 EXIT_NOT_HEALTHY = 1
-_TIMEOUT_S = 3.0
+_TIMEOUT_S = 3
 
 
 @click.command()
-@connection_options
+@partial(connection_options, default_timeout_s=_TIMEOUT_S)
 def health(bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool) -> None:
-    """Exit with 0 if a broker responds there, with 1 if not. It waits for 3 seconds unless --timeout says otherwise."""
+    """Exit with 0 if a broker responds there, with 1 if not."""
     chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S)
     api_count = probe(chosen, EXIT_NOT_HEALTHY)
     if as_json:

@@ -101,7 +101,8 @@ async def alter(session: Session, name: str, partitions: int, dry_run: bool) -> 
 
 @asks(topic)
 @_names
-async def delete(session: Session, names: tuple[str, ...]) -> Shown:
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and stop there.")
+async def delete(session: Session, names: tuple[str, ...], dry_run: bool) -> Shown:
     """Delete topics with all their records. Nothing is deleted if one of them does not exist."""
     known = set(await session.admin.list_topics(include_internal=True))
     missing = [name for name in names if name not in known]
@@ -109,5 +110,6 @@ async def delete(session: Session, names: tuple[str, ...]) -> Shown:
         raise NotFound(
             f"there is no topic {missing[0]!r}: nothing was deleted; `oncelog topic list` shows those there are"
         )
-    await session.admin.delete_topics(*names)
-    return [{"topic": name, "deleted": True} for name in names]
+    if not dry_run:
+        await session.admin.delete_topics(*names)
+    return planned([{"topic": name, "deleted": not dry_run} for name in names], dry_run)

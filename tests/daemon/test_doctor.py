@@ -44,10 +44,32 @@ def test_an_advertised_address_that_cannot_be_reached_is_wrong(start_daemon: Cal
 
 def test_a_hanging_transaction_is_wrong(start_daemon: Callable[..., Daemon]) -> None:
     daemon = start_daemon()
-    assert examined(daemon, exit_code=0)["transactions"] == ("ok", "none hangs")
+    assert examined(daemon, exit_code=0)["transactions"] == ("ok", "none hangs, and none is open for long")
     hang(daemon, "payments")
     result, detail = examined(daemon, exit_code=1)["transactions"]
     assert result == "wrong" and "`oncelog txn find-hanging`" in detail
+
+
+def test_a_transaction_that_is_open_for_long_is_told_with_the_command_that_ends_it(
+    start_daemon: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = start_daemon()
+    begun_ns = time.time_ns()
+    with (
+        Producer(daemon.bootstrap, transactional_id="a mover", transaction_timeout_ms=100_000) as producer,
+        producer.transaction() as transaction,
+    ):
+        transaction.send("moved", b"x")
+        for later_s, result, said in (
+            (30, "ok", "none is open for long"),
+            (90, "look", "its timeout is 100 s)"),
+            (200, "wrong", "its timeout is 100 s, which has passed)"),
+        ):
+            now_ns = begun_ns + later_s * 1_000_000_000
+            monkeypatch.setattr(doctor_module.time, "time_ns", lambda now_ns=now_ns: now_ns)
+            found = examined(daemon, exit_code=1 if result == "wrong" else 0)["transactions"]
+            assert found[0] == result and said in found[1]
+            assert ("moved-0" in found[1] and "`oncelog txn fence 'a mover'` ends it" in found[1]) == (result != "ok")
 
 
 def test_records_of_the_future_are_worth_a_look(daemon: Daemon) -> None:

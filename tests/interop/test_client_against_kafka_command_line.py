@@ -81,6 +81,8 @@ def test_topics_are_created_listed_described_extended_and_deleted(operator: Oper
     assert "INVALID_PARTITIONS" in operator.refused("topic", "alter", name, "-p", "3")
     missing = fresh("no")
     assert "nothing was deleted" in operator.refused("topic", "delete", name, missing)
+    assert "Nothing was changed" in operator.run("topic", "delete", name, "--dry-run").stdout
+    assert len(operator.rows("topic", "describe", name)) == 3
     operator.run("topic", "delete", name, other)
     assert "UNKNOWN_TOPIC_OR_PARTITION" in operator.refused("topic", "describe", missing)
 

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 hanging transactions were found, 2 failed.
 """
 
 import time
+from shlex import quote
 
 import click
 
@@ -100,7 +101,11 @@ async def find_hanging(
         max_timeout_ms=max_timeout_min * 60_000,
     )
     hint = "`oncelog txn abort --topic NAME --partition NUMBER --start-offset OFFSET` ends one."
-    return Answer(rows, "No transaction hangs.", hint, EXIT_FOUND if rows else 0)
+    nothing = (
+        "No transaction hangs. `oncelog txn list --state Ongoing --duration-filter 60000` shows those that are open "
+        "for over a minute, and `oncelog txn fence` ends one."
+    )
+    return Answer(rows, nothing, hint, EXIT_FOUND if rows else 0)
 
 
 @asks(txn)
@@ -126,21 +131,28 @@ async def abort(
 ) -> Shown:
     """Abort a hanging transaction on one partition, by --start-offset or by producer and epochs.
 
-    Use it only for a transaction that find-hanging reports: its coordinator is not involved.
+    Use it only for a transaction that find-hanging reports: its coordinator is not involved. One that its coordinator
+    knows is ended on all its partitions, and its producer fenced, by `oncelog txn fence TRANSACTIONAL_ID`.
     """
     from oncelog.client.records import TopicPartition
     from oncelog.tools.txn.operations import abort as abort_by_producer
-    from oncelog.tools.txn.operations import abort_at
+    from oncelog.tools.txn.operations import abort_at, open_id_of
 
     place = TopicPartition(topic, partition)
     if start_offset is not None:
         if (producer_id, producer_epoch, coordinator_epoch) != (None, None, None):
             raise click.UsageError("--start-offset is enough: leave out the producer and the epochs.")
-        return [await abort_at(session.admin, place, start_offset)]
-    if producer_id is None or producer_epoch is None or coordinator_epoch is None:
+        row = await abort_at(session.admin, place, start_offset)
+    elif producer_id is None or producer_epoch is None or coordinator_epoch is None:
         raise click.UsageError("Give --start-offset, or all of --producer-id, --producer-epoch, --coordinator-epoch.")
-    epoch = max(coordinator_epoch, 0)
-    return [await abort_by_producer(session.admin, place, producer_id, producer_epoch, epoch)]
+    else:
+        epoch = max(coordinator_epoch, 0)
+        row = await abort_by_producer(session.admin, place, producer_id, producer_epoch, epoch)
+    known_as = await open_id_of(session.admin, row["producer_id"])
+    if known_as is None:
+        return [row]
+    hint = f"Its coordinator still has it open: `oncelog txn fence {quote(known_as)}` ends it on all its partitions."
+    return Answer([row], hint=hint)
 
 
 @asks(txn)

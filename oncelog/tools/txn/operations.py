@@ -19,6 +19,7 @@ from oncelog.tools.asking import NotFound, require_broker
 Row = dict[str, Any]
 
 _MS_IN_A_MINUTE = 60_000
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _OVER = frozenset(("Empty", "CompleteCommit", "CompleteAbort", "Dead"))
 """States without a running transaction. DescribeTransactions does not say when the last one ended."""
 
@@ -171,6 +172,31 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
         "last_timestamp_ms": producer.last_timestamp_ms,
         "duration_min": (now_ms - producer.last_timestamp_ms) // _MS_IN_A_MINUTE,
     }
+
+
+# --- open for long ----------------------------------------------------------------------------------------------------
+
+
+async def find_long(admin: Admin, now_ms: int, least_ms: int) -> list[Row]:
+    """Transactions that are open for longer than `least_ms` or than their timeout, as `describe_transaction` has them,
+    the oldest first. Their coordinators know them: `fence` ends them."""
+    rows = []
+    for transactional_id in await admin.list_transactions(states=_OPEN):
+        try:
+            row = await describe_transaction(admin, transactional_id, now_ms)
+        except KafkaError as error:
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it has expired since
+                continue
+            raise
+        if row["duration_ms"] is not None and row["duration_ms"] > min(least_ms, row["timeout_ms"]):
+            rows.append(row)
+    return sorted(rows, key=lambda row: row["start_time_ms"])
+
+
+async def open_id_of(admin: Admin, producer_id: int) -> str | None:
+    """The transactional id whose coordinator has a transaction of this producer open."""
+    found = await admin.find_transactions(states=_OPEN, producer_ids=(producer_id,))
+    return found[0].transactional_id if found else None
 
 
 # --- changing ---------------------------------------------------------------------------------------------------------

@@ -56,6 +56,11 @@ def test_without_a_broker_a_command_says_so_before_it_opens_a_client(
     assert name == "doctor" or ("`oncelog serve`" in said and len(said.splitlines()) == 1)
 
 
+def test_the_help_of_health_says_how_long_it_waits() -> None:
+    assert "[default: 3]" in run("health", "--help").stdout
+    assert "[default: 10]" in run("doctor", "--help").stdout
+
+
 def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(nothing_listens: str) -> None:
     program = (
         "import sys\nfrom oncelog.cli import main\n"
