@@ -71,10 +71,6 @@ class Connection:
             )
         return version
 
-    def offers(self, api: Api[Any, Any]) -> bool:
-        offered = self._ranges.get(api.key)
-        return offered is not None and min(api.maximum, offered[1]) >= max(api.minimum, offered[0])
-
     def send(
         self,
         api: Api[RequestT, ResponseT],

@@ -40,10 +40,6 @@ class Transport(asyncio.Protocol):
     def is_open(self) -> bool:
         return self.connection.ready and self._transport is not None
 
-    @property
-    def in_flight_count(self) -> int:
-        return len(self.connection.pending)
-
     def send(
         self,
         api: Api[RequestT, ResponseT],

@@ -22,10 +22,9 @@ from oncelog.client import (
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
 from tests.support.group_workers import Ledger, Worker
 from tests.support.interop import QUICK_GROUPS, unique
-from tests.support.kafka import Kafka
+from tests.support.kafka import ON_BOTH, serving
 
 PARTITIONS = 6
 _QUICK: ConsumerOptions = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
@@ -40,16 +39,10 @@ KEEPING = ("cooperative-sticky", "consumer")
 PROTOCOLS = ("range", *KEEPING)
 
 
-@pytest.fixture(scope="module", params=["oncelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=ON_BOTH)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp(request.param)
-    running: Daemon | Kafka
-    if request.param == "kafka":
-        running = Kafka(directory, overrides=QUICK_GROUPS)
-    else:
-        running = Daemon(directory / "data", *QUICK_GROUPS)
-    yield running.bootstrap
-    running.stop()
+    with serving(request.param, tmp_path_factory.mktemp(request.param), *QUICK_GROUPS) as bootstrap:
+        yield bootstrap
 
 
 class Scene:

@@ -32,27 +32,14 @@ from oncelog.client.settings import Acks, Compression, ConsumerOptions, Producer
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka import ON_BOTH, serving
 
 
-@pytest.fixture(
-    scope="module", params=["oncelog", "oncelog-first-protocol", pytest.param("kafka", marks=pytest.mark.kafka)]
-)
+@pytest.fixture(scope="module", params=[*ON_BOTH, "oncelog-first-protocol"])
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp(request.param)
-    running: Daemon | Kafka
-    if request.param == "kafka":
-        running = Kafka(directory)
-    else:
-        version = 1 if request.param == "oncelog-first-protocol" else 2
-        running = Daemon(
-            directory / "data",
-            "group.initial.rebalance.delay.ms=0",
-            f"oncelog.feature.transaction.version={version}",
-        )
-    yield running.bootstrap
-    running.stop()
+    overrides = ["oncelog.feature.transaction.version=1"] if request.param == "oncelog-first-protocol" else []
+    with serving(request.param, tmp_path_factory.mktemp(request.param), *overrides) as bootstrap:
+        yield bootstrap
 
 
 def fresh(kind: str) -> str:

@@ -23,20 +23,13 @@ from oncelog.client import (
     sync,
 )
 from oncelog.protocol.errors import ErrorCode
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka import ON_BOTH, serving
 
 
-@pytest.fixture(scope="module", params=["oncelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=ON_BOTH)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp(request.param)
-    running: Daemon | Kafka
-    if request.param == "kafka":
-        running = Kafka(directory)
-    else:
-        running = Daemon(directory / "data", "group.initial.rebalance.delay.ms=0")
-    yield running.bootstrap
-    running.stop()
+    with serving(request.param, tmp_path_factory.mktemp(request.param)) as bootstrap:
+        yield bootstrap
 
 
 def fresh(kind: str) -> str:

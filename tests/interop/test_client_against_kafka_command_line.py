@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.sync import Admin, Consumer, Producer
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka import ON_BOTH, serving
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,10 @@ class Operator:
         return name
 
 
-@pytest.fixture(scope="module", params=["oncelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=ON_BOTH)
 def operator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    directory = tmp_path_factory.mktemp(request.param)
-    running: Daemon | Kafka
-    if request.param == "kafka":
-        running = Kafka(directory)
-    else:
-        running = Daemon(directory / "data", "group.initial.rebalance.delay.ms=0")
-    yield Operator(running.bootstrap)
-    running.stop()
+    with serving(request.param, tmp_path_factory.mktemp(request.param)) as bootstrap:
+        yield Operator(bootstrap)
 
 
 def fresh(kind: str) -> str:

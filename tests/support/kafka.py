@@ -6,13 +6,14 @@ import socket
 import subprocess
 import threading
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from oncelog.health import NotHealthy, check_health
+from tests.support.daemon import Daemon
 
 _SETTINGS = """
 process.roles=broker,controller
@@ -32,6 +33,10 @@ group.initial.rebalance.delay.ms=0
 """
 _ATTEMPTS = 900
 """Three minutes: it starts in four seconds, and in forty on a busy machine."""
+
+
+ON_BOTH = ("oncelog", pytest.param("kafka", marks=pytest.mark.kafka))
+"""The kinds of broker of a fixture whose tests hold on both."""
 
 
 class Kafka:
@@ -93,6 +98,18 @@ class Kafka:
         """kill -9."""
         self._process.kill()
         self._process.wait(30)
+
+
+@contextmanager
+def serving(kind: str, directory: Path, *overrides: str) -> Iterator[str]:
+    """The address of a broker of this kind, "kafka" or ours, with these settings and quick groups, for the block."""
+    running: Daemon | Kafka
+    if kind == "kafka":
+        running = Kafka(directory, overrides=overrides)
+    else:
+        running = Daemon(directory / "data", "group.initial.rebalance.delay.ms=0", *overrides)
+    yield running.bootstrap
+    running.stop()
 
 
 def java_with_kafka() -> list[str]:
