@@ -10,13 +10,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 _DOCS = Path(__file__).parent.parent.parent / "docs"
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-_PORTS, _BETWEEN = (9092, 9093), "\x1e"
+_FIRST_PORT, _PORTS, _BETWEEN = 9092, 4, "\x1e"
 
 
 class Step(NamedTuple):
@@ -41,7 +41,7 @@ def walk(
     steps: list[Step], directory: Path, programs: Mapping[str, str] | None = None, *, timeout_s: float = 50
 ) -> None:
     """Type each command, and compare what it prints. `programs` are more shell scripts, by name."""
-    port = _two_free_ports()
+    port = _free_neighbours()
     (directory / "bin").mkdir()
     ours = {"oncelog": f'exec "{sys.executable}" -P -m oncelog "$@"', "python": f'exec "{sys.executable}" "$@"'}
     for name, script in {**ours, **(programs or {})}.items():
@@ -56,7 +56,7 @@ def walk(
     }
     script = "".join(f"{step.command}printf '{_BETWEEN}'\n" for step in steps)
     with subprocess.Popen(
-        ["bash", "-c", _with_ports(script, _PORTS[0], port)],
+        ["bash", "-c", _with_ports(script, _FIRST_PORT, port)],
         cwd=directory,
         env=env,
         stdout=subprocess.PIPE,
@@ -69,21 +69,22 @@ def walk(
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)  # and the brokers that it started
-    printed = _with_ports(stdout, port, _PORTS[0]).split(_BETWEEN)
+    printed = _with_ports(stdout, port, _FIRST_PORT).split(_BETWEEN)
     assert [Step(step.command, each) for step, each in zip(steps, printed, strict=False)] == steps, stderr
     assert (len(printed), shell.returncode) == (len(steps) + 1, 0), stderr
 
 
-def _two_free_ports() -> int:
-    """The first of two neighbours."""
+def _free_neighbours() -> int:
+    """The first of so many free ports in a row."""
     while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            with suppress(OSError):
-                second.bind(("127.0.0.1", port + 1))
-                return port
+        with ExitStack() as bound, suppress(OSError):
+            first = bound.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            for port in range(first + 1, first + _PORTS):
+                bound.enter_context(socket.create_server(("127.0.0.1", port)))
+            return int(first)
 
 
 def _with_ports(text: str, old: int, new: int) -> str:
-    return text.replace(str(old), str(new)).replace(str(old + 1), str(new + 1))
+    for number in range(_PORTS):
+        text = text.replace(str(old + number), str(new + number))
+    return text

@@ -143,7 +143,8 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
     (ours, _), (unknown, _) = report.count(Role.OURS), report.count(Role.UNKNOWN)
     in_place = wish.kafka_dir is None
     linked = "stay where they are" if in_place else "are copied" if wish.copies else "are hard links"
-    levels = ", ".join(f"{name} {level}" for name, level in feature_levels(state.features).items())
+    own_levels = {name: level for name, level in feature_levels(state.features).items() if name in state.features}
+    levels = ", ".join(f"{name} {level}" for name, level in own_levels.items())
     left = [*report.settings_left, *report.stored_settings_left]
     rows: list[tuple[str, int, str]] = [
         ("topics", len(topics), "go along, with their ids"),
@@ -153,16 +154,14 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
         ("partitions of groups", report.source.group_partitions, "go along: committed offsets, members"),
         ("partitions of transactions", report.source.transaction_partitions, "go along: open ones, prepared ones"),
         ("next producer id", state.next_producer_id, "goes along"),
-        ("features", len(feature_levels(state.features)), levels),
+        ("features", len(own_levels), f"go along: {levels}"),
         ("files of closed segments", closed, f"{linked}: {closed_bytes:,} bytes"),
         ("files that grow", growing, f"{'stay' if in_place else 'are copied'}: {growing_bytes:,} bytes"),
         ("own files", ours, f"{'are removed' if in_place else 'are left out'}: Kafka has its own for these"),
+        ("unknown files", unknown, "stay" if in_place else "are left out"),
+        ("settings without meaning there", len(left), f"are left out: {', '.join(left)}"),
     ]
-    if unknown:
-        rows.append(("unknown files", unknown, "stay" if in_place else "are left out"))
-    if left:
-        rows.append(("settings without meaning there", len(left), f"are left out: {', '.join(left)}"))
-    return [{"WHAT": what, "COUNT": count, "IN APACHE KAFKA": outcome} for what, count, outcome in rows]
+    return [{"WHAT": what, "COUNT": count, "IN APACHE KAFKA": outcome} for what, count, outcome in rows if count]
 
 
 def _show_end(wish: "Wish", report: "Report | None", *, is_done: bool) -> None:
