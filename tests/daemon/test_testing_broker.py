@@ -75,6 +75,8 @@ def test_faults_hold_a_commit_between_its_markers(kind: str) -> None:
             assert [each.state for each in broker.transactions()] == ["PrepareCommit"]
             assert broker.records("orders") == []
             broker.faults.release(rule)
+        with Producer(broker.bootstrap_servers, transactional_id="writer") as next_one:
+            next_one.init_transactions()  # waits for the end of the transaction
             assert [each.value for each in broker.records("orders")] == [b"a", b"b"]
 
 
