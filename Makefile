@@ -27,8 +27,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # On every core; an idle worker takes tests from another. In ARGS, -n0 is one process, for --pdb.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-# The variable silences the theme's advertisement of its successor.
-SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict --site-dir .site
+# The variable silences the theme's advertisement of its successor. Not -q: it silences the warnings that strict mode counts.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir .site
 
 # Prints the packages that are installed, not all of pip's output.
 define pip_install
