@@ -66,7 +66,9 @@ def total(bootstrap: str, work: Path) -> int:
         OUTPUT,
         work / "checkpoint",
         count // _BATCHES,
-        on_outcome=lambda batch, outcome: print(f"batch {batch}: {outcome}", flush=True),
+        on_outcome=lambda batch, outcome: print(
+            f"batch {batch}: {'published' if outcome.published else 'skipped, it was published before'}", flush=True
+        ),
     )
     query.writer(session).trigger(availableNow=True).start().awaitTermination()
     session.stop()
@@ -86,6 +88,7 @@ def _session(work: Path) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(work / "warehouse"),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master(MASTER).appName("oncelog-totals")
     for name, value in settings.items():

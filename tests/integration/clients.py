@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 SESSION_TIMEOUT_MS = 3_000
-"""A killed member is missed after so long; the broker of the tests allows it (compose.yml)."""
+"""A killed member is missed after so long; docker-compose.yml allows it."""
 PATIENCE_S = 60
 """For an operation that outlives a restart of the broker, on a busy machine."""
 OPEN_S = 60

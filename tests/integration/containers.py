@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ class Container:
         self.service, self._project = service, project
         self._is_connected = True
 
-    @property
+    @cached_property
     def id(self) -> str:
+        """It stays the same from stop to start."""
         filters = (
             f"label=com.docker.compose.project={self._project}",
             f"label=com.docker.compose.service={self.service}",
