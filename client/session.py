@@ -54,12 +54,13 @@ from oncelog.client.settings import (
     ConsumerSettings,
     ProducerOptions,
     ProducerSettings,
+    SessionConsumerOptions,
     SessionOptions,
     SessionSettings,
 )
 from oncelog.client.transaction import Transaction
 
-_OF_THE_SESSION = frozenset(("bootstrap_servers", "group_id", "transactional_id"))
+_OF_THE_SESSION = frozenset(SessionOptions.__optional_keys__ | SessionOptions.__required_keys__)
 _log = logging.getLogger("oncelog.client")
 
 
@@ -91,7 +92,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         check_options("TransactionalSession", SessionSettings, options, nested)
         settings = SessionSettings(**options)
         _check_nested(settings)
-        consumer: ConsumerOptions[K, V] = {**(settings.consumer or {})}
+        consumer: SessionConsumerOptions = settings.consumer or {}
         if not topics and not consumer.get("pattern"):
             raise ConfigError("a session needs the topics to read")
         self._max_records = settings.max_records
@@ -298,12 +299,10 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 def _check_nested(settings: SessionSettings) -> None:
     """Raise ConfigError for an option of a client that is the session's own."""
     for place, theirs in (("consumer", settings.consumer), ("producer", settings.producer)):
-        for name in _OF_THE_SESSION & (theirs or {}).keys():
-            value = (theirs or {})[name]  # type: ignore[literal-required]
-            raise ConfigError(
-                f"{name} belongs to the session, not into {place}={{...}}",
-                hint=f"TransactionalSession(..., {name}={value!r})",
-            )
+        for name, value in (theirs or {}).items():
+            if name in _OF_THE_SESSION:
+                text = f"{name} belongs to the session, not into {place}={{...}}"
+                raise ConfigError(text, hint=f"TransactionalSession(..., {name}={value!r})")
 
 
 def _new_id(group_id: str) -> str:

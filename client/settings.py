@@ -35,11 +35,10 @@ _CACHED_BATCHES = 5
 """Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
 
 
-class ProducerOptions(TypedDict, Generic[K, V], total=False):
-    """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
+class _ProducerOptions(TypedDict, total=False):
+    """Those that say nothing of keys and values, nor of who the producer is."""
 
     delivery: DeliveryMode | None
-    transactional_id: str | None
     enable_idempotence: bool | None
     acks: Acks
     linger_ms: float
@@ -55,11 +54,23 @@ class ProducerOptions(TypedDict, Generic[K, V], total=False):
     bootstrap_timeout_ms: float
     buffer_memory: int
     max_request_size: int
+    on_acknowledgement: OnAcknowledgement | None
+    client_id: str
+
+
+class ProducerOptions(_ProducerOptions, Generic[K, V], total=False):
+    """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
+
+    transactional_id: str | None
     key_serializer: Serializer[K] | None
     value_serializer: Serializer[V] | None
     on_send: OnSend[K, V] | None
-    on_acknowledgement: OnAcknowledgement | None
-    client_id: str
+
+
+class SessionProducerOptions(_ProducerOptions, total=False):
+    """Those that a session leaves to its producer; it has the others itself."""
+
+    on_send: OnSend[Any, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +147,11 @@ class ProducerSettings:
         return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
 
 
-class ConsumerOptions(TypedDict, Generic[K, V], total=False):
-    """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
+class _ConsumerOptions(TypedDict, total=False):
+    """Those that say nothing of keys and values, nor of who the consumer is."""
 
-    bootstrap_servers: str | Sequence[str]
     delivery: DeliveryMode | None
     pattern: str | None
-    group_id: str | None
     isolation_level: IsolationLevel
     auto_offset_reset: OffsetReset
     enable_auto_commit: bool
@@ -170,11 +179,24 @@ class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
+    on_commit: OnCommitted | None
+    client_id: str
+
+
+class ConsumerOptions(_ConsumerOptions, Generic[K, V], total=False):
+    """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
+
+    bootstrap_servers: str | Sequence[str]
+    group_id: str | None
     key_deserializer: Deserializer[K] | None
     value_deserializer: Deserializer[V] | None
     on_consume: OnConsume[K, V] | None
-    on_commit: OnCommitted | None
-    client_id: str
+
+
+class SessionConsumerOptions(_ConsumerOptions, total=False):
+    """Those that a session leaves to its consumer; it has the others itself."""
+
+    on_consume: OnConsume[Any, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,8 +332,8 @@ class SessionOptions(TypedDict, Generic[K, V, OutK, OutV], total=False):
     value_deserializer: Deserializer[V] | None
     key_serializer: Serializer[OutK] | None
     value_serializer: Serializer[OutV] | None
-    consumer: ConsumerOptions[K, V] | None
-    producer: ProducerOptions[OutK, OutV] | None
+    consumer: SessionConsumerOptions | None
+    producer: SessionProducerOptions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,9 +358,9 @@ class SessionSettings:
     """Of the results; see the producer."""
     value_serializer: Serializer[Any] | None = None
     """The same for values."""
-    consumer: ConsumerOptions[Any, Any] | None = None
+    consumer: SessionConsumerOptions | None = None
     """More options of the consumer."""
-    producer: ProducerOptions[Any, Any] | None = None
+    producer: SessionProducerOptions | None = None
     """More options of the producer."""
 
     def __post_init__(self) -> None:

@@ -99,6 +99,17 @@ async def session() -> None:
                     await batch.send("out", b"value", key="key")
     plain = TransactionalSession("in", group_id="group", consumer={"fetch_min_bytes": 1}, producer={"linger_ms": 5})
     assert_type(plain, TransactionalSession[bytes, bytes, bytes, bytes])
+    both = TransactionalSession(
+        "in",
+        group_id="group",
+        key_deserializer=STRING,
+        value_deserializer=cents,
+        key_serializer=STRING,
+        value_serializer=JSON,
+        consumer={"fetch_min_bytes": 1, "on_assign": None},
+        producer={"linger_ms": 5},
+    )
+    assert_type(both, TransactionalSession[str, int, str, Any])
 
 
 def blocking() -> None:
@@ -139,6 +150,8 @@ async def program() -> None:
         print(record.value + 1)  # wrong
     async for batch in TransactionalSession("in", group_id="group", value_serializer=INT64):
         await batch.send("out", "1")  # wrong
+        batch.send_soon("out", 1)  # wrong
+    TransactionalSession("in", group_id="group", producer={"transactional_id": "id"})  # wrong
 
 
 def blocking() -> None:

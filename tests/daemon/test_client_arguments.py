@@ -98,7 +98,7 @@ def test_an_address_in_the_place_of_a_topic_is_answered_with_its_option(client: 
 
 @pytest.mark.parametrize(
     ("place", "option"),
-    [("producer", "transactional_id"), ("producer", "bootstrap_servers"), ("consumer", "group_id")],
+    [("producer", "transactional_id"), ("producer", "value_serializer"), ("consumer", "group_id")],
 )
 def test_an_option_of_a_session_is_refused_among_those_of_its_clients(place: str, option: str) -> None:
     said = rf"{option} belongs to the session, not into {place}=.* \(TransactionalSession\(\.\.\., {option}='x:1'\)\)"

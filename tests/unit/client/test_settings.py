@@ -40,7 +40,7 @@ def with_any(hint: Any) -> Any:
 def test_every_option_is_a_setting_of_the_same_type(options: Any, settings: Any) -> None:
     fields = {field.name: field.type for field in dataclasses.fields(settings)}
     hints = get_type_hints(options)
-    assert list(hints) == list(fields)
+    assert hints.keys() == fields.keys()
     assert {name: with_any(hint) for name, hint in hints.items()} == get_type_hints(settings)
 
 
