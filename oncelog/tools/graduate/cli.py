@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.tools.terminal import fail, say, say_json, say_progress, say_table
 
 if TYPE_CHECKING:
@@ -124,9 +125,7 @@ def _announce(wish: "Wish", report: "Report", *, as_json: bool, asks: bool) -> N
         _show(wish, report)
     if asks:
         say()
-        click.confirm(
-            f"Make {wish.data_dir} a directory of Apache Kafka? oncelog cannot serve it afterwards", abort=True
-        )
+        click.confirm("Make it a directory of Apache Kafka, which oncelog cannot serve any more?", abort=True)
 
 
 def _show(wish: "Wish", report: "Report") -> None:
@@ -137,7 +136,8 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
     from oncelog.tools.graduate.files import Role
     from oncelog.tools.graduate.records import feature_levels
 
-    state = report.source.state
+    source = report.source
+    state = source.state
     topics = state.topics.values()
     (closed, closed_bytes), (growing, growing_bytes) = report.count(Role.CLOSED), report.count(Role.GROWING)
     (ours, _), (unknown, _) = report.count(Role.OURS), report.count(Role.UNKNOWN)
@@ -151,8 +151,8 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
         ("partitions", sum(topic.partition_count for topic in topics), "go along, with their offsets"),
         ("settings of topics", sum(len(topic.config) for topic in topics), "go along"),
         ("settings of brokers, groups", sum(map(len, state.configs.values())), "go along"),
-        ("partitions of groups", report.source.group_partitions, "go along: committed offsets, members"),
-        ("partitions of transactions", report.source.transaction_partitions, "go along: open ones, prepared ones"),
+        ("partitions of groups", source.count_of(CONSUMER_OFFSETS), "go along: committed offsets, members"),
+        ("partitions of transactions", source.count_of(TRANSACTION_STATE), "go along: open ones, prepared ones"),
         ("next producer id", state.next_producer_id, "goes along"),
         ("features", len(own_levels), f"go along: {levels}"),
         ("files of closed segments", closed, f"{linked}: {closed_bytes:,} bytes"),

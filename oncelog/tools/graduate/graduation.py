@@ -3,7 +3,8 @@
 Owns: what is asked for, what was done. Does not own: the options and what is printed (`cli`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -91,8 +92,7 @@ class Watcher:
 def graduate(wish: Wish, watcher: Watcher) -> Report | None:
     """None: an earlier one in place, which was interrupted, is complete now. Raises GraduateError; whatever ends it,
     the source is usable, or this can be repeated."""
-    disk = lock(wish.data_dir)
-    try:
+    with _locked(wish) as disk:
         if disk.exists(KAFKAS_MARK_TO_BE):
             _complete(disk, wish, watcher)
             return None
@@ -100,19 +100,23 @@ def graduate(wish: Wish, watcher: Watcher) -> Report | None:
         watcher.on_plan(report)
         run(steps, watcher.on_step)
         return report
-    except OSError as error:
-        raise GraduateError(f"{trouble(error)}; repeat the command then") from error
-    finally:
-        disk.close()
 
 
 def preview(wish: Wish) -> Report | None:
     """What `graduate` would do; changes nothing. Raises GraduateError."""
-    disk = lock(wish.data_dir)
-    try:
+    with _locked(wish) as disk:
         if disk.exists(KAFKAS_MARK_TO_BE):
             return None
         return _plan(disk, wish, Watcher(), is_dry=True)[0]
+
+
+@contextmanager
+def _locked(wish: Wish) -> Iterator[RealDisk]:
+    disk = lock(wish.data_dir)
+    try:
+        yield disk
+    except OSError as error:
+        raise GraduateError(f"{trouble(error)}; then repeat the command") from error
     finally:
         disk.close()
 

@@ -18,6 +18,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.tools.graduate.records import is_kafkas
 
 PROPERTIES = "server.properties"
+FIRST_LINE = "# Written by `oncelog graduate`, for Apache Kafka 4.3."
 CONTROLLER = "CONTROLLER"
 _DECIDED_HERE = frozenset(
     (
@@ -131,7 +132,7 @@ def server_properties(
     kept = {name: config.get_str(name) for name in _OTHER_DEFAULTS} | passed_on(given)
     return "\n".join(
         (
-            "# Written by `oncelog graduate`, for Apache Kafka 4.3.",
+            FIRST_LINE,
             *_lines(decided),
             "",
             "# One node; raise these when there are more, and reassign the topics.",

@@ -25,7 +25,8 @@ from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import directory_of, partition_of
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
 from oncelog.protocol.errors import KafkaError
-from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
+from oncelog.protocol.topics import METADATA_TOPIC
+from oncelog.tools.graduate.settings import FIRST_LINE, PROPERTIES
 from oncelog.tools.log.stopped_directory import StoppedDirectory
 
 METADATA_DIRECTORY = directory_of(METADATA_TOPIC, 0)
@@ -51,14 +52,6 @@ class Source:
     def count_of(self, topic: str) -> int:
         """Partitions of an internal topic that have files."""
         return sum((partition_of(name) or ("",))[0] == topic for name in self.directories)
-
-    @property
-    def group_partitions(self) -> int:
-        return self.count_of(CONSUMER_OFFSETS)
-
-    @property
-    def transaction_partitions(self) -> int:
-        return self.count_of(TRANSACTION_STATE)
 
 
 def lock(data_dir: Path) -> RealDisk:
@@ -124,7 +117,10 @@ def read(disk: Disk, *, changes_nothing: bool) -> Source:
 
 
 def check_in_place(disk: RealDisk, data_dir: Path) -> None:
-    """Kafka does not start on a directory that contains others than partitions. Raises GraduateError."""
+    """Kafka does not start on a directory that contains others than partitions, and a file of the user's must not be
+    overwritten. Raises GraduateError."""
+    if disk.exists(PROPERTIES) and not disk.read_bytes(PROPERTIES).startswith(FIRST_LINE.encode()):
+        raise GraduateError(f"{data_dir / PROPERTIES} exists, and would be overwritten: move it away")
     foreign = [
         name
         for name in disk.list_dir("")

@@ -215,6 +215,11 @@ REFUSALS = {
         ["--in-place", "--yes"],
         "it contains 'lost+found': move that away, or use --out",
     ),
+    "a file of the user's": (
+        lambda path: (path / "server.properties").write_text("process.roles=broker"),
+        ["--in-place", "--yes"],
+        "exists, and would be overwritten: move it away",
+    ),
     "target in use": (
         lambda path: (path.parent / "kafka").mkdir() or (path.parent / "kafka/file").touch(),
         [],
