@@ -124,7 +124,7 @@ def test_topics_settings_contents_groups_and_offsets_are_as_before(moved: Moved)
     assert sum(map(len, moved.before.uncommitted.values())) > sum(map(len, moved.before.committed.values())) > 80
     assert moved.before.groups == {"modern": "consumer", "veterans": "classic"}
     assert moved.before.configs["the group modern"] == {"consumer.session.timeout.ms": "46000"}
-    assert moved.before.configs["the broker"] == {"log.cleaner.threads": "2"}
+    assert moved.before.configs["the broker"] == {"log.cleaner.backoff.ms": "16000"}
 
 
 def test_a_held_producer_repeats_a_batch_as_a_duplicate_and_goes_on_in_sequence(moved: Moved) -> None:

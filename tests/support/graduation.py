@@ -57,7 +57,7 @@ async def make_past(bootstrap: str) -> None:
     async with Admin(bootstrap) as admin:
         await admin.create_topics("removed", *TOPICS)
         await admin.delete_topics("removed")
-        await admin.alter_configs({"log.cleaner.threads": "2"}, node_id=1)
+        await admin.alter_configs({"log.cleaner.backoff.ms": "16000"}, node_id=1)
         await admin.alter_configs({"consumer.session.timeout.ms": "46000"}, group="modern")
     async with Producer(bootstrap, transactional_id="payer", linger_ms=1) as payer:
         for number in range(6):
