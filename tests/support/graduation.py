@@ -34,7 +34,7 @@ ORDERS = TopicPartition("orders", 0)
 PREPARED = TopicPartition("orders", 2)
 
 
-_OWN_SOURCES = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "GROUP_CONFIG")
+_OWN_SOURCES = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_GROUP_CONFIG")
 
 
 @dataclass(frozen=True, slots=True)
