@@ -9,6 +9,7 @@ from oncelog.client.consumer import Consumer
 from oncelog.client.descriptions import (
     ClusterDescription,
     ConfigEntry,
+    ConfigSynonym,
     GroupDescription,
     ListedGroup,
     ListedTransaction,
@@ -83,7 +84,9 @@ from oncelog.client.settings import (
     OnPartitions,
     ProducerOptions,
     ProducerSettings,
+    SessionConsumerOptions,
     SessionOptions,
+    SessionProducerOptions,
     SessionSettings,
 )
 from oncelog.client.transaction import Transaction
@@ -103,6 +106,7 @@ __all__ = [
     "Compression",
     "ConfigEntry",
     "ConfigError",
+    "ConfigSynonym",
     "ConnectionLost",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -157,7 +161,9 @@ __all__ = [
     "SerializationError",
     "Serializer",
     "SessionBatch",
+    "SessionConsumerOptions",
     "SessionOptions",
+    "SessionProducerOptions",
     "SessionSettings",
     "TopicDescription",
     "TopicDeserializer",

@@ -62,8 +62,14 @@ CLIENTS = (
     Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
     Client(
         "Apache Kafka's tools over our files",
-        ("test_kafka_decoders*", "test_kafka_log_*", "test_kafka_partition_*", "test_demo_isolation_against_kafka*"),
-        "No client: Kafka's classes read what this broker writes, and Kafka's broker is compared with.",
+        (
+            "test_kafka_decoders*",
+            "test_kafka_log_*",
+            "test_kafka_partition_*",
+            "test_kafka_scripts*",
+            "test_demo_isolation_against_kafka*",
+        ),
+        "No client: Kafka's classes read what this broker writes, and Kafka's broker and scripts are compared with.",
     ),
 )
 

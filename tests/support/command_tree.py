@@ -44,9 +44,9 @@ ARGUMENTS = {
 
 
 def asking() -> Iterator[str]:
-    """Every command that asks a cluster, by the options that all of these share."""
+    """Every command that asks a cluster, by the options that all of these share; the console asks for each page."""
     for name in commands():
-        if "profile" in [parameter.name for parameter in command_at(name).params]:
+        if name != "console" and "profile" in [parameter.name for parameter in command_at(name).params]:
             yield name
 
 

@@ -340,7 +340,11 @@ def completed(words: str, bootstrap: str) -> list[str]:
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
-WITHOUT_JSON = {"completion": "a script", "serve": "runs, and prints one line for programs"}
+WITHOUT_JSON = {
+    "completion": "a script",
+    "console": "runs, and shows pages",
+    "serve": "runs, and prints one line for programs",
+}
 
 
 def test_every_command_prints_json_if_it_is_asked_to() -> None:
