@@ -43,7 +43,11 @@ class SparkCluster:
         self._master = self._start("master.Master", "127.0.0.1", "--port", str(port), "--webui-port", str(self._page))
         # Spark runs no second attempt beside the first on the same host: each worker has an address of its own.
         self._workers = {host: self._start_worker(host) for host in (f"127.0.0.{1 + each}" for each in range(workers))}
-        self.wait_for(lambda: self._alive() == workers)
+        try:
+            self.wait_for(lambda: self._alive() == workers)
+        except BaseException:
+            self.stop()
+            raise
 
     def _start_worker(self, host: str) -> "subprocess.Popen[bytes]":
         size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self._work / f"worker-{host}"))
