@@ -71,7 +71,7 @@ def complete_before_the_markers(patch: pytest.MonkeyPatch) -> None:
 def show_a_round_partition_by_partition(patch: pytest.MonkeyPatch) -> None:
     """Each high watermark rises a millisecond after the one before it."""
 
-    def one_by_one(self: Rounds, ends: Any, committed: Any) -> None:
+    def one_by_one(self: Rounds, ends: Any, on_ended: Any, committed: Any) -> None:
         self._is_in_flight = False
         for delay_ms, end in enumerate(ends):
             self._scheduler.call_later(delay_ms, lambda end=end: rounds._advance([end]))

@@ -10,7 +10,14 @@ import signal
 import sys
 from typing import Literal
 
-from oncelog.client import Consumer, ConsumerOptions, DeliveryMode, Producer, ProducerOptions, TransactionalSession
+from oncelog.client import (
+    Consumer,
+    DeliveryMode,
+    Producer,
+    SessionConsumerOptions,
+    SessionProducerOptions,
+    TransactionalSession,
+)
 
 KillAt = Literal["never", "within", "after"]
 """Within a batch, some of whose results are sent; or after it, when its results are acknowledged and its offsets are
@@ -26,15 +33,13 @@ class Copier:
         self._kill_at = kill_at
         self._number = number
         # A static member: the group waits for nobody when it is killed and comes back.
-        self._read: ConsumerOptions = {
+        self._read: SessionConsumerOptions = {
             "delivery": mode,
             "auto_offset_reset": "earliest",
             "max_poll_records": _BATCH,
             "group_instance_id": mode,
-            "bootstrap_servers": bootstrap,
-            "group_id": mode,
         }
-        self._write: ProducerOptions = {"delivery": mode, "retry_backoff_ms": 50}
+        self._write: SessionProducerOptions = {"delivery": mode, "retry_backoff_ms": 50}
 
     async def run(self) -> None:
         if self._mode == "exactly_once":
@@ -46,7 +51,7 @@ class Copier:
         read = self._read
         if self._mode == "at_least_once":
             read = {**read, "auto_commit_interval_ms": 0}
-        consumer = Consumer(source(self._mode), **read)
+        consumer = Consumer(source(self._mode), bootstrap_servers=self._bootstrap, group_id=self._mode, **read)
         async with Producer(self._bootstrap, **self._write) as producer, consumer:
             while batch := await consumer.poll(_IDLE_MS):
                 for record in batch:
