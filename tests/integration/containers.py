@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ ENGINE = os.environ.get("ONCELOG_COMPOSE_ENGINE")
 PROJECT = os.environ.get("ONCELOG_COMPOSE_PROJECT", "oncelog-test")
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 60
-_HEALTHY_ATTEMPTS, _HEALTHY_PAUSE_S = 240, 0.25
+_ATTEMPTS, _PAUSE_S = 240, 0.25
+_CLIENTS = ("alice", "bob")
+_ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
 
 
 class Container:
@@ -50,7 +53,21 @@ class Container:
         _engine("stop", "--time", "20", self.id)
 
     def start(self) -> None:
+        """Returns when those that run clients find it by its name: podman's name server may be silent for 40 s while
+        containers come and go."""
         _engine("start", self.id)
+        address = _engine("inspect", "--format", _ADDRESS, self.id).strip()
+        for client in filter(Container.is_running, map(Container, _CLIENTS)):
+            _wait(
+                lambda client=client: client.address_of(self.service) == address,
+                f"{client.service} finds no {self.service}",
+            )
+
+    def address_of(self, service: str) -> str:
+        """As seen from inside this container; empty: it is not known there."""
+        command = [str(ENGINE), "exec", self.id, "getent", "hosts", service]
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        return asked.stdout.partition(" ")[0]
 
     def disconnect(self) -> None:
         """Packets are lost both ways, and connections notice nothing."""
@@ -79,14 +96,13 @@ class Container:
 
     def wait_until_healthy(self) -> None:
         """By its health check, which podman runs by itself only where there is systemd."""
-        pause = threading.Event()
-        for _ in range(_HEALTHY_ATTEMPTS):
-            if self.is_healthy():
-                return
+
+        def is_over() -> bool:
             if not self.is_running():
                 raise RuntimeError(f"{self.service} has stopped: {self.log()[-4000:]}")
-            pause.wait(_HEALTHY_PAUSE_S)
-        raise TimeoutError(f"{self.service} did not become healthy: {self.log()[-4000:]}")
+            return self.is_healthy()
+
+        _wait(is_over, f"{self.service} did not become healthy")
 
     def is_healthy(self) -> bool:
         if ENGINE == "podman":
@@ -158,6 +174,15 @@ class Worker:
 
 class WorkerEnded(Exception):
     """The process of a worker, or its container, is gone."""
+
+
+def _wait(is_so: Callable[[], bool], otherwise: str) -> None:
+    pause = threading.Event()
+    for _ in range(_ATTEMPTS):
+        if is_so():
+            return
+        pause.wait(_PAUSE_S)
+    raise TimeoutError(otherwise)
 
 
 def _engine(*command: str) -> str:
