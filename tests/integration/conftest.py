@@ -9,10 +9,16 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.integration.containers import ENGINE, Container, Worker
+from tests.integration.containers import ENGINE, Container, Worker, introduce_brokers
 
 BOOTSTRAP = os.environ.get("ONCELOG_BOOTSTRAP", "broker:9092")
 Hire = Callable[..., Worker]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def introduced() -> None:
+    if ENGINE is not None:
+        introduce_brokers()
 
 
 @pytest.fixture(params=["bundled", "librdkafka"])

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ PROJECT = os.environ.get("ONCELOG_COMPOSE_PROJECT", "oncelog-test")
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 60
 _ATTEMPTS, _PAUSE_S = 240, 0.25
-_CLIENTS = ("alice", "bob")
+_BROKERS, _CLIENTS = ("broker", "small-broker"), ("alice", "bob")
 _ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+_INTRODUCE = 'rest=$(grep -v " $2\\$" /etc/hosts); printf "%s\\n%s %s\\n" "$rest" "$1" "$2" >/etc/hosts'
 
 
 class Container:
@@ -53,21 +55,11 @@ class Container:
         _engine("stop", "--time", "20", self.id)
 
     def start(self) -> None:
-        """Returns when those that run clients find it by its name: podman's name server may be silent for 40 s while
-        containers come and go."""
         _engine("start", self.id)
-        address = _engine("inspect", "--format", _ADDRESS, self.id).strip()
-        for client in filter(Container.is_running, map(Container, _CLIENTS)):
-            _wait(
-                lambda client=client: client.address_of(self.service) == address,
-                f"{client.service} finds no {self.service}",
-            )
+        introduce_brokers()
 
-    def address_of(self, service: str) -> str:
-        """As seen from inside this container; empty: it is not known there."""
-        command = [str(ENGINE), "exec", self.id, "getent", "hosts", service]
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-        return asked.stdout.partition(" ")[0]
+    def address(self) -> str:
+        return _engine("inspect", "--format", _ADDRESS, self.id).strip()
 
     def disconnect(self) -> None:
         """Packets are lost both ways, and connections notice nothing."""
@@ -116,6 +108,15 @@ class Container:
     def log(self) -> str:
         shown = subprocess.run([str(ENGINE), "logs", self.id], capture_output=True, text=True, timeout=_TIMEOUT_S)
         return shown.stdout + shown.stderr
+
+
+def introduce_brokers() -> None:
+    """Tell the containers of clients the addresses of brokers, which change with each start: podman's name server is
+    silent for up to 50 s while containers come and go."""
+    brokers, clients = (filter(Container.is_running, map(Container, names)) for names in (_BROKERS, _CLIENTS))
+    for broker, client in product(brokers, clients):
+        command = ("sh", "-c", _INTRODUCE, "sh", broker.address(), broker.service)
+        _engine("exec", "--user", "root", client.id, *command)
 
 
 class Worker:

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.kafka
 PROGRAM = Path(__file__).parent / "JavaFetch.java"
 
 
-def totals(receiver: socket.socket) -> dict[str, int]:
+def totals(receiver: socket.socket) -> dict[str, float]:
     """The counters in the datagrams that have come."""
-    found: dict[str, int] = {}
+    found: dict[str, float] = {}
     receiver.setblocking(False)
     while True:
         try:
@@ -28,7 +28,7 @@ def totals(receiver: socket.socket) -> dict[str, int]:
             name, _, rest = line.removeprefix("oncelog.").partition(":")
             value, _, kind = rest.partition("|")
             if kind == "c":
-                found[name] = found.get(name, 0) + int(value)
+                found[name] = found.get(name, 0) + float(value)
 
 
 def test_java_reads_by_incremental_fetches_and_goes_on_with_a_topic_made_anew(start_daemon: Start) -> None:
