@@ -1,5 +1,6 @@
 """Batches as Spark's tasks encode them, and reading back what a sink has published: for tests without Spark."""
 
+import asyncio
 import time
 from collections import Counter
 
@@ -14,6 +15,7 @@ OUTPUTS = ("totals", "alerts")
 ROWS = 12
 NOW_MS = int(time.time() * 1000)
 """Retention would delete older records when a broker starts."""
+_MARKERS_S = 20
 
 
 def outputs_of(batch_id: int, prefix: str, task_count: int = 2, spool: Spool | None = None) -> list[TaskOutput]:
@@ -43,11 +45,16 @@ async def make_topics(bootstrap: str, prefix: str) -> None:
 
 
 async def read(bootstrap: str, topic: str) -> Counter[bytes]:
-    """Committed values, up to the last stable offset. Fails if an open transaction is in the way."""
-    async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+    """All committed values. Raises TimeoutError if an open transaction stays in the way: Kafka writes the markers soon
+    after it has answered."""
+    uncommitted = Consumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted")
+    async with uncommitted, Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
         partitions = await consumer.partitions_for(topic)
         consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
+        ends = await uncommitted.end_offsets(partitions)
+        async with asyncio.timeout(_MARKERS_S):
+            while await consumer.end_offsets(partitions) != ends:
+                pass
         await consumer.seek_to_beginning(*partitions)
         values: Counter[bytes] = Counter()
         while any([await consumer.position(each) < ends[each] for each in partitions]):
