@@ -33,6 +33,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, Distribution, Sampled
+from oncelog.broker.observability.periodic import Periodic
 
 _TIMEOUT_S = 10.0
 _LAST_REPORT_S = 2.0
@@ -53,17 +54,16 @@ class OtlpReporter:
         # It logs each attempt; without a handler Python would print that between the lines of our log.
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         self._collect = collect
-        self._interval_s = interval_ms / 1000
-        self._exporter = OTLPMetricExporter(endpoint=endpoint, timeout=min(self._interval_s, _TIMEOUT_S))
+        self._exporter = OTLPMetricExporter(endpoint=endpoint, timeout=min(interval_ms / 1000, _TIMEOUT_S))
         self._resource = Resource.create(resource)
         self._log = log
         self._endpoint = endpoint
         self._started_ns = time.time_ns()
         self._is_failing = False
-        self._task: asyncio.Task[None] | None = None
+        self._periodic = Periodic(self.report, interval_ms, "otlp")
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="otlp")
+        self._periodic.start()
 
     async def report(self) -> None:
         result = await asyncio.to_thread(self._export, await self._collect())
@@ -82,20 +82,11 @@ class OtlpReporter:
 
     async def close(self) -> None:
         """A last report, then no more."""
-        if self._task is None:
+        if not await self._periodic.stop():
             return
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        self._task = None
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.report(), _LAST_REPORT_S)
         self._exporter.shutdown()  # an export that has not ended is not repeated
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s)
-            await self.report()
 
 
 def metrics_data(metrics: list[Sampled], resource: Resource, started_ns: int, wall_ns: int) -> MetricsData:

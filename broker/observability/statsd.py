@@ -19,6 +19,7 @@ from typing import Any
 import asyncio_dgram
 
 from oncelog.broker.observability.catalogue import COUNTER, PREFIX, Distribution, Sampled
+from oncelog.broker.observability.periodic import Periodic
 
 MAX_DATAGRAM_BYTES = 1432
 _NOT_IN_A_TAG = re.compile("[^A-Za-z0-9_./-]")
@@ -36,16 +37,15 @@ class StatsdReporter:
     ) -> None:
         self._collect = collect
         self._address = address
-        self._interval_s = interval_ms / 1000
         self._sent: Mapping[Series, float] = {}
         self._shown: Mapping[Series, float] = {}
         self._client: Any = None
-        self._task: asyncio.Task[None] | None = None
+        self._periodic = Periodic(self.report, interval_ms, "statsd")
 
     async def start(self) -> None:
         """Raises OSError when the address cannot be resolved."""
         self._client = await asyncio_dgram.connect(self._address)
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="statsd")
+        self._periodic.start()
 
     async def report(self) -> None:
         """Send what has changed since the last report; a datagram that cannot be sent is dropped."""
@@ -66,19 +66,10 @@ class StatsdReporter:
 
     async def close(self) -> None:
         """A last report, then no more."""
-        if self._task is None:
+        if not await self._periodic.stop():
             return
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        self._task = None
         await self.report()
         self._client.close()
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s)
-            await self.report()
 
 
 def series_of(metrics: Sequence[Sampled]) -> tuple[dict[Series, float], dict[Series, float]]:
