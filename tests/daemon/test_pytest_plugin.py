@@ -1,5 +1,6 @@
 """The pytest plugin as its users have it: in a run of pytest of its own, in a folder that knows nothing of this one."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -101,8 +102,8 @@ def test_markers_of_all_scopes_count_together_and_a_refusal_is_shown_at_the_test
     done = run(tmp_path, _MARKED, "--strict-markers")
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "MESSAGE_TOO_LARGE" in done.stdout
-    places = [line for line in done.stdout.splitlines() if ".py:" in line and ": " in line]
-    assert places and all(line.startswith("test_it.py:") for line in places), places
+    places = re.findall(r"^\S+\.py(?=:\d+: )", done.stdout, re.MULTILINE)
+    assert places and set(places) == {"test_it.py"}, done.stdout
 
 
 async def test_the_fixture_serves_asyncio_code(oncelog_broker: Broker) -> None:
