@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from oncelog.broker.completion import Completion
+from oncelog.broker.security.principal import ANONYMOUS
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 
@@ -27,7 +28,16 @@ class CloseConnection(Exception):
 class Peer:
     """The client of a connection, and the address under which this listener is advertised to it."""
 
-    __slots__ = ("_answers", "advertised", "host", "is_disconnected", "listener_name", "on_disconnect", "port")
+    __slots__ = (
+        "_answers",
+        "advertised",
+        "host",
+        "is_disconnected",
+        "listener_name",
+        "on_disconnect",
+        "port",
+        "principal",
+    )
 
     def __init__(
         self,
@@ -42,6 +52,8 @@ class Peer:
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
         self._answers = answers
+        self.principal = ANONYMOUS
+        """Who the client is; its listener's authentication sets it."""
         self.is_disconnected = False
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the connection ends; whatever waits for this peer, one thing at a time, need not wait any
