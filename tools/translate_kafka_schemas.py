@@ -32,7 +32,8 @@ STATE_RECORDS = {
     ),
     "kafka-metadata": (
         "TopicRecord", "PartitionRecord", "RemoveTopicRecord", "ConfigRecord", "FeatureLevelRecord",
-        "ProducerIdsRecord",
+        "ProducerIdsRecord", "UserScramCredentialRecord", "RemoveUserScramCredentialRecord", "AccessControlEntryRecord",
+        "RemoveAccessControlEntryRecord", "ClientQuotaRecord", "DelegationTokenRecord", "RemoveDelegationTokenRecord",
     ),
 }  # fmt: skip
 HEADERS = ("RequestHeader", "ResponseHeader", "ConsumerProtocolSubscription", "ConsumerProtocolAssignment")

@@ -1,5 +1,5 @@
 """The metadata log: cluster id, topics with ids and settings, settings of brokers and groups, finalized features,
-producer-id blocks.
+producer-id blocks; users, rules, quotas and tokens through `broker.cluster.security_state`.
 
 Owns: `ClusterState`, changed only by replaying a record of `__cluster_metadata-0`; writing such records; when to take a
 snapshot. Does not own: which partition logs are open (`broker.cluster.topics`), the meaning of a config, the format of
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from oncelog.broker.cluster.metadata_records import (
@@ -58,6 +58,9 @@ from oncelog.protocol.generated import (
 )
 from oncelog.protocol.records.record import Record, decode_records
 from oncelog.protocol.topics import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from oncelog.broker.cluster.security_state import SecurityState
 
 CLUSTER_ID_CONFIG = "cluster.id"
 
@@ -114,6 +117,16 @@ class ClusterState:
         """The newest start; None for a directory that was never started since starts are recorded."""
         self.epochs_of_starts = 0
         """What all replayed starts have added to the leader epoch of each partition."""
+        self._security: "SecurityState | None" = None
+
+    @property
+    def security(self) -> "SecurityState":
+        """Users, rules, quotas and tokens."""
+        if self._security is None:
+            from oncelog.broker.cluster.security_state import SecurityState  # few directories have any
+
+            self._security = SecurityState()
+        return self._security
 
     def replay(self, record: Any, offset: int) -> None:
         """Apply one record; raises for an unknown one, because skipping it would lead to a different state."""
@@ -141,7 +154,7 @@ class ClusterState:
             case producer_ids_record.ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case _:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown metadata record {record!r} at offset {offset}")
+                self.security.replay(record, offset)
 
     def _replay_partitions(self, topic_id: UUID, count: int, leader_epoch: int, offset: int) -> None:
         topic = self._topic(topic_id, offset)
@@ -222,7 +235,8 @@ class ClusterState:
             ]
             return topic_records(topic, *partitions)
 
-        return chain(head, settings(), removed, chain.from_iterable(map(records_of, topics)))
+        security = () if self._security is None else self._security.records()
+        return chain(head, settings(), security, removed, chain.from_iterable(map(records_of, topics)))
 
     def _topic(self, topic_id: UUID, offset: int) -> Topic:
         topic = self.topics_by_id.get(topic_id)

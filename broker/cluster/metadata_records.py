@@ -7,6 +7,7 @@ on the list raises an error, because skipping it would lead to a different state
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -73,6 +74,16 @@ _MODULES: dict[int, ModuleType] = {
         producer_ids_record,
     )
 }
+_SECURITY_RECORDS = {
+    10: "delegation_token_record",
+    11: "user_scram_credential_record",
+    14: "client_quota_record",
+    18: "access_control_entry_record",
+    19: "remove_access_control_entry_record",
+    22: "remove_user_scram_credential_record",
+    26: "remove_delegation_token_record",
+}
+"""Imported when one occurs: few directories have any."""
 _PARTITION_ID_AT = 3
 """Of the number in an encoded PartitionRecord, whose first field it is."""
 
@@ -131,13 +142,22 @@ def _first_of(partitions: NewPartitions) -> partition_record.PartitionRecord:
 
 
 def encode_metadata_record(record: Any, version: int = 0) -> bytes:
-    module = _MODULES[record.API_KEY]
+    module = _module_of(record.API_KEY)
+    if module is None:
+        raise KeyError(f"no metadata record: {record!r}")
     return b"".join((bytes((_FRAME_VERSION, module.API_KEY, version)), *module.encode(record, version)))
+
+
+def _module_of(api_key: int) -> ModuleType | None:
+    module = _MODULES.get(api_key)
+    if module is None and api_key in _SECURITY_RECORDS:
+        module = _MODULES[api_key] = import_module(f"oncelog.protocol.generated.{_SECURITY_RECORDS[api_key]}")
+    return module
 
 
 def decode_metadata_record(value: memoryview, offset: int) -> Any:
     """Raises KafkaError(CORRUPT_MESSAGE) for a record of an unknown kind."""
-    module = _MODULES.get(value[1]) if len(value) > 3 and value[0] == _FRAME_VERSION else None
+    module = _module_of(value[1]) if len(value) > 3 and value[0] == _FRAME_VERSION else None
     if module is None or value[2] not in module.VERSIONS:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata record at offset {offset} is of an unknown kind")
     record, _ = module.decode(value, value[2], 3)

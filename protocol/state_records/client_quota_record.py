@@ -1,0 +1,29 @@
+"""ClientQuotaRecord: a record of metadata.
+
+KIPs: 546 (client quotas), 631 (metadata records).
+"""
+
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Float64, String
+
+CLIENT_QUOTA_RECORD = Schema(
+    "ClientQuotaRecord",
+    api_key=14,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field(
+            "entity",
+            ArrayOf(
+                Structure(
+                    "EntityData",
+                    Field("entity_type", String),
+                    Field("entity_name", String, nullable="0+"),
+                )
+            ),
+        ),
+        Field("key", String),
+        Field("value", Float64),
+        Field("remove", Boolean),
+    ),
+)
