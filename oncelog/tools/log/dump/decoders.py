@@ -36,8 +36,15 @@ _METADATA_RECORDS = {
     3: "partition_record",
     4: "config_record",
     9: "remove_topic_record",
+    10: "delegation_token_record",
+    11: "user_scram_credential_record",
     12: "feature_level_record",
+    14: "client_quota_record",
     15: "producer_ids_record",
+    18: "access_control_entry_record",
+    19: "remove_access_control_entry_record",
+    22: "remove_user_scram_credential_record",
+    26: "remove_delegation_token_record",
 }
 _METADATA_FRAME_VERSION = 1
 _MEMBER_FIELDS = {"subscription": "consumer_protocol_subscription", "assignment": "consumer_protocol_assignment"}
