@@ -4,7 +4,7 @@ Owns only the references. Built by `broker.assembly.broker`, the only place that
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.observability.requests import RequestObserver
     from oncelog.broker.ports import Clock, Entropy, Scheduler
+    from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
 
@@ -71,6 +72,9 @@ class Broker:
     """Fault injection into this broker; None unless enabled."""
     witness: "Witness | None" = None
     """What its clients do wrong; None unless enabled."""
+    quotas: "Quotas | None" = None
+    """None until the first one is set (`security.quotas.quotas_of`)."""
+    on_first_quota: "list[Callable[[], None]]" = field(default_factory=list)
 
     @property
     def serves_unstable(self) -> bool:

@@ -370,6 +370,7 @@ class Dispatcher:
         self._loaded: dict[int, LoadedApi] = {}
         self._waiting: dict[int, deque[_Waiting]] = {}
         """Requests that wait for an import, by API."""
+        broker.on_first_quota.append(self._charge_all)
 
     def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
         """Start one request, perhaps one whose exchange was already returned. Raises ProtocolError when the bytes are
@@ -449,6 +450,22 @@ class Dispatcher:
 
             loaded.handle = around_handler(self._broker.witness, api.key, loaded.handle)
             loaded.handle_large = around_handler(self._broker.witness, api.key, loaded.handle_large)
+
+        if self._broker.quotas is not None:
+            self._charge(loaded)
+
+    def _charge_all(self) -> None:
+        """From the first quota on clients are charged with what they use."""
+        for loaded in self._loaded.values():
+            self._charge(loaded)
+
+    def _charge(self, loaded: LoadedApi) -> None:
+        from oncelog.broker.security.quotas import quotas_of
+        from oncelog.broker.throttling import around_handler
+
+        quotas, timer_ns = quotas_of(self._broker), self._observer.timer_ns
+        loaded.handle = around_handler(quotas, ApiKey(loaded.key), timer_ns, loaded.handle)
+        loaded.handle_large = around_handler(quotas, ApiKey(loaded.key), timer_ns, loaded.handle_large)
 
     def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:
         from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode

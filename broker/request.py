@@ -37,6 +37,7 @@ class Peer:
         "on_disconnect",
         "port",
         "principal",
+        "throttle",
     )
 
     def __init__(
@@ -54,6 +55,8 @@ class Peer:
         self._answers = answers
         self.principal = ANONYMOUS
         """Who the client is; its listener's authentication sets it."""
+        self.throttle: Callable[[int], None] | None = None
+        """Keeps the connection from being read for so many milliseconds (`broker.throttling`)."""
         self.is_disconnected = False
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the connection ends; whatever waits for this peer, one thing at a time, need not wait any

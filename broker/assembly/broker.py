@@ -156,6 +156,10 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     if system.faults is not None:
         system.faults.broker = broker
     _load_coordinators(coordinators)
+    if metadata.state.has_quotas:
+        from oncelog.broker.security.quotas import quotas_of
+
+        quotas_of(broker)
     return broker
 
 

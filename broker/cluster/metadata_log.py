@@ -128,6 +128,10 @@ class ClusterState:
             self._security = SecurityState()
         return self._security
 
+    @property
+    def has_quotas(self) -> bool:
+        return self._security is not None and bool(self._security.quotas)
+
     def replay(self, record: Any, offset: int) -> None:
         """Apply one record; raises for an unknown one, because skipping it would lead to a different state."""
         match record:

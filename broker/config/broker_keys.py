@@ -140,6 +140,16 @@ _TABLE = (
     ConfigKey("socket.receive.buffer.bytes", _INT, "-1", "SO_RCVBUF; -1, the default here, leaves it to the OS.", -1),
     ConfigKey("socket.send.buffer.bytes", _INT, "-1", "SO_SNDBUF; -1, the default here, leaves it to the OS.", -1),
     # Requests.
+    ConfigKey("quota.window.num", _INT, "11", "Samples over which the rates of client quotas are measured.", 1),
+    ConfigKey("quota.window.size.seconds", _INT, "1", "The time of each of these samples.", 1),
+    ConfigKey(
+        "controller.quota.window.num",
+        _INT,
+        "11",
+        "Samples' worth of controller_mutation_rate that may be used at once.",
+        1,
+    ),
+    ConfigKey("controller.quota.window.size.seconds", _INT, "1", "The time of each of these samples.", 1),
     ConfigKey("socket.request.max.bytes", _INT, "104857600", "The largest request that is accepted.", 1),
     ConfigKey(
         "queued.max.requests", _INT, "500", "Requests of one connection (here) without a response before it waits.", 1

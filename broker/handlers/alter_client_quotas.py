@@ -1,35 +1,75 @@
-"""AlterClientQuotas (49), versions 0–1: no quota can be set, since none would be enforced (KIP-546).
+"""AlterClientQuotas (49), versions 0–1: set and remove quotas of users, client ids and addresses (KIP-546).
 
-Kafka accepts quotas. Accepting them without effect would be worse than an error: INVALID_REQUEST.
-- An invalid entity gets Kafka's message, and one that is named twice is rejected once.
-- Requests that only remove succeed: as in Kafka, removing what was never set changes nothing.
-
-Left out: whether the address of an `ip` can be resolved.
+- Each entity has its own result; all of its changes are taken, or none. One that is named twice is rejected, whole,
+  where Kafka takes the first and reports an error. So is a value that is not a number, which Kafka takes.
+- Removing what was never set succeeds, whatever its name. What does not change is not written.
+- An `ip` is an address: Kafka also resolves names, which can take seconds.
+- `validate_only` decides and writes nothing. The response is sent once durable; a change counts at once.
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
+from math import isnan
+from typing import Any
 
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.broker_keys import INT32_MAX, INT64_MAX
 from oncelog.broker.request import RequestContext
+from oncelog.broker.security.quotas import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    quotas_of,
+)
 from oncelog.broker.slices import Sliced, count_each
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest
+from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from oncelog.protocol.generated.alter_client_quotas_request import EntryData as Wanted
 from oncelog.protocol.generated.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
+from oncelog.protocol.generated.client_quota_record import ClientQuotaRecord
+from oncelog.protocol.generated.client_quota_record import EntityData as RecordedEntity
 
 _IP = "ip"
 _ENTITY_TYPES = ("client-id", "user", _IP)
 """In the order in which Kafka names them."""
-_NO_QUOTAS = "This broker has no client quotas: no client is ever throttled."
+_OF_CLIENTS: Mapping[str, tuple[str, int] | None] = {
+    PRODUCER_BYTE_RATE: ("LONG", INT64_MAX),
+    CONSUMER_BYTE_RATE: ("LONG", INT64_MAX),
+    REQUEST_PERCENTAGE: None,
+    CONTROLLER_MUTATION_RATE: None,
+}
+"""Kafka's type of each, and its maximum; None for those that may have a fraction."""
+_OF_ADDRESSES: Mapping[str, tuple[str, int] | None] = {CONNECTION_CREATION_RATE: ("INT", INT32_MAX)}
+_WHOLE_WITHIN = 1e-6
+_RECORDS_AT_ONCE = 500
 
 _Entity = tuple[tuple[str, str | None], ...]
 
 
-def handle(_: RequestContext, request: AlterClientQuotasRequest) -> Sliced[AlterClientQuotasResponse]:
+def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Sliced[AlterClientQuotasResponse]:
     counts = yield from count_each(map(_entity, request.entries))
+    metadata = context.broker.metadata
     answers: dict[_Entity, EntryData] = {}
+    records: list[ClientQuotaRecord] = []
+    written: Completion[None] = Completion.of(None)
     for entry in request.entries:
-        answers[_entity(entry)] = _answer(entry, counts[_entity(entry)] > 1)
+        entity = _entity(entry)
+        problem = _wrong_with(entity, entry, counts[entity] > 1)
+        answers[entity] = _answer(entity, problem)
+        if problem is None and not request.validate_only:
+            quotas_of(context.broker)  # before the first is set, so that it counts from then on
+            records += _changes(entity, entry, metadata.state.security.quotas.get(tuple(sorted(entity)), {}))
+        if len(records) >= _RECORDS_AT_ONCE:
+            written = metadata.write(records)
+            records = []
         yield 4
+    if records:
+        written = metadata.write(records)
+    if not written.done:
+        yield written
+    written.result()
     return AlterClientQuotasResponse(entries=list(answers.values()))
 
 
@@ -41,22 +81,36 @@ def _entity(entry: Wanted) -> _Entity:
     return tuple((kind, parts[kind]) for kind in kinds)
 
 
-def _answer(entry: Wanted, is_named_twice: bool) -> EntryData:
-    entity = dict(_entity(entry))
-    problem = _wrong_with(entity)
-    if is_named_twice or len({op.key for op in entry.ops}) < len(entry.ops):
-        parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity.items())
-        problem = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts[:300]}}})"
-    elif problem is None and not all(op.remove for op in entry.ops):
-        problem = _NO_QUOTAS
+def _changes(entity: _Entity, entry: Wanted, current: Mapping[str, float]) -> list[ClientQuotaRecord]:
+    named = [RecordedEntity(entity_type=kind, entity_name=name) for kind, name in entity]
+    return [
+        ClientQuotaRecord(entity=named, key=op.key, value=0.0 if op.remove else op.value, remove=op.remove)
+        for op in entry.ops
+        if (op.key in current if op.remove else current.get(op.key) != op.value)
+    ]
+
+
+def _answer(entity: _Entity, problem: str | None) -> EntryData:
     return EntryData(
         error_code=ErrorCode.NONE if problem is None else ErrorCode.INVALID_REQUEST,
         error_message=problem,
-        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
     )
 
 
-def _wrong_with(entity: Mapping[str, str | None]) -> str | None:
+def _wrong_with(entity: _Entity, entry: Wanted, is_named_twice: bool) -> str | None:
+    if is_named_twice or len({op.key for op in entry.ops}) < len(entry.ops):
+        parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+        return f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts[:300]}}})"
+    problem = _wrong_with_entity(dict(entity))
+    if problem is None:
+        keys = _OF_ADDRESSES if entity[0][0] == _IP else _OF_CLIENTS
+        problems = (_wrong_with_value(keys, op) for op in entry.ops if not op.remove)
+        problem = next((each for each in problems if each is not None), None)
+    return problem
+
+
+def _wrong_with_entity(entity: Mapping[str, Any]) -> str | None:
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity.items():
@@ -67,4 +121,30 @@ def _wrong_with(entity: Mapping[str, str | None]) -> str | None:
     if _IP in entity and len(entity) > 1:
         # Kafka's words, spelling included: tools compare them.
         return "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+    if entity.get(_IP) is not None and not _is_address(entity[_IP]):
+        return f"{entity[_IP][:300]} is not a valid IP or resolvable host."
+    return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _wrong_with_value(keys: Mapping[str, tuple[str, int] | None], op: OpData) -> str | None:
+    if op.key not in keys:
+        return f"Invalid configuration key {op.key[:300]}"
+    if not op.value > 0:
+        what = "a number" if isnan(op.value) else "greater than 0"
+        return f"Quota {op.key} must be {what}"
+    whole = keys[op.key]
+    if whole is not None:
+        kind, most = whole
+        if op.value > most:
+            return f"Proposed value for {op.key} is too large for {'an' if kind == 'INT' else 'a'} {kind}."
+        if op.value % 1.0 > _WHOLE_WITHIN:
+            return f"{op.key} cannot be a fractional value."
     return None

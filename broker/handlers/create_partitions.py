@@ -4,6 +4,8 @@
   INVALID_REPLICA_ASSIGNMENT if the assignment does not match, INVALID_REQUEST if it is named twice.
 - More than 10,000 new partitions in one request: POLICY_VIOLATION for the whole request, as CreateTopics does; Kafka
   has no limit here.
+- The quota `controller_mutation_rate` counts new partitions: above it v3 gets THROTTLING_QUOTA_EXCEEDED, older ones a
+  time to wait (KIP-599).
 - `validate_only` decides and writes nothing. The response is sent once durable; the new partitions are usable at once.
 """
 
@@ -11,9 +13,12 @@ from oncelog.broker.cluster.topic_rules import check_assignment, check_growth, c
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, all_done, count_each, each
+from oncelog.broker.throttling import Mutations
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
+_STRICT_SINCE = 3
 
 
 def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[CreatePartitionsResponse]:
@@ -28,7 +33,9 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[
         refused = error
         results += yield from all_done(_error_response(wanted.name, refused) for wanted in single)
     else:
-        results += yield from all_done(_grow(context, wanted, request.validate_only) for wanted in single)
+        mutations = Mutations(context, is_strict=context.api_version >= _STRICT_SINCE)
+        results += yield from all_done(_grow(context, wanted, request.validate_only, mutations) for wanted in single)
+        return mutations.told(CreatePartitionsResponse(results=results))
     return CreatePartitionsResponse(results=results)
 
 
@@ -38,7 +45,7 @@ def _count_new(context: RequestContext, wanted: CreatePartitionsTopic) -> int:
 
 
 def _grow(
-    context: RequestContext, wanted: CreatePartitionsTopic, validate_only: bool
+    context: RequestContext, wanted: CreatePartitionsTopic, validate_only: bool, mutations: Mutations
 ) -> Completion[CreatePartitionsTopicResult]:
     topics = context.broker.topics
     done = CreatePartitionsTopicResult(name=wanted.name)
@@ -49,6 +56,7 @@ def _grow(
         check_growth(wanted.name, topic.partition_count, wanted.count)
         if wanted.assignments is not None:
             _check_assignments(context, wanted, wanted.count - topic.partition_count)
+        mutations.count(wanted.count - topic.partition_count)
         if validate_only:
             return Completion.of(done)
         grown = topics.grow(wanted.name, wanted.count)

@@ -6,6 +6,8 @@
 - Manual assignments must name this node only, and partitions 0 to n − 1.
 - Two names that collide ('.' and '_') are rejected also within one request, where Kafka creates both.
 - v5+ returns the topic's configs, v7+ its id. `validate_only` decides and writes nothing.
+- The quota `controller_mutation_rate` counts new partitions, also those that are only validated: above it v6+ gets
+  THROTTLING_QUOTA_EXCEEDED, older ones a time to wait (KIP-599).
 
 Left out: create.topic.policy.class.name.
 """
@@ -19,6 +21,7 @@ from oncelog.broker.config.descriptions import describe_topic
 from oncelog.broker.config.topic_config import validate_topic_config
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, count_each, each
+from oncelog.broker.throttling import Mutations
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.create_topics_response import (
@@ -27,6 +30,8 @@ from oncelog.protocol.generated.create_topics_response import (
     CreateTopicsResponse,
 )
 from oncelog.protocol.topics import METADATA_TOPIC, ZERO_UUID
+
+_STRICT_SINCE = 6
 
 
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[CreateTopicsResponse]:
@@ -59,7 +64,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[Crea
         else:
             results.append(topic)
             yield 1
-    return CreateTopicsResponse(topics=results)
+    return plan.mutations.told(CreateTopicsResponse(topics=results))
 
 
 class _Plan:
@@ -69,6 +74,7 @@ class _Plan:
         self._context = context
         self._validate_only = validate_only
         self._known_configs: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+        self.mutations = Mutations(context, is_strict=context.api_version >= _STRICT_SINCE)
         self._default_count = context.broker.config.get_int("num.partitions")
 
     def size(self, wanted: CreatableTopic) -> int:
@@ -88,6 +94,8 @@ class _Plan:
             config = _config(wanted)
             self._check_placement(wanted)
             partition_count = self.size(wanted)
+            if topics.get(wanted.name) is None:
+                self.mutations.count(partition_count)
             if self._validate_only:
                 return Completion.of(Topic(wanted.name, ZERO_UUID, partition_count, config))
             return topics.create(wanted.name, partition_count, config)

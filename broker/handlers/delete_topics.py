@@ -5,6 +5,8 @@
 - Internal topics may be deleted, as in Kafka without an authorizer; they are created again when needed.
 - `__transaction_state` while a transaction is open: INVALID_REQUEST. Kafka, and oncelog.compat=kafka, delete it, and
   open transactions hang.
+- The quota `controller_mutation_rate` counts the partitions: above it v5+ gets THROTTLING_QUOTA_EXCEEDED, older ones
+  a time to wait (KIP-599).
 - The response is sent once the removal is durable, waiting fetches are notified and the name is free; files are deleted
   afterwards.
 """
@@ -17,16 +19,19 @@ from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, all_done, count_each
+from oncelog.broker.throttling import Mutations
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from oncelog.protocol.topics import TRANSACTION_STATE, ZERO_UUID
 
 Wanted = tuple[str | None, UUID]
+_STRICT_SINCE = 5
 
 
 def handle(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[DeleteTopicsResponse]:
     wanted: list[Wanted]
+    mutations = Mutations(context, is_strict=context.api_version >= _STRICT_SINCE)
     if context.api_version >= 6:
         wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
@@ -38,12 +43,12 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[Dele
     else:
         names = yield from count_each(name for name, topic_id in wanted if name is not None and topic_id == ZERO_UUID)
         ids = yield from count_each(topic_id for name, topic_id in wanted if name is None and topic_id != ZERO_UUID)
-        answers = _delete_all(context, wanted, names, ids)
-    return DeleteTopicsResponse(responses=(yield from all_done(answers, 32)))
+        answers = _delete_all(context, wanted, names, ids, mutations)
+    return mutations.told(DeleteTopicsResponse(responses=(yield from all_done(answers, 32))))
 
 
 def _delete_all(
-    context: RequestContext, wanted: list[Wanted], names: Counter[str], ids: Counter[UUID]
+    context: RequestContext, wanted: list[Wanted], names: Counter[str], ids: Counter[UUID], mutations: Mutations
 ) -> Iterator[Completion[DeletableTopicResult]]:
     topics = context.broker.topics
     refuse = ErrorCode.INVALID_REQUEST
@@ -62,7 +67,7 @@ def _delete_all(
             message = "The provided topic name maps to an ID that was already supplied."
             yield _error_response(name, topic.topic_id, refuse, message)
         else:
-            yield _delete(context, topic)
+            yield _delete(context, topic, mutations)
     for topic_id, count in ids.items():
         topic = topics.by_id(topic_id)
         if count > 1:
@@ -70,16 +75,23 @@ def _delete_all(
         elif topic is None:
             yield _error_response(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         else:
-            yield _delete(context, topic)
+            yield _delete(context, topic, mutations)
 
 
-def _delete(context: RequestContext, topic: Topic) -> Completion[DeletableTopicResult]:
+def _delete(context: RequestContext, topic: Topic, mutations: Mutations) -> Completion[DeletableTopicResult]:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None)
     try:
         if topic.name == TRANSACTION_STATE and context.broker.compatibility.guards_open_transactions:
             context.broker.transactions.check_nothing_open()
+        mutations.count(topic.partition_count)
         deleted = context.broker.topics.delete(topic.name)
     except KafkaError as error:
+        if error.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:  # without a text in Kafka
+            return Completion.of(
+                DeletableTopicResult(
+                    name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=None
+                )
+            )
         return _error_response(topic.name, topic.topic_id, error.code, error.message)
     return deleted.map(lambda _: result)
 

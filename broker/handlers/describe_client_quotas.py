@@ -1,28 +1,55 @@
-"""DescribeClientQuotas (48), versions 0–1: no client has a quota (KIP-546).
+"""DescribeClientQuotas (48), versions 0–1: the quotas of users, client ids and addresses (KIP-546).
 
-An invalid filter is rejected as by Kafka: an entity type that does not exist is UNSUPPORTED_VERSION, anything else
-INVALID_REQUEST.
+- A component matches an entity's part by its name, as the default, or by any name. Strictly: an entity has no further
+  parts.
+- An invalid filter is rejected as by Kafka: an entity type that does not exist is UNSUPPORTED_VERSION, anything else
+  INVALID_REQUEST.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
-from oncelog.protocol.generated.describe_client_quotas_response import DescribeClientQuotasResponse
+from oncelog.protocol.generated.describe_client_quotas_response import (
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
 
 _IP = "ip"
 _ENTITY_TYPES = ("user", "client-id", _IP)
-_EXACT = 0
-_WITHOUT_MATCH = {1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
+_EXACT, _ANY = 0, 2
+_WITHOUT_MATCH = {1: "MATCH_TYPE_DEFAULT", _ANY: "MATCH_TYPE_SPECIFIED"}
 
 
-def handle(_: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> Sliced[DescribeClientQuotasResponse]:
     try:
         _check(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    return DescribeClientQuotasResponse(error_message="", entries=())
+    entries = []
+    for entity, values in list(context.broker.metadata.state.security.quotas.items()):
+        if _matches(request, dict(entity)):
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    values=[ValueData(key=key, value=value) for key, value in values.items()],
+                )
+            )
+        yield 1
+    return DescribeClientQuotasResponse(error_message="", entries=entries)
+
+
+def _matches(request: DescribeClientQuotasRequest, entity: Mapping[str, str | None]) -> bool:
+    if request.strict and len(entity) != len(request.components):
+        return False
+    return all(
+        wanted.entity_type in entity and (wanted.match_type == _ANY or entity[wanted.entity_type] == wanted.match)
+        for wanted in request.components
+    )
 
 
 def _check(components: Sequence[ComponentData]) -> None:

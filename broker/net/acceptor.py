@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 _AT_ONCE = 32
+_HELD_CONNECTIONS = 50
+"""Of one listener at a time, above a quota."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_DESCRIPTORS_PAUSE_MS = 1_000
 
@@ -43,6 +45,8 @@ class Acceptor:
         self._is_closed = False
         self._has_reported = False
         self._timer: Timer | None = None
+        self._held: set[socket.socket] = set()
+        """Connections above the quota of their address, which end soon."""
         self.resume()
 
     def resume(self) -> None:
@@ -58,7 +62,7 @@ class Acceptor:
     def close(self) -> None:
         self._pause(None)
         self._is_closed = True
-        for each in self._sockets:
+        for each in (*self._sockets, *self._held):
             each.close()
 
     def _pause(self, wait_ms: float | None) -> None:
@@ -99,8 +103,27 @@ class Acceptor:
             )
             accepted.close()
             return
+        wait_ms = self._quotas.quota_ms(host)
+        if wait_ms > 0:
+            self._quotas.give_back(self._listener_name, host)
+            self._refuse_later(accepted, wait_ms)
+            return
         accepted.setblocking(False)
         self._on_accepted(accepted, host)
+
+    def _refuse_later(self, accepted: socket.socket, wait_ms: float) -> None:
+        """As Kafka: a client that is refused at once would try again at once."""
+        self._broker.metrics.throttled += 1
+        if len(self._held) >= _HELD_CONNECTIONS:
+            accepted.close()
+            return
+        self._held.add(accepted)
+
+        def refuse() -> None:
+            self._held.discard(accepted)
+            accepted.close()
+
+        self._broker.scheduler.call_later(wait_ms, refuse)
 
     def _report_no_descriptors(self, error: str) -> None:
         if not self._has_reported:

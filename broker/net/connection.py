@@ -65,6 +65,8 @@ class Connection(asyncio.Protocol):
         self._pump_is_due = False
         self._write_paused = False
         self._read_paused = False
+        self._is_throttled = False
+        self._throttled_until_ms = 0
         self._request_bytes = 0
         self._waiting_bytes = 0
         self._answer_bytes = 0
@@ -88,6 +90,7 @@ class Connection(asyncio.Protocol):
         host, port = name[:2] if name else ("?", 0)
         answers = self._open_connections.answers
         self._peer = Peer(host, port, self._listener_name, self._advertised, answers)
+        self._peer.throttle = self._throttle
         self._open_connections.add(self)
         self._broker.metrics.connections += 1
 
@@ -190,7 +193,7 @@ class Connection(asyncio.Protocol):
         """Start the requests that need not wait."""
         frames, exchanges = self._frames, self._exchanges
         started = 0
-        while frames and not self._write_paused and (not exchanges or self._may_start()):
+        while frames and not self._write_paused and not self._is_throttled and (not exchanges or self._may_start()):
             if started == _REQUESTS_A_TURN or self._output_bytes >= _OUTPUT_A_TURN_BYTES:
                 if not self._pump_is_due:
                     self._pump_soon()
@@ -277,13 +280,13 @@ class Connection(asyncio.Protocol):
     def _maybe_pause_reading(self) -> None:
         frames = self._frames
         holds = frames or self._request_bytes or self._reader.partial
-        if not (holds or self._write_paused or self._read_paused):
+        if not (holds or self._write_paused or self._read_paused or self._is_throttled):
             return  # nothing is held, and nothing was
         may_read = not holds or self._note_requests()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:
             return
-        pause = not may_read or self._write_paused or bool(frames)
+        pause = not may_read or self._write_paused or self._is_throttled or bool(frames)
         if pause and not self._read_paused:
             transport.pause_reading()
         elif not pause and self._read_paused:
@@ -300,6 +303,27 @@ class Connection(asyncio.Protocol):
             held_bytes += _buffer_bytes(first) + (_buffer_bytes(last) if last.obj is not first.obj else 0)
         self._request_bytes = held_bytes
         return self._open_connections.requests.note(self, held_bytes, reader.missing_bytes)
+
+    def _throttle(self, wait_ms: int) -> None:
+        """The client is above a quota: read no more, and start none of its requests, for this time (KIP-219)."""
+        now_ms = self._broker.clock.monotonic_ms()
+        self._throttled_until_ms = max(self._throttled_until_ms, now_ms + wait_ms)
+        if not self._is_throttled:
+            self._is_throttled = True
+            self._broker.scheduler.call_later(wait_ms, self._end_throttle)
+            self._broker.scheduler.call_soon(self._maybe_pause_reading)
+
+    def _end_throttle(self) -> None:
+        left_ms = self._throttled_until_ms - self._broker.clock.monotonic_ms()
+        if self.is_closing:
+            return
+        if left_ms > 0:
+            self._broker.scheduler.call_later(left_ms, self._end_throttle)
+            return
+        self._is_throttled = False
+        self.has_moved = True
+        self._pump()
+        self._maybe_pause_reading()
 
     # --- ending -------------------------------------------------------------------------------------------------------
 

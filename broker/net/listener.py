@@ -50,7 +50,11 @@ class Listeners:
         self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
         self._open = OpenConnections(broker)
-        self._quotas = ConnectionQuotas(lambda: broker.config, descriptor_count)
+        self._quotas = ConnectionQuotas(
+            lambda: broker.config,
+            descriptor_count,
+            lambda host: 0.0 if broker.quotas is None else broker.quotas.connect(host),
+        )
         self._follow = FollowWarnings(broker.log, default_gateways)
         self._joining: set[asyncio.Task[None]] = set()
         self._is_closing = False

@@ -6,8 +6,8 @@ Invariants
   one address is accepted and closed at once.
 - Limits are read from the current settings (KIP-612, KIP-226): a change applies from the next connection on.
 - Whatever the settings, there are no more connections than descriptors reserved for them: the rest are for logs.
-
-Left out: the rate per address (a quota of entity type `ip`, KIP-612).
+- An address whose quota of new connections (entity type `ip`, KIP-612) is used up has its next one accepted, held for
+  as long as it has to wait, and closed.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,16 @@ from oncelog.broker.ports import MonotonicMs
 
 
 class ConnectionQuotas:
-    def __init__(self, settings: Callable[[], BrokerConfig], descriptor_count: int | None = None) -> None:
-        """`descriptor_count` is how many the connections of all listeners may hold; None: any number."""
+    def __init__(
+        self,
+        settings: Callable[[], BrokerConfig],
+        descriptor_count: int | None = None,
+        quota_ms: Callable[[str], float] = lambda _: 0.0,
+    ) -> None:
+        """`descriptor_count` is how many the connections of all listeners may hold; None: any number. `quota_ms` counts
+        one of an address, and tells for how long it may have none (0: it may)."""
         self._settings = settings
+        self.quota_ms = quota_ms
         self._descriptor_count = descriptor_count
         self._of_listener: dict[str, int] = {}
         self._of_host: dict[str, int] = {}

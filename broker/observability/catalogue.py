@@ -75,6 +75,10 @@ _KEPT: dict[str, tuple[str, str]] = {
     "transactions_aborted": ("Transactions aborted", ""),
     "connections": ("Connections accepted", f"{_SOCKETS}connection-creation-rate"),
     "connections_refused": ("Connections closed at once: too many from one address", ""),
+    "throttled": (
+        "Times that a client above a quota was made to wait",
+        "kafka.server:type={Produce|Fetch|Request},user=*,client-id=*,throttle-time",
+    ),
     "connections_closed_idle": ("Connections closed for their silence", f"{_SOCKETS}connection-close-rate"),
     "connections_closed_slow": ("Connections closed since they held memory and read nothing", ""),
     "file_problems": ("Log lines about files that are damaged, missing or unreadable", ""),

@@ -31,6 +31,7 @@ COUNTERS = (
     "transactions_aborted",
     "connections",
     "connections_refused",
+    "throttled",
     "connections_closed_idle",
     "connections_closed_slow",
     "file_problems",
@@ -98,6 +99,7 @@ class Metrics:
         self.connections = 0
         """Accepted since the start."""
         self.connections_refused = 0
+        self.throttled = 0
         """Accepted and closed at once: too many from one address."""
         self.connections_closed_idle = 0
         self.connections_closed_slow = 0

@@ -24,6 +24,7 @@ from tests.conformance.transcripts import (
     group_transcript,
     leader_epoch_transcript,
     produce_transcript,
+    quotas_transcript,
     two_phase_transcript,
 )
 from tests.fakes.broker import VirtualBroker
@@ -93,6 +94,7 @@ RECORDINGS = {
         _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
         _of("data", "data_answers.json", data_transcript),
+        _of("quotas", "quota_answers.json", quotas_transcript),
         _of(
             "group endings",
             "group_endings_answers.json",

@@ -1,0 +1,175 @@
+"""Client quotas: which one applies to a client, and how much of it is used (KIP-13, KIP-55, KIP-124, KIP-599, KIP-612).
+
+Owns: the rules of precedence, and what each client has used. Does not own: the quotas (`broker.cluster.security_state`,
+records of the metadata log), how a client is made to wait (`broker.throttling`, `broker.net`).
+Invariants
+- A change counts from the turn in which its record is replayed.
+- What is known of clients is bounded: who has used nothing for a while is forgotten.
+
+Kafka's rules. Of these the first that has a quota of the wanted key counts: user and client id; user and any client id;
+user; any user and client id; any user and any client id; any user; client id; any client id. A quota that names both
+limits each pair of the two, one that names users each user with all of their clients, one that names client ids all
+clients of that id, whoever they are. A broker without quotas has no `Quotas`.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from oncelog.broker.security.rate import TokenBucket
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+    from oncelog.broker.cluster.security_state import QuotaEntity, SecurityState
+    from oncelog.broker.config.settings import BrokerConfig
+    from oncelog.broker.ports import Clock, MonotonicMs
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+_FEWEST_KNOWN = 1_000
+"""Clients whose use is known before those that have all their tokens are looked for."""
+_MOST_FOUND = 10_000
+
+
+class Limit(NamedTuple):
+    """A quota that applies to a client, and what shares it."""
+
+    value: float
+    """Units a second; of `request_percentage`, percent of the time of the broker's one thread."""
+    user: str
+    client_id: str
+    """Empty for all users, or all client ids."""
+
+
+class Quotas:
+    def __init__(self, state: "SecurityState", clock: "Clock", config: "BrokerConfig") -> None:
+        self._state = state
+        self._clock = clock
+        self._limits: dict[tuple[str, str, str], Limit | None] = {}
+        """What was looked up since the last change: by key, user, client id."""
+        self._buckets: dict[tuple[str, str, str], TokenBucket] = {}
+        """By key, and user and client id of those who share one: empty for all; by address for connections."""
+        self._look_at = _FEWEST_KNOWN
+        sample_s = config.get_int("quota.window.size.seconds")
+        # As in Kafka, where a rate is measured over all samples but the newest one at least.
+        self._window_s = max(1, config.get_int("quota.window.num") - 1) * sample_s
+        self._mutation_window_s = config.get_int("controller.quota.window.num") * config.get_int(
+            "controller.quota.window.size.seconds"
+        )
+        self.longest_request_wait_ms = sample_s * 1_000
+        """For the time that its requests take a client waits no longer at once."""
+        state.watch(self._on_record)
+
+    def _on_record(self, _: Any) -> None:
+        self._limits.clear()
+
+    # --- which one applies --------------------------------------------------------------------------------------------
+
+    def limit(self, key: str, user: str, client_id: str) -> Limit | None:
+        asked = (key, user, client_id)
+        try:
+            return self._limits[asked]
+        except KeyError:
+            if len(self._limits) >= _MOST_FOUND:
+                self._limits.clear()
+            found = self._limits[asked] = _find(self._state.quotas, key, user, client_id)
+            return found
+
+    def _ip_limit(self, host: str) -> float | None:
+        """New connections a second of one address."""
+        quotas = self._state.quotas
+        for name in (host, None):
+            value = quotas.get((("ip", name),), {}).get(CONNECTION_CREATION_RATE)
+            if value is not None:
+                return value
+        return None
+
+    def most_fetched(self, limit: Limit) -> int:
+        """What one Fetch may have at most."""
+        return int(limit.value * self._window_s)
+
+    @property
+    def known_count(self) -> int:
+        """Of clients that have used something lately."""
+        return len(self._buckets)
+
+    # --- what is used -------------------------------------------------------------------------------------------------
+
+    def use(self, key: str, limit: Limit, units: float) -> float:
+        """Take it; returns how many milliseconds the client has to wait."""
+        now_ms, burst = self._clock.monotonic_ms(), limit.value * self._window_s
+        bucket = self._bucket(key, limit, burst)
+        bucket.take(units, limit.value, burst, now_ms)
+        return bucket.owed_ms(limit.value, burst, now_ms)
+
+    def connect(self, host: str) -> float:
+        """Count a new connection of this address; returns for how many milliseconds it may have none, in which case
+        this one did not count."""
+        value = self._ip_limit(host)
+        if value is None:
+            return 0.0
+        limit = Limit(value, host, "")
+        wait_ms = self.use(CONNECTION_CREATION_RATE, limit, 1)
+        if wait_ms:
+            self.use(CONNECTION_CREATION_RATE, limit, -1)
+        return wait_ms
+
+    def mutations(self, user: str, client_id: str) -> tuple[TokenBucket, float, float] | None:
+        """What a client may create and delete of partitions: tokens, how many come in a second, and at most."""
+        limit = self.limit(CONTROLLER_MUTATION_RATE, user, client_id)
+        if limit is None:
+            return None
+        burst = limit.value * self._mutation_window_s
+        return self._bucket(CONTROLLER_MUTATION_RATE, limit, burst), limit.value, burst
+
+    def _bucket(self, key: str, limit: Limit, burst: float) -> TokenBucket:
+        shared_by = (key, limit.user, limit.client_id)
+        bucket = self._buckets.get(shared_by)
+        if bucket is None:
+            now_ms = self._clock.monotonic_ms()
+            if len(self._buckets) >= self._look_at:
+                self._forget_full(now_ms)
+            bucket = self._buckets[shared_by] = TokenBucket(burst, now_ms)
+        return bucket
+
+    def _forget_full(self, now_ms: "MonotonicMs") -> None:
+        """As many as are left may come before it is looked again, so that each costs little."""
+        kept = {}
+        for (key, user, client_id), bucket in self._buckets.items():
+            value = self._ip_limit(user) if key == CONNECTION_CREATION_RATE else self._value(key, user, client_id)
+            window_s = self._mutation_window_s if key == CONTROLLER_MUTATION_RATE else self._window_s
+            if value is not None and not bucket.is_full(value, value * window_s, now_ms):
+                kept[key, user, client_id] = bucket
+        self._buckets = kept
+        self._look_at = max(_FEWEST_KNOWN, 2 * len(kept))
+
+    def _value(self, key: str, user: str, client_id: str) -> float | None:
+        limit = self.limit(key, user, client_id)
+        return None if limit is None else limit.value
+
+
+def quotas_of(broker: "Broker") -> Quotas:
+    """Those of a broker that has, or is about to have, the first one."""
+    if broker.quotas is None:
+        broker.quotas = Quotas(broker.metadata.state.security, broker.clock, broker.config)
+        for on_first in broker.on_first_quota:
+            on_first()
+    return broker.quotas
+
+
+def _find(quotas: Mapping["QuotaEntity", Mapping[str, float]], key: str, user: str, client_id: str) -> Limit | None:
+    for named_user in (user, None):
+        for named_id in (client_id, None):
+            value = quotas.get((("client-id", named_id), ("user", named_user)), {}).get(key)
+            if value is not None:
+                return Limit(value, user, client_id)
+        value = quotas.get((("user", named_user),), {}).get(key)
+        if value is not None:
+            return Limit(value, user, "")
+    for named_id in (client_id, None):
+        value = quotas.get((("client-id", named_id),), {}).get(key)
+        if value is not None:
+            return Limit(value, "", client_id)
+    return None

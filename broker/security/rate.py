@@ -1,0 +1,36 @@
+"""What a client may use in a time, as a bucket of tokens.
+
+Owns: the arithmetic. Does not own: whose bucket it is, and what its tokens are. A bucket is given the time, and refuses
+nothing by itself: what was used is taken, and who asks learns how long it is until nothing is owed any more.
+
+Apache Kafka measures most rates over a window of samples, and calls a client above its quota when the rate over at
+least ten seconds is. A bucket that holds ten seconds' worth tells the same times to wait, and lets nobody have more in
+the long run, whatever the sizes.
+"""
+
+from oncelog.broker.ports import MonotonicMs
+
+
+class TokenBucket:
+    """Tokens come back at a rate, up to a burst. More may be taken than there are."""
+
+    __slots__ = ("_at_ms", "_tokens")
+
+    def __init__(self, burst: float, now_ms: MonotonicMs) -> None:
+        self._tokens = burst
+        self._at_ms = now_ms
+
+    def owed_ms(self, rate: float, burst: float, now_ms: MonotonicMs) -> float:
+        """How long until no token is owed; 0 if none is. Rate and burst, of a second and at most, may change."""
+        self._tokens = min(burst, self._tokens + (now_ms - self._at_ms) * rate / 1_000)
+        self._at_ms = now_ms
+        return max(0.0, -self._tokens / rate * 1_000)
+
+    def take(self, count: float, rate: float, burst: float, now_ms: MonotonicMs) -> None:
+        """Negative: give them back."""
+        self.owed_ms(rate, burst, now_ms)
+        self._tokens -= count
+
+    def is_full(self, rate: float, burst: float, now_ms: MonotonicMs) -> bool:
+        self.owed_ms(rate, burst, now_ms)
+        return self._tokens >= burst

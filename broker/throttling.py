@@ -1,0 +1,193 @@
+"""Makes a client wait that is above its quota: it is told how long, and not read from for that time (KIP-219).
+
+Owns: what each request is charged with. Does not own: the quotas (`broker.security.quotas`), the waiting
+(`Peer.throttle`, `broker.net.connection`).
+Invariant: no response is held back: a client that does not know of quotas merely sees a slow broker.
+
+Produce is charged with the bytes of its records, Fetch with those that it returns, each request with the time that its
+handler takes on the broker's one thread. A client above its quota has its response at once, records included: where
+Kafka leaves them out of a Fetch, the wait here is just so much longer that the rate is the same. One Fetch returns no
+more than the quota allows for in ten seconds.
+"""
+
+from collections.abc import Callable
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import Handler, Pipelined, RequestContext
+from oncelog.broker.security.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Limit, Quotas
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.message import Message
+
+if TYPE_CHECKING:
+    from oncelog.broker.slices import Sliced
+    from oncelog.protocol.generated.fetch_request import FetchRequest
+    from oncelog.protocol.generated.fetch_response import FetchResponse
+    from oncelog.protocol.generated.produce_request import ProduceRequest
+
+_LONGEST_MS = 2**31 - 1
+MessageT = TypeVar("MessageT", bound=Message)
+
+_EXEMPT = frozenset((ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""Between brokers, and before it is known who asks."""
+
+
+def around_handler(quotas: Quotas, api: ApiKey, timer_ns: Callable[[], int], handle: Handler) -> Handler:
+    if api in _EXEMPT:
+        return handle
+    return _Charged(quotas, api, timer_ns, handle).handle
+
+
+class _Charged:
+    """The handler of an API whose clients are charged."""
+
+    def __init__(self, quotas: Quotas, api: ApiKey, timer_ns: Callable[[], int], handle: Handler) -> None:
+        self._quotas = quotas
+        self._api = api
+        self._timer_ns = timer_ns
+        self._handle = handle
+
+    def handle(self, context: RequestContext, request: Any) -> Any:
+        charged = _ChargedContext(context, self._quotas, self._timer_ns)
+        if self._api == ApiKey.PRODUCE:
+            # Now, for the next request may start before this one is answered.
+            charged.use(PRODUCER_BYTE_RATE, _produced(request))
+        elif self._api == ApiKey.FETCH:
+            request = charged.limited(request)
+        started_ns = self._timer_ns()
+        outcome = self._handle(charged, request)
+        charged.taken_ns = self._timer_ns() - started_ns
+        charged.is_first_turn = False
+        return charged.settle(outcome)
+
+
+class _ChargedContext(RequestContext):
+    """One request whose client is charged: for its handler's work in later turns too."""
+
+    def __init__(self, context: RequestContext, quotas: Quotas, timer_ns: Callable[[], int]) -> None:
+        version, correlation_id = context.api_version, context.correlation_id
+        super().__init__(context.broker, context.peer, context.api_key, version, correlation_id, context.client_id)
+        self._context = context
+        self._quotas = quotas
+        self._timer_ns = timer_ns
+        self._until_ms = 0.0
+        self.taken_ns = 0
+        self.is_first_turn = True
+
+    def run(self, steps: "Sliced[Any]") -> Any:
+        self._context.in_slices = True  # where the dispatcher looks
+        return super().run(self._timed(steps))
+
+    def _timed(self, steps: "Sliced[Any]") -> "Sliced[Any]":
+        while True:
+            started_ns = self._timer_ns()
+            try:
+                step = next(steps)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                if not self.is_first_turn:
+                    self.taken_ns += self._timer_ns() - started_ns
+            yield step
+
+    def use(self, key: str, units: float, longest_ms: float = inf) -> None:
+        limit = self._limit(key)
+        if limit is None:
+            return
+        wait_ms = min(self._quotas.use(key, limit, units), longest_ms)
+        if wait_ms >= 1:
+            self._until_ms = max(self._until_ms, self.broker.clock.monotonic_ms() + wait_ms)
+            _keep_waiting(self, int(wait_ms))
+
+    def _limit(self, key: str) -> Limit | None:
+        return self._quotas.limit(key, self.peer.principal.name, self.client_id or "")
+
+    def limited(self, request: "FetchRequest") -> "FetchRequest":
+        limit = self._limit(CONSUMER_BYTE_RATE)
+        if limit is None:
+            return request
+        return _with(request, max_bytes=min(request.max_bytes, self._quotas.most_fetched(limit)))
+
+    def settle(self, outcome: Any) -> Any:
+        if isinstance(outcome, Pipelined):
+            pipelined = outcome
+            return Pipelined(pipelined.completion, lambda done: self.settle(pipelined.respond(done)))
+        if isinstance(outcome, Completion):
+            return outcome.map(self.settle)
+        if outcome is None:  # acks=0: Kafka does not charge for the time of these either
+            return None
+        self.use(REQUEST_PERCENTAGE, self.taken_ns / 1e7, self._quotas.longest_request_wait_ms)
+        if self.api_key == ApiKey.FETCH:
+            self.use(CONSUMER_BYTE_RATE, _fetched(outcome))
+        wait_ms = int(self._until_ms - self.broker.clock.monotonic_ms())
+        return _told(outcome, wait_ms) if wait_ms >= 1 else outcome
+
+
+class Mutations:
+    """The partitions that one request creates and deletes (KIP-599)."""
+
+    def __init__(self, context: RequestContext, *, is_strict: bool) -> None:
+        """Strictly: what comes too early is refused; otherwise it only waits."""
+        quotas, self._context, self._is_strict = context.broker.quotas, context, is_strict
+        self._limit = None if quotas is None else quotas.mutations(context.peer.principal.name, context.client_id or "")
+        self._is_above = False
+
+    def count(self, partitions: int) -> None:
+        """Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        if self._limit is None:
+            return
+        bucket, rate, burst = self._limit
+        now_ms = self._context.broker.clock.monotonic_ms()
+        if self._is_strict and bucket.owed_ms(rate, burst, now_ms) > 0:
+            self._is_above = True
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        bucket.take(partitions, rate, burst, now_ms)
+        self._is_above |= not self._is_strict
+
+    def told(self, response: MessageT) -> MessageT:
+        """The response, with the time that the client has to wait, if any: strictly, if something was refused."""
+        if self._limit is None or not self._is_above:
+            return response
+        bucket, rate, burst = self._limit
+        wait_ms = ceil(bucket.owed_ms(rate, burst, self._context.broker.clock.monotonic_ms()))
+        if wait_ms == 0:
+            return response
+        _keep_waiting(self._context, wait_ms)
+        return _told(response, wait_ms)
+
+
+def _keep_waiting(context: RequestContext, wait_ms: int) -> None:
+    context.broker.metrics.throttled += 1
+    if context.peer.throttle is not None:
+        context.peer.throttle(min(wait_ms, _LONGEST_MS))
+
+
+def _told(response: MessageT, wait_ms: int) -> MessageT:
+    told_ms = getattr(response, "throttle_time_ms", None)
+    if told_ms is None:  # an API without this field
+        return response
+    return _with(response, throttle_time_ms=max(min(wait_ms, _LONGEST_MS), told_ms))
+
+
+def _with(message: MessageT, **changes: int) -> MessageT:
+    """A copy: messages are read-only, and parts of them may be shared."""
+    kind: Callable[..., Any] = type(message)
+    fields: tuple[str, ...] = message.FIELDS
+    copy: MessageT = kind(*(changes.get(name, getattr(message, name)) for name in fields))
+    return copy
+
+
+def _produced(request: "ProduceRequest") -> int:
+    return sum(_size(each.records) for topic in request.topic_data for each in topic.partition_data)
+
+
+def _fetched(response: "FetchResponse") -> int:
+    return sum(_size(each.records) for topic in response.responses for each in topic.partitions)
+
+
+def _size(records: Any) -> int:
+    if records is None:
+        return 0
+    return sum(map(len, records)) if isinstance(records, (list, tuple)) else len(records)

@@ -1,0 +1,98 @@
+"""Quotas with real clients over real sockets: each has its rate, and who waits slows nobody else."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from oncelog.protocol.generated.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from tests.clients.wire import WireBroker
+from tests.conftest import Start
+
+RATE = 400_000
+SECONDS = 4
+VALUE, BATCH_BYTES = b"x" * 2_000, 2_070
+"""One record a batch: a Fetch often ends within a batch, whose bytes count and are of no use to its client."""
+
+
+@pytest.fixture
+def limited(start_daemon: Start) -> str:
+    """Client ids that begin with `slow` have a quota of this rate; rates are measured over a second."""
+    daemon = start_daemon("quota.window.num=2", "oncelog.flush.policy=os")
+    ops = [OpData(key=key, value=float(RATE)) for key in ("producer_byte_rate", "consumer_byte_rate")]
+    entity = [EntityData(entity_type="client-id", entity_name="slow")]
+    broker = WireBroker(daemon.bootstrap)
+    answer = broker.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)]), 1)
+    assert answer.entries[0].error_code == 0
+    broker.close()
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    admin.create_topics([NewTopic("t", 1)])["t"].result(10)
+    return daemon.bootstrap
+
+
+def bytes_a_second(step: Callable[[], int]) -> float:
+    """Of what is moved after the first second's worth, which a client has at once."""
+    moved = 0
+    while moved < 1.5 * RATE:
+        moved += step()
+    began, until, moved = time.monotonic(), time.monotonic() + SECONDS, 0
+    ended = began
+    while ended < until:
+        if step_bytes := step():
+            moved += step_bytes
+            ended = time.monotonic()
+    return moved / (ended - began)
+
+
+def producing(bootstrap: str, client_id: str, waits: list[int] | None = None) -> Callable[[], int]:
+    settings = {"bootstrap.servers": bootstrap, "client.id": client_id, "linger.ms": 0, "batch.num.messages": 1}
+    if waits is not None:
+        settings["throttle_cb"] = lambda event: waits.append(int(event.throttle_time * 1_000))
+    producer = Producer(settings)
+
+    def step() -> int:
+        for _ in range(10):
+            producer.produce("t", VALUE)
+        assert producer.flush(30) == 0
+        return 10 * BATCH_BYTES
+
+    return step
+
+
+def test_a_producer_has_the_rate_of_its_quota_within_five_percent_and_others_all_they_want(limited: str) -> None:
+    waits: list[int] = []
+    assert bytes_a_second(producing(limited, "slow", waits)) == pytest.approx(RATE, rel=0.05)
+    assert any(waits), "the client is told"
+    began = time.monotonic()
+    step = producing(limited, "other")
+    for _ in range(100):
+        step()
+    assert time.monotonic() - began < 100 * 10 * BATCH_BYTES / RATE, "faster than the quota of the other client"
+
+
+def test_a_consumer_has_the_rate_of_its_quota_within_five_percent(limited: str) -> None:
+    produce = producing(limited, "other")
+    for _ in range(int(RATE * (SECONDS + 4) / 10 / BATCH_BYTES)):
+        produce()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": limited,
+            "client.id": "slow",
+            "group.id": "g",
+            "fetch.message.max.bytes": 200_000,
+        }
+    )
+    consumer.assign([TopicPartition("t", 0, 0)])
+
+    def step() -> int:
+        return BATCH_BYTES * len(consumer.consume(10, 0.1))
+
+    assert bytes_a_second(step) == pytest.approx(RATE, rel=0.05)
+    consumer.close()
