@@ -4,6 +4,7 @@ Never Python's `re`, which a pattern of a few bytes can keep busy for ever.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -17,6 +18,12 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     """
     if not pattern:
         return lambda _: True
+    compiled = compiled_pattern(pattern)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def compiled_pattern(pattern: str) -> Any:
+    """RE2's own object, as Python's `re.Pattern`. Raises INVALID_REGULAR_EXPRESSION."""
     import re2  # loaded with the first pattern: a broker that never receives one starts without it
 
     options = re2.Options()
@@ -24,7 +31,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     try:
         if len(pattern) > LONGEST_PATTERN:
             raise re2.error(f"more than {LONGEST_PATTERN} characters")
-        compiled = re2.compile(pattern, options)
+        return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
@@ -32,4 +39,3 @@ def matcher(pattern: str) -> Callable[[str], bool]:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"{pattern[:300]!r} is not a regular expression of RE2: {reason[:300]}",
         ) from error
-    return lambda text: compiled.fullmatch(text) is not None

@@ -17,7 +17,7 @@ from oncelog.broker.assembly.broker import StartError, assemble
 from oncelog.broker.broker import Broker
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.config.admin_address import parse_admin_address, parse_listen_address
-from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig
+from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig, ConfigError
 from oncelog.broker.dispatch import RunInThread
 from oncelog.broker.machine import System
 from oncelog.broker.net.listener import Endpoint, Listeners
@@ -117,9 +117,12 @@ class RunningBroker:
                 wanted.advertised_host,
                 wanted.advertised_port,
                 wanted.is_guess,
+                wanted.protocol,
             )
             try:
                 await self.listeners.open(endpoint)
+            except ConfigError as error:
+                raise StartError(str(error)) from error
             except OSError as error:
                 raise StartError(
                     f"cannot listen on {wanted.host}:{wanted.port}: {error.strerror or error}; "

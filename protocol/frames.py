@@ -15,10 +15,11 @@ _LENGTH = Struct(">i")
 class FrameReader:
     """Pass it what the socket received; it returns complete frames without their length."""
 
-    __slots__ = ("_max_frame_bytes", "_needed", "error", "partial")
+    __slots__ = ("_needed", "error", "max_frame_bytes", "partial")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
+        """May be changed: what a frame may announce depends on who sends it."""
         self.partial = bytearray()
         """What has arrived of the current frame; only to be looked at."""
         self._needed = 0
@@ -40,7 +41,7 @@ class FrameReader:
         """The frames that are complete now. Raises ProtocolError if there are none because of `error`."""
         view = memoryview(data)
         size = len(data) - _LENGTH.size
-        is_allowed = 0 < size <= self._max_frame_bytes and not self._needed and self.error is None
+        is_allowed = 0 < size <= self.max_frame_bytes and not self._needed and self.error is None
         if is_allowed and _LENGTH.unpack_from(data)[0] == size:  # most chunks are one frame
             return [view[_LENGTH.size :]]
         frames: list[memoryview] = []
@@ -88,6 +89,6 @@ class FrameReader:
             self.partial += view[position:]
 
     def _check(self, length: int) -> int:
-        if not 0 < length <= self._max_frame_bytes:
-            raise ProtocolError(f"a frame of {length} bytes is announced, 1 to {self._max_frame_bytes} are allowed")
+        if not 0 < length <= self.max_frame_bytes:
+            raise ProtocolError(f"a frame of {length} bytes is announced, 1 to {self.max_frame_bytes} are allowed")
         return length

@@ -104,7 +104,7 @@ NOT_SERVED = {
 
 OTHER_DEFAULTS = {
     "node.id": ("none, required", "One node needs no number."),
-    "listeners": ("PLAINTEXT://:9092", "There is no authentication yet, so no other machine has access by default."),
+    "listeners": ("PLAINTEXT://:9092", "By default nobody has to log in, so no other machine has access."),
     "controller.listener.names": ("none, required", "No controller listens beside the broker."),
     "log.dir": ("/tmp/kafka-logs", "Data should outlive a cleaned /tmp."),
     "socket.listen.backlog.size": ("50", "One process accepts for all listeners."),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_admin_address, parse_listen_address
@@ -31,6 +32,7 @@ class ConfigType(Enum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 # Python's int() and float() accept more than Java's: 1_000, nan, digits of other scripts.
@@ -106,6 +108,7 @@ class ConfigKey:
 
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _SHORT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE
+_PASSWORD = ConfigType.PASSWORD
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 _TABLE = (
@@ -119,7 +122,7 @@ _TABLE = (
         "listener.security.protocol.map",
         _STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Listener names and their security protocols; only PLAINTEXT is supported here.",
+        "Listener names and their security protocols: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.",
     ),
     ConfigKey("controller.listener.names", _LIST, None, "Listeners of the controller, which are not opened here."),
     ConfigKey("log.dirs", _LIST, None, "The data directory; one here."),
@@ -139,6 +142,43 @@ _TABLE = (
     ConfigKey("socket.listen.backlog.size", _INT, "1024", "Connections that wait to be accepted; 1024 here.", 1),
     ConfigKey("socket.receive.buffer.bytes", _INT, "-1", "SO_RCVBUF; -1, the default here, leaves it to the OS.", -1),
     ConfigKey("socket.send.buffer.bytes", _INT, "-1", "SO_SNDBUF; -1, the default here, leaves it to the OS.", -1),
+    # Security of listeners: with the prefix listener.name.NAME. for one of them.
+    ConfigKey(
+        "ssl.client.auth",
+        _STRING,
+        "none",
+        "Whether clients show certificates; SASL_SSL: only with the prefix.",
+        choices=("required", "requested", "none"),
+    ),
+    ConfigKey("ssl.enabled.protocols", _LIST, "TLSv1.2,TLSv1.3", "Versions of TLS.", choices=("TLSv1.2", "TLSv1.3")),
+    ConfigKey(
+        "ssl.cipher.suites", _LIST, "", "Cipher suites of TLS 1.2 by OpenSSL's or IANA's names; empty: all safe."
+    ),
+    ConfigKey("ssl.keystore.type", _STRING, "JKS", "PEM or PKCS12; JKS files cannot be read here."),
+    ConfigKey("ssl.keystore.location", _STRING, None, "The file with the key and certificate of the broker."),
+    ConfigKey("ssl.keystore.password", _PASSWORD, None, "The password of a PKCS12 file."),
+    ConfigKey("ssl.keystore.key", _PASSWORD, None, "The private key itself, as PEM (KIP-651)."),
+    ConfigKey("ssl.keystore.certificate.chain", _PASSWORD, None, "The certificates themselves, as PEM."),
+    ConfigKey("ssl.key.password", _PASSWORD, None, "The password of an encrypted private key."),
+    ConfigKey(
+        "ssl.truststore.type", _STRING, "JKS", "PEM or PKCS12, of the certificates that clients' are signed with."
+    ),
+    ConfigKey("ssl.truststore.location", _STRING, None, "The file with these certificates."),
+    ConfigKey("ssl.truststore.password", _PASSWORD, None, "The password of a PKCS12 file."),
+    ConfigKey("ssl.truststore.certificates", _PASSWORD, None, "These certificates themselves, as PEM."),
+    ConfigKey(
+        "ssl.principal.mapping.rules",
+        _STRING,
+        "DEFAULT",
+        "Which user a certificate stands for: DEFAULT, the whole name, or RULE:PATTERN/REPLACEMENT/[LU],….",
+    ),
+    ConfigKey(
+        "oncelog.authentication.timeout.ms",
+        _INT,
+        "30000",
+        "A connection is closed that has not finished its TLS handshake and its login after this time.",
+        1,
+    ),
     # Requests.
     ConfigKey("quota.window.num", _INT, "11", "Samples over which the rates of client quotas are measured.", 1),
     ConfigKey("quota.window.size.seconds", _INT, "1", "The time of each of these samples.", 1),
@@ -422,3 +462,28 @@ _TABLE = (
 )
 
 BROKER_KEYS = {key.name: key for key in _TABLE}
+
+_LISTENER_PREFIX = "listener.name."
+_LISTENER_FAMILIES = ("ssl.", "max.connections", "max.connection.creation.rate")
+
+
+class ListenerKey(NamedTuple):
+    """`listener.name.LISTENER.KEY`, taken apart."""
+
+    listener: str
+    """In lower case, as Kafka writes it here."""
+    key: ConfigKey
+
+
+def listener_key(name: str) -> ListenerKey | None:
+    """None for a name without the prefix, and for a key that cannot be set per listener."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return None
+    rest = name.removeprefix(_LISTENER_PREFIX)
+    dot = rest.find(".")
+    while dot > 0:  # names of listeners may contain dots, too
+        key = BROKER_KEYS.get(rest[dot + 1 :])
+        if key is not None:
+            return ListenerKey(rest[:dot], key) if key.name.startswith(_LISTENER_FAMILIES) else None
+        dot = rest.find(".", dot + 1)
+    return None

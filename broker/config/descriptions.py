@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType
-from oncelog.broker.config.dynamic_keys import has_effect_while_running
+from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config
@@ -41,7 +41,7 @@ def describe_broker(broker_config: BrokerConfig, unknown: Mapping[str, ConfigSou
         if name in _INTERNAL:
             continue
         synonyms = broker_synonyms(_same_meaning(name), broker_config)
-        entries.append(_entry(key, broker_config.get(name), synonyms, read_only=not has_effect_while_running(name)))
+        entries.append(_entry(key, broker_config.get(name), synonyms, read_only=not may_change_while_running(name)))
     return entries + [_secret(name, source) for name, source in unknown.items()]
 
 
@@ -102,12 +102,17 @@ def _same_meaning(name: str) -> Sequence[str]:
 def _entry(
     key: ConfigKey, value: str | None, synonyms: Sequence[tuple[str, str, ConfigSource]], *, read_only: bool = False
 ) -> DescribeConfigsResourceResult:
+    is_sensitive = key.type is ConfigType.PASSWORD
     return DescribeConfigsResourceResult(
         name=key.name,
-        value=value,
+        value=None if is_sensitive else value,
         read_only=read_only,
         config_source=synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG,
-        synonyms=[DescribeConfigsSynonym(name=name, value=text, source=source) for name, text, source in synonyms],
+        is_sensitive=is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=None if is_sensitive else text, source=source)
+            for name, text, source in synonyms
+        ],
         config_type=key.type.value,
         documentation=key.doc,
     )

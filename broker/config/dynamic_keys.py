@@ -136,11 +136,9 @@ def has_effect_while_running(name: str) -> bool:
 
 def may_change_while_running(name: str) -> bool:
     """Whether a change is accepted. As in Kafka, unknown names are: they may belong to plug-ins."""
-    if name in BROKER_KEYS:
-        return name in _EFFECTIVE
     if name in _WITHOUT_EFFECT or name in _OF_ONE_BROKER or name in _OF_ONE_LISTENER or name == JAVA_CLASS:
         return True
-    return name not in UNNEEDED
+    return name in _EFFECTIVE if name in BROKER_KEYS else name not in UNNEEDED
 
 
 def is_of_one_listener(name: str) -> bool:

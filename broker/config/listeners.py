@@ -4,17 +4,35 @@ Owns: their syntax, which listeners are opened, what is advertised, which hosts 
 sockets (`broker.net.listener`).
 Invariants
 - Controller listeners are left out: one node has no separate controller.
-- No listener is opened with less security than configured: anything but PLAINTEXT is rejected.
+- No listener is opened with less security than configured: each has its protocol, and one without is rejected.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 _ENTRY = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:/@\s]*)):(?P<port>\d{1,5})\Z"
 )
 _ANY_HOST = ("", "0.0.0.0", "::")
+
+
+class SecurityProtocol(Enum):
+    """Kafka's own names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class ListenerError(Exception):
@@ -26,6 +44,7 @@ class ListenerConfig:
     """One listener: the address to bind and the one to advertise. Port 0 asks for a free one."""
 
     name: str
+    protocol: SecurityProtocol
     host: str
     port: int
     advertised_host: str
@@ -53,7 +72,7 @@ def parse_listeners(
     bound = [address for address in _addresses("listeners", listeners) if address.name not in controller_names]
     if not bound:
         raise ListenerError("listeners names no listener for clients: write listeners=PLAINTEXT://127.0.0.1:9092")
-    _check_security([address.name for address in bound], _protocols(protocol_map))
+    protocols = _protocols_of([address.name for address in bound], protocol_map)
     advertised_by_name = {
         address.name: address
         for address in _addresses("advertised.listeners", advertised)
@@ -67,7 +86,10 @@ def parse_listeners(
                 f"advertised.listeners cannot be {address.host or 'an empty host'}: write the name or address "
                 "that clients can reach"
             )
-    return tuple(_with_advertised(address, advertised_by_name.get(address.name), host_name) for address in bound)
+    return tuple(
+        _with_advertised(address, protocols[address.name], advertised_by_name.get(address.name), host_name)
+        for address in bound
+    )
 
 
 def listeners_from_advertised(advertised: str) -> str:
@@ -115,34 +137,38 @@ def _addresses(key: str, items: Sequence[str]) -> list[_Address]:
     return addresses
 
 
-def _protocols(protocol_map: str) -> dict[str, str]:
-    protocols = {}
+def _protocols_of(names: Sequence[str], protocol_map: str) -> dict[str, SecurityProtocol]:
+    known = {}
     for item in protocol_map.split(",") if protocol_map else ():
         name, separator, protocol = item.strip().partition(":")
         if not separator:
             raise ListenerError(f"listener.security.protocol.map: {item!r} is not of the form NAME:PROTOCOL")
-        protocols[name.strip().upper()] = protocol.strip().upper()
-    return protocols
-
-
-def _check_security(names: Sequence[str], protocols: dict[str, str]) -> None:
+        known[name.strip().upper()] = protocol.strip().upper()
+    protocols = {}
     for name in names:
-        protocol = protocols.get(name)
-        if protocol is None:
+        if name not in known:
             raise ListenerError(
                 f"listener {name} has no security protocol: add {name}:PLAINTEXT to listener.security.protocol.map"
             )
-        if protocol != "PLAINTEXT":
-            raise ListenerError(f"listener {name} is configured as {protocol}; this version supports PLAINTEXT only")
+        try:
+            protocols[name] = SecurityProtocol(known[name])
+        except ValueError:
+            possible = ", ".join(SecurityProtocol.__members__)
+            raise ListenerError(
+                f"listener {name} is configured as {known[name]}, which is none of {possible}"
+            ) from None
+    return protocols
 
 
-def _with_advertised(address: _Address, advertised: _Address | None, host_name: Callable[[], str]) -> ListenerConfig:
+def _with_advertised(
+    address: _Address, protocol: SecurityProtocol, advertised: _Address | None, host_name: Callable[[], str]
+) -> ListenerConfig:
     if advertised is not None:
-        return ListenerConfig(address.name, address.host, address.port, advertised.host, advertised.port)
+        return ListenerConfig(address.name, protocol, address.host, address.port, advertised.host, advertised.port)
     # Kafka asks the resolver for the canonical name, which may take seconds; a container is known by its short one.
     is_guess = address.host in _ANY_HOST
     host = host_name() if is_guess else address.host
-    return ListenerConfig(address.name, address.host, address.port, host, address.port, is_guess)
+    return ListenerConfig(address.name, protocol, address.host, address.port, host, address.port, is_guess)
 
 
 def is_loopback(host: str) -> bool:

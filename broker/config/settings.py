@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, listener_key
 from oncelog.broker.config.connection_limits import parse_connection_limits
 from oncelog.broker.config.dynamic_keys import has_effect_while_running
 from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
@@ -39,8 +39,6 @@ _SCRIPT_VARIABLES = re.compile(
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 # Set by Kubernetes in every container if a service is named kafka.
 _SERVICE_VARIABLES = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)\Z")
-# Settings that may be set per listener; Kafka writes the listener's name in lower case here.
-_OF_LISTENER = re.compile(r"listener\.name\.[a-z0-9_.-]+\.(?P<key>max\.connections|max\.connection\.creation\.rate)\Z")
 # On one node these have only one possible value, so a file that sets it needs no warning.
 _HARMLESS = {
     "default.replication.factor": "1",
@@ -133,8 +131,18 @@ class BrokerConfig:
 
     def get_listener_int(self, listener_name: str, key: str) -> int | None:
         """The value of `listener.name.NAME.key` for one listener."""
+        value = self.get_only_of_listener(listener_name, key)
+        return None if value is None else int(value)
+
+    def get_only_of_listener(self, listener_name: str, key: str) -> str | None:
+        """The value of `listener.name.NAME.key`."""
         setting = self._settings.get(f"listener.name.{listener_name.lower()}.{key}")
-        return None if setting is None else int(setting.value)
+        return None if setting is None else setting.value
+
+    def get_of_listener(self, listener_name: str, key: str) -> str:
+        """The value of `listener.name.NAME.key`, else of `key`, else its default, else empty."""
+        value = self.get_only_of_listener(listener_name, key)
+        return self.get_str(key) if value is None else value
 
     def get_list(self, key: str) -> list[str]:
         text = self.get_str(key)
@@ -289,7 +297,8 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
             try:
                 settings[name] = _Setting(key.check(setting.value), setting.origin, setting.where)
             except ValueError as error:
-                raise ConfigError(f"{name} is {setting.value!r} ({_place(setting)}): {error}") from None
+                shown = "" if key.type is ConfigType.PASSWORD else f" is {setting.value!r}"
+                raise ConfigError(f"{name}{shown} ({_place(setting)}): {error}") from None
         elif name in REMOVED:
             removed.append(name)
         elif name in UNNEEDED or is_known_prefix(name):
@@ -306,8 +315,8 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
 
 
 def _key_of(name: str) -> ConfigKey | None:
-    of_listener = _OF_LISTENER.match(name)
-    return BROKER_KEYS.get(of_listener["key"] if of_listener else name)
+    of_listener = listener_key(name)
+    return of_listener.key if of_listener is not None else BROKER_KEYS.get(name)
 
 
 def _place(setting: _Setting) -> str:

@@ -24,13 +24,17 @@ from typing import TYPE_CHECKING, cast
 
 from oncelog.broker.dispatch import Dispatcher, Exchange, Parts
 from oncelog.broker.net.open_connections import OpenConnections
-from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.ports import MonotonicMs, Timer
 from oncelog.broker.request import CloseConnection, Peer
+from oncelog.broker.security.principal import Principal
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.frames import FrameReader
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+
+Dispatch = Callable[[memoryview, Peer], Exchange]
+"""As `Dispatcher.dispatch`."""
 
 _LARGE_PART_BYTES = 16_384
 _HANG_UP_MS = 300
@@ -50,7 +54,7 @@ class Connection(asyncio.Protocol):
         on_lost: Callable[[], None] | None = None,
     ) -> None:
         self._broker = broker
-        self._dispatcher = dispatcher
+        self._dispatch: Dispatch = dispatcher.dispatch
         self._listener_name = listener_name
         self._advertised = advertised
         self._open_connections = open_connections
@@ -75,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._end_reason: str | None = None
         self._unsent_bytes = 0
         self._transport: asyncio.Transport | None = None
+        self._admission_timer: Timer | None = None
         self._peer = Peer("?", 0, listener_name, advertised)
         self.is_closing = False
         self.has_moved = True
@@ -96,6 +101,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._stop_admission_timer()
         self.is_closing = True
         self._open_connections.remove(self)
         self._forget()
@@ -133,6 +139,33 @@ class Connection(asyncio.Protocol):
         self.has_moved = True
         self.note_answers()
         self._pump()
+
+    # --- admission ----------------------------------------------------------------------------------------------------
+
+    def await_admission(self, timeout_ms: int, dispatch: Dispatch | None = None, max_request_bytes: int = 0) -> None:
+        """The client must be admitted in time. Until then `dispatch` takes its requests, if there may be any, of up to
+        `max_request_bytes`."""
+        self._admission_timer = self._broker.scheduler.call_later(timeout_ms, self._on_not_admitted)
+        if dispatch is not None:
+            self._dispatch = dispatch
+            self._reader.max_frame_bytes = max_request_bytes
+
+    def admit(self, principal: Principal, dispatch: Dispatch) -> None:
+        """The client is `principal`; `dispatch` takes its requests from now on."""
+        self._stop_admission_timer()
+        self._peer.principal = principal
+        self._dispatch = dispatch
+        self._reader.max_frame_bytes = self._broker.config.get_int("socket.request.max.bytes")
+
+    def _on_not_admitted(self) -> None:
+        self._admission_timer = None
+        self.close("no TLS handshake and no login was finished in time (oncelog.authentication.timeout.ms)")
+        self.abort()
+
+    def _stop_admission_timer(self) -> None:
+        if self._admission_timer is not None:
+            self._admission_timer.cancel()
+            self._admission_timer = None
 
     # --- supervision --------------------------------------------------------------------------------------------------
 
@@ -200,7 +233,7 @@ class Connection(asyncio.Protocol):
                 return
             started += 1
             try:
-                exchange = self._dispatcher.dispatch(frames.popleft(), self._peer)
+                exchange = self._dispatch(frames.popleft(), self._peer)
             except (ProtocolError, CloseConnection) as error:
                 frames.clear()
                 self._end(None)

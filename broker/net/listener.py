@@ -8,9 +8,10 @@ Owns: the listeners, and passing a connection from its acceptor to its `Connecti
 import asyncio
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.dispatch import Dispatcher, RunInThread
 from oncelog.broker.net.acceptor import Acceptor
 from oncelog.broker.net.connection import Connection
@@ -20,6 +21,7 @@ from oncelog.broker.net.reachability import FollowWarnings, default_gateways
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+    from oncelog.broker.net.door import Door
 
 _CLOSE_TIMEOUT_S = 1.0
 _LAST_FLUSH_S = 10.0
@@ -38,6 +40,7 @@ class Endpoint:
     advertised_port: int
     is_guess: bool = False
     """No advertised address was configured: it is this machine's host name."""
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class Listeners:
@@ -62,16 +65,16 @@ class Listeners:
         broker.live_config.watch(lambda _type, _name: self._resume())
 
     async def open(self, endpoint: Endpoint) -> Endpoint:
-        """Listen; returns the endpoint with the real ports (port 0 asks for a free one). Raises OSError."""
+        """Listen; returns the endpoint with the real ports (port 0 asks for a free one). Raises OSError; ConfigError if
+        its TLS or SASL cannot be."""
+        door = self._door(endpoint)
         sockets = await self._bind(endpoint.host, endpoint.port)
         port: int = sockets[0].getsockname()[1]
         advertised_port = endpoint.advertised_port or port
-        bound = Endpoint(
-            endpoint.name, endpoint.host, port, endpoint.advertised_host, advertised_port, endpoint.is_guess
-        )
+        bound = replace(endpoint, port=port, advertised_port=advertised_port)
 
         def on_accepted(accepted: socket.socket, host: str) -> None:
-            self._on_accepted(bound, accepted, host)
+            self._on_accepted(bound, door, accepted, host)
 
         self._acceptors.append(Acceptor(self._broker, bound.name, sockets, self._quotas, on_accepted))
         self.endpoints.append(bound)
@@ -122,6 +125,13 @@ class Listeners:
             connection.abort()
         await self._open.wait_empty(_CLOSE_TIMEOUT_S)
 
+    def _door(self, endpoint: Endpoint) -> "Door | None":
+        if endpoint.protocol is SecurityProtocol.PLAINTEXT:
+            return None
+        from oncelog.broker.net.door import Door  # a start without it does not pay for it
+
+        return Door(self._broker, self._dispatcher, endpoint.name, endpoint.protocol)
+
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         config = self._broker.config
         found = await asyncio.get_running_loop().getaddrinfo(
@@ -158,24 +168,27 @@ class Listeners:
             raise OSError(f"cannot listen on any address of {host}")
         return sockets
 
-    def _on_accepted(self, endpoint: Endpoint, accepted: socket.socket, host: str) -> None:
+    def _on_accepted(self, endpoint: Endpoint, door: "Door | None", accepted: socket.socket, host: str) -> None:
         advertised = (endpoint.advertised_host, endpoint.advertised_port)
         self._follow.on_connected(
             endpoint.name, advertised, is_guess=endpoint.is_guess, peer=host, reached=accepted.getsockname()[0]
         )
         _keep_alive(accepted)
-        joining = asyncio.get_running_loop().create_task(self._join(endpoint.name, advertised, accepted, host))
+        joining = asyncio.get_running_loop().create_task(self._join(endpoint.name, door, advertised, accepted, host))
         self._joining.add(joining)
         joining.add_done_callback(self._joining.discard)
 
-    async def _join(self, listener_name: str, advertised: tuple[str, int], accepted: socket.socket, host: str) -> None:
+    async def _join(
+        self, listener_name: str, door: "Door | None", advertised: tuple[str, int], accepted: socket.socket, host: str
+    ) -> None:
         def on_lost() -> None:
             self._quotas.give_back(listener_name, host)
             self._resume()
 
         connection = Connection(self._broker, self._dispatcher, listener_name, advertised, self._open, on_lost)
+        protocol = connection if door is None else door.enter(connection)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, accepted)
         except OSError:
             accepted.close()
             connection.connection_lost(None)

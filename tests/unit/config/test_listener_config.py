@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.config.listeners import ListenerConfig
+from oncelog.broker.config.listeners import ListenerConfig, SecurityProtocol
 from oncelog.broker.config.settings import ConfigError, load_config
 
 
@@ -52,8 +52,7 @@ def test_a_listener_may_be_told_under_another_port() -> None:
         (["listeners=PLAINTEXT://a:1,PLAINTEXT://b:2"], "two listeners named PLAINTEXT"),
         (["listeners=PLAINTEXT://:1,B://:1", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT"], "same"),
         (["listeners=INTERNAL://:9092"], "INTERNAL:PLAINTEXT"),
-        (["listeners=SSL://:9092"], "is configured as SSL"),
-        (["listeners=X://:1", "listener.security.protocol.map=X:SASL_SSL"], "is configured as SASL_SSL"),
+        (["listeners=X://:1", "listener.security.protocol.map=X:TLS"], "is configured as TLS"),
         (["listeners=X://:1", "listener.security.protocol.map=X"], "NAME:PROTOCOL"),
         (["listeners="], "names no listener"),
         (["listeners=C://:9093", "controller.listener.names=C"], "names no listener"),
@@ -93,3 +92,10 @@ def test_a_secure_controller_listener_is_not_opened_and_not_refused() -> None:
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
     )
     assert [listener[0] for listener in listeners] == ["PLAINTEXT"]
+
+
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_a_listener_has_the_protocol_of_its_name_in_the_map(protocol: SecurityProtocol) -> None:
+    mapped = f"listener.security.protocol.map=OUTSIDE:{protocol.value.lower()}"
+    config, _ = load_config(overrides=["listeners=OUTSIDE://:9092", mapped])
+    assert [listener.protocol for listener in config.listeners] == [protocol]

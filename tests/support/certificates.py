@@ -1,0 +1,47 @@
+"""Certificates for tests: one authority, the broker's certificate for this machine, and clients' with any names."""
+
+from functools import cached_property
+from pathlib import Path
+
+import trustme
+
+
+class Certificates:
+    """Files in a directory; each is made when it is first asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = trustme.CA()
+
+    @cached_property
+    def authority_path(self) -> str:
+        return self._written("authority.pem", self.authority.cert_pem.bytes())
+
+    @cached_property
+    def server_path(self) -> str:
+        """Key and chain in one file, as `ssl.keystore.location` has them."""
+        return self.issued("server", "localhost", "127.0.0.1")
+
+    def issued(self, name: str, *identities: str, common_name: str | None = None) -> str:
+        """Key and chain in a file of that name."""
+        issued = self.authority.issue_cert(*identities, common_name=common_name)
+        return self._written(f"{name}.pem", issued.private_key_and_cert_chain_pem.bytes())
+
+    def client(self, common_name: str) -> str:
+        """Key and chain of a client."""
+        return self.issued(f"client-{common_name}", f"{common_name}.example", common_name=common_name)
+
+    def server_settings(self, *, client_auth: str = "none") -> dict[str, str]:
+        """Of the broker."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.server_path,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.authority_path,
+            "ssl.client.auth": client_auth,
+        }
+
+    def _written(self, name: str, data: bytes) -> str:
+        path = self.directory / name
+        path.write_bytes(data)
+        return str(path)

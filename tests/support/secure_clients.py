@@ -1,0 +1,110 @@
+"""Three real clients write a record and read it back over a secure listener; each is configured as its users do it."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+_PATIENCE_S = 20
+
+
+@dataclass(frozen=True)
+class Security:
+    """What a client is given to get through a listener."""
+
+    protocol: str
+    authority_path: str = ""
+    certificate_path: str = ""
+    """Key and chain in one file; empty: the client shows none."""
+    mechanism: str = ""
+    user: str = ""
+    password: str = ""
+
+    def context(self) -> ssl.SSLContext | None:
+        if not self.authority_path:
+            return None
+        made = ssl.create_default_context(cafile=self.authority_path)
+        if self.certificate_path:
+            made.load_cert_chain(self.certificate_path)
+        return made
+
+    def for_python(self) -> dict[str, Any]:
+        """The keyword arguments of aiokafka and kafka-python."""
+        options: dict[str, Any] = {"security_protocol": self.protocol, "ssl_context": self.context()}
+        if self.mechanism:
+            options |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.user,
+                "sasl_plain_password": self.password,
+            }
+        return options
+
+    def for_librdkafka(self) -> dict[str, Any]:
+        options = {"security.protocol": self.protocol}
+        if self.authority_path:
+            options["ssl.ca.location"] = self.authority_path
+        if self.certificate_path:
+            options |= {"ssl.certificate.location": self.certificate_path, "ssl.key.location": self.certificate_path}
+        if self.mechanism:
+            options |= {"sasl.mechanism": self.mechanism, "sasl.username": self.user, "sasl.password": self.password}
+        return options
+
+
+def aiokafka_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
+    async def run() -> bytes:
+        topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python()}
+        async with AIOKafkaProducer(**options) as producer:
+            await producer.send_and_wait(topic, value)
+        async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **options) as consumer:
+            return bytes((await asyncio.wait_for(consumer.getone(), _PATIENCE_S)).value)
+
+    return asyncio.run(run())
+
+
+def confluent_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
+    topic, options = _topic(), {"bootstrap.servers": bootstrap, **security.for_librdkafka()}
+    producer = Producer({**options, "linger.ms": 0})
+    producer.produce(topic, value)
+    assert producer.flush(_PATIENCE_S) == 0
+    consumer = Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"})
+    try:
+        from confluent_kafka import TopicPartition as Partition
+
+        consumer.assign([Partition(topic, 0, 0)])
+        message = consumer.poll(_PATIENCE_S)
+        assert message is not None and message.error() is None
+        return bytes(message.value())
+    finally:
+        consumer.close()
+
+
+def kafka_python_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
+    topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python()}
+    producer = KafkaProducer(**options)
+    try:
+        producer.send(topic, value).get(_PATIENCE_S)
+    finally:
+        producer.close()
+    consumer = KafkaConsumer(consumer_timeout_ms=_PATIENCE_S * 1000, auto_offset_reset="earliest", **options)
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        return bytes(next(consumer).value)
+    finally:
+        consumer.close(autocommit=False)
+
+
+ROUND_TRIPS: dict[str, Callable[[str, Security, bytes], bytes]] = {
+    "aiokafka": aiokafka_round_trip,
+    "confluent-kafka": confluent_round_trip,
+    "kafka-python": kafka_python_round_trip,
+}
+
+
+def _topic() -> str:
+    return f"topic-{uuid4().hex[:8]}"

@@ -1,0 +1,242 @@
+"""TLS between a socket and a connection: what reaches whom, what is held, how it ends. Both sides are in memory."""
+
+import contextlib
+import ssl
+from typing import Any
+
+import pytest
+
+from oncelog.broker.config.listeners import SecurityProtocol
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.dispatch import Dispatcher
+from oncelog.broker.net.connection import Connection
+from oncelog.broker.net.door import Door
+from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.net.tls import TlsLayer
+from oncelog.broker.security.principal import ANONYMOUS
+from tests.clients.in_memory_connection import Transport, api_versions, correlation_ids, fetch, metadata, produce
+from tests.fakes.broker import HOST, PORT, VirtualBroker
+from tests.support.certificates import Certificates
+
+MIB = 1 << 20
+
+
+class TlsServer:
+    """A broker in virtual time with one TLS listener."""
+
+    def __init__(self, certificates: Certificates, client_auth: str = "none", *overrides: str) -> None:
+        settings = {**certificates.server_settings(client_auth=client_auth), "listeners": "SSL://127.0.0.1:0"}
+        self.virtual = VirtualBroker(*(f"{key}={value}" for key, value in settings.items()), *overrides)
+        broker = self.virtual.broker
+        self.open = OpenConnections(broker)
+        self._dispatcher = Dispatcher(broker)
+        self._door = Door(broker, self._dispatcher, "SSL", SecurityProtocol.SSL)
+
+    def connect(self, *, is_read: bool = True) -> Transport:
+        transport = Transport(is_read)
+        connection = Connection(self.virtual.broker, self._dispatcher, "SSL", (HOST, PORT), self.open)
+        layer: Any = self._door.enter(connection)
+        transport.connection = layer
+        layer.connection_made(transport)
+        self.connection = connection
+        return transport
+
+
+class TlsClient:
+    """The other end of a `Transport`: decrypts what was sent."""
+
+    def __init__(self, server: TlsServer, context: ssl.SSLContext, *, is_read: bool = True) -> None:
+        self.server = server
+        self.transport = server.connect(is_read=is_read)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        self.received = bytearray()
+        self.has_ended = False
+
+    @property
+    def layer(self) -> TlsLayer:
+        assert isinstance(self.transport.connection, TlsLayer)
+        return self.transport.connection
+
+    def handshake(self) -> "TlsClient":
+        for _ in range(3):
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.exchange()
+        self.exchange()
+        return self
+
+    def send(self, data: bytes) -> None:
+        self._tls.write(data)
+        self.exchange()
+
+    def close(self) -> None:
+        """close_notify."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.unwrap()
+        self.exchange()
+
+    def exchange(self) -> None:
+        """Bytes both ways, and all that the broker makes of them."""
+        data = self._outgoing.read()
+        if data and not self.transport.is_closed:
+            self.layer.data_received(data)
+        self.server.virtual.time.settle()
+        self._incoming.write(bytes(self.transport.sent))
+        self.transport.sent.clear()
+        try:
+            while data := self._tls.read(MIB):
+                self.received += data
+        except ssl.SSLWantReadError:
+            return
+        except (ssl.SSLZeroReturnError, ssl.SSLError):
+            pass
+        self.has_ended = True
+
+
+def context(certificates: Certificates, client: str | None = None) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=certificates.authority_path)
+    if client is not None:
+        made.load_cert_chain(certificates.client(client))
+    return made
+
+
+def test_requests_are_answered_over_tls(certificates: Certificates) -> None:
+    client = TlsClient(TlsServer(certificates), context(certificates)).handshake()
+    client.send(api_versions(1) + metadata(2, "t"))
+    client.send(produce(3, "t") + produce(4, "t"))
+    assert correlation_ids(client.received) == [1, 2, 3, 4]
+    assert client.server.connection._peer.principal == ANONYMOUS
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_both_versions_of_tls_are_spoken(certificates: Certificates, version: ssl.TLSVersion) -> None:
+    chosen = context(certificates)
+    chosen.minimum_version = chosen.maximum_version = version
+    client = TlsClient(TlsServer(certificates), chosen).handshake()
+    client.send(api_versions(1))
+    assert correlation_ids(client.received) == [1]
+
+
+def test_the_name_in_a_certificate_is_the_principal(certificates: Certificates) -> None:
+    rules = r"ssl.principal.mapping.rules=RULE:^CN=(\w+).*$/$1/U"
+    client = TlsClient(TlsServer(certificates, "required", rules), context(certificates, "alice")).handshake()
+    client.send(api_versions(1))
+    assert str(client.server.connection._peer.principal) == "User:ALICE"
+
+
+def test_a_certificate_that_no_rule_names_is_not_admitted(certificates: Certificates) -> None:
+    server = TlsServer(certificates, "required", "ssl.principal.mapping.rules=RULE:^CN=bob.*$/bob/")
+    client = TlsClient(server, context(certificates, "alice")).handshake()
+    assert client.transport.is_closed
+    assert not client.received
+
+
+@pytest.mark.parametrize(("client_auth", "is_admitted"), [("none", True), ("requested", True), ("required", False)])
+def test_a_client_without_a_certificate_is_anonymous_or_refused(
+    certificates: Certificates, client_auth: str, is_admitted: bool
+) -> None:
+    client = TlsClient(TlsServer(certificates, client_auth), context(certificates)).handshake()
+    if is_admitted:
+        client.send(api_versions(1))
+    assert correlation_ids(client.received) == ([1] if is_admitted else [])
+    assert client.transport.is_closed is not is_admitted
+
+
+@pytest.mark.parametrize("client_auth", ["requested", "required"])
+def test_a_certificate_of_another_authority_is_refused(
+    certificates: Certificates, tmp_path_factory: pytest.TempPathFactory, client_auth: str
+) -> None:
+    others = Certificates(tmp_path_factory.mktemp("others"))
+    forged = ssl.create_default_context(cafile=certificates.authority_path)
+    forged.load_cert_chain(others.client("alice"))
+    client = TlsClient(TlsServer(certificates, client_auth), forged).handshake()
+    assert client.transport.is_closed
+    (warning,) = [line for line in client.server.virtual.warnings if line["event"] == "connection.closed"]
+    assert "certificate is not accepted" in warning["reason"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (api_versions(1), "needs security.protocol=SSL"),
+        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP client"),
+        (b"\x16\x03\x01\xff\xff" + bytes(100), "handshake failed"),
+    ],
+)
+def test_bytes_that_are_no_tls_close_the_connection_with_the_reason(
+    certificates: Certificates, data: bytes, reason: str
+) -> None:
+    server = TlsServer(certificates)
+    transport = server.connect()
+    assert transport.connection is not None
+    transport.connection.data_received(data)
+    assert transport.is_closed
+    assert reason in server.virtual.warnings[-1]["reason"]
+
+
+def test_a_handshake_that_is_not_finished_in_time_is_ended(certificates: Certificates) -> None:
+    server = TlsServer(certificates, "none", "oncelog.authentication.timeout.ms=5000")
+    silent, admitted = server.connect(), TlsClient(server, context(certificates)).handshake()
+    server.virtual.time.advance(4_999)
+    assert not silent.is_closed
+    server.virtual.time.advance(1)
+    assert silent.is_closed
+    admitted.send(api_versions(1))
+    assert correlation_ids(admitted.received) == [1]
+
+
+def test_what_a_client_does_not_read_is_all_counted_and_hardly_encrypted(certificates: Certificates) -> None:
+    server = TlsServer(certificates)
+    client = TlsClient(server, context(certificates)).handshake()
+    client.send(metadata(1, "t"))
+    client.send(b"".join(produce(number, "t", value_bytes=MIB // 2) for number in range(2, 8)))
+    client.received.clear()
+    client.transport.is_read = False
+    client.send(fetch(9, "t"))
+    held_bytes = server.open.answers.used_bytes
+    assert held_bytes > 3 * MIB
+    assert len(client.transport.unsent) < MIB // 2
+    assert client.layer.get_write_buffer_size() == held_bytes
+    client.transport.read()
+    while client.layer.get_write_buffer_size():
+        client.transport.read_some(1 << 30)
+    client.exchange()
+    assert correlation_ids(client.received) == [9]
+    assert server.open.answers.used_bytes == 0
+
+
+def test_a_client_that_says_goodbye_gets_the_answers_it_is_owed(certificates: Certificates) -> None:
+    client = TlsClient(TlsServer(certificates), context(certificates)).handshake()
+    client.send(metadata(1, "t"))
+    client._tls.write(produce(2, "t"))
+    client.close()
+    assert correlation_ids(client.received) == [1, 2]
+    assert client.transport.is_closed
+
+
+def test_the_broker_says_goodbye_when_it_closes(certificates: Certificates) -> None:
+    client = TlsClient(TlsServer(certificates), context(certificates)).handshake()
+    client.server.connection.close()
+    client.exchange()
+    assert client.has_ended
+    assert client.transport.is_closed
+
+
+def test_a_connection_that_is_not_read_decrypts_nothing_more(certificates: Certificates) -> None:
+    client = TlsClient(TlsServer(certificates), context(certificates)).handshake()
+    client.send(metadata(1, "t"))
+    client.layer.pause_reading()
+    client.send(produce(2, "t"))
+    assert correlation_ids(client.received) == [1]
+
+
+def test_a_listener_without_a_key_does_not_open(certificates: Certificates) -> None:
+    from oncelog.broker.config.settings import ConfigError
+
+    config, _ = load_config(cli={"listeners": "SSL://127.0.0.1:0"})
+    assert config.listeners[0].protocol is SecurityProtocol.SSL
+    broker = VirtualBroker("listeners=SSL://127.0.0.1:0").broker
+    with pytest.raises(ConfigError, match="listener SSL: TLS needs a key"):
+        Door(broker, Dispatcher(broker), "SSL", SecurityProtocol.SSL)
