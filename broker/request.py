@@ -14,6 +14,7 @@ from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+    from oncelog.broker.net.login import Login
     from oncelog.broker.net.memory import AnswerMemory
 
 Handler = Callable[["RequestContext", Any], Any]
@@ -34,6 +35,7 @@ class Peer:
         "host",
         "is_disconnected",
         "listener_name",
+        "login",
         "on_disconnect",
         "port",
         "principal",
@@ -57,6 +59,8 @@ class Peer:
         """Who the client is; its listener's authentication sets it."""
         self.throttle: Callable[[int], None] | None = None
         """Keeps the connection from being read for so many milliseconds (`broker.throttling`)."""
+        self.login: Login | None = None
+        """How it logs in, on a listener with SASL."""
         self.is_disconnected = False
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the connection ends; whatever waits for this peer, one thing at a time, need not wait any

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_admin_address, parse_listen_address
@@ -171,6 +170,23 @@ _TABLE = (
         _STRING,
         "DEFAULT",
         "Which user a certificate stands for: DEFAULT, the whole name, or RULE:PATTERN/REPLACEMENT/[LU],….",
+    ),
+    ConfigKey("sasl.enabled.mechanisms", _LIST, "GSSAPI", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; no Kerberos here."),
+    ConfigKey(
+        "sasl.jaas.config",
+        _PASSWORD,
+        None,
+        "Users of PLAIN, in Kafka's form; with the prefix listener.name.NAME.plain. only.",
+    ),
+    ConfigKey("sasl.server.max.receive.size", _INT, "524288", "The largest request before the login is finished."),
+    ConfigKey(
+        "connection.failed.authentication.delay.ms", _INT, "100", "How long a failed login waits for its end.", 0
+    ),
+    ConfigKey(
+        "connections.max.reauth.ms",
+        _LONG,
+        "0",
+        "A client must log in again after this time, also per mechanism; 0: never.",
     ),
     ConfigKey(
         "oncelog.authentication.timeout.ms",
@@ -464,19 +480,14 @@ _TABLE = (
 BROKER_KEYS = {key.name: key for key in _TABLE}
 
 _LISTENER_PREFIX = "listener.name."
-_LISTENER_FAMILIES = ("ssl.", "max.connections", "max.connection.creation.rate")
+_LISTENER_FAMILIES = ("ssl.", "sasl.", "max.connections", "max.connection.creation.rate", "connections.max.reauth.ms")
+_MECHANISM_FAMILIES = ("sasl.", "connections.max.reauth.ms")
+_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
 
 
-class ListenerKey(NamedTuple):
-    """`listener.name.LISTENER.KEY`, taken apart."""
-
-    listener: str
-    """In lower case, as Kafka writes it here."""
-    key: ConfigKey
-
-
-def listener_key(name: str) -> ListenerKey | None:
-    """None for a name without the prefix, and for a key that cannot be set per listener."""
+def key_of_listener(name: str) -> ConfigKey | None:
+    """The key in `listener.name.LISTENER.KEY` or `listener.name.LISTENER.MECHANISM.KEY`, all but the key in lower case
+    as Kafka writes it there. None for a name without the prefix, and for a key that cannot be set so."""
     if not name.startswith(_LISTENER_PREFIX):
         return None
     rest = name.removeprefix(_LISTENER_PREFIX)
@@ -484,6 +495,7 @@ def listener_key(name: str) -> ListenerKey | None:
     while dot > 0:  # names of listeners may contain dots, too
         key = BROKER_KEYS.get(rest[dot + 1 :])
         if key is not None:
-            return ListenerKey(rest[:dot], key) if key.name.startswith(_LISTENER_FAMILIES) else None
+            is_of_mechanism = rest[:dot].rpartition(".")[2] in _MECHANISMS
+            return key if key.name.startswith(_MECHANISM_FAMILIES if is_of_mechanism else _LISTENER_FAMILIES) else None
         dot = rest.find(".", dot + 1)
     return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, listener_key
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
 from oncelog.broker.config.connection_limits import parse_connection_limits
 from oncelog.broker.config.dynamic_keys import has_effect_while_running
 from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
@@ -143,6 +143,11 @@ class BrokerConfig:
         """The value of `listener.name.NAME.key`, else of `key`, else its default, else empty."""
         value = self.get_only_of_listener(listener_name, key)
         return self.get_str(key) if value is None else value
+
+    def get_of_mechanism(self, listener_name: str, mechanism: str, key: str) -> str:
+        """The value of `listener.name.NAME.MECHANISM.key`, else as `get_of_listener`."""
+        value = self.get_only_of_listener(listener_name, f"{mechanism.lower()}.{key}")
+        return self.get_of_listener(listener_name, key) if value is None else value
 
     def get_list(self, key: str) -> list[str]:
         text = self.get_str(key)
@@ -315,8 +320,7 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
 
 
 def _key_of(name: str) -> ConfigKey | None:
-    of_listener = listener_key(name)
-    return of_listener.key if of_listener is not None else BROKER_KEYS.get(name)
+    return key_of_listener(name) or BROKER_KEYS.get(name)
 
 
 def _place(setting: _Setting) -> str:

@@ -57,12 +57,6 @@ _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
 _UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
 
 REFUSALS: dict[int, Refusal] = {
-    # As Kafka on a listener without SASL. Version 0 of SaslHandshake tells librdkafka that a broker supports SASL at
-    # all.
-    ApiKey.SASL_HANDSHAKE: Refusal(ErrorCode.ILLEGAL_SASL_STATE),
-    ApiKey.SASL_AUTHENTICATE: Refusal(
-        ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
-    ),
     # As Kafka without an authorizer: there are no ACLs.
     ApiKey.DESCRIBE_ACLS: Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"),
     ApiKey.CREATE_ACLS: _each_acl("creations", "results", "AclCreationResult"),

@@ -32,6 +32,7 @@ from oncelog.protocol.frames import FrameReader
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+    from oncelog.broker.net.login import Login
 
 Dispatch = Callable[[memoryview, Peer], Exchange]
 """As `Dispatcher.dispatch`."""
@@ -94,8 +95,10 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         host, port = name[:2] if name else ("?", 0)
         answers = self._open_connections.answers
+        login = self._peer.login
         self._peer = Peer(host, port, self._listener_name, self._advertised, answers)
         self._peer.throttle = self._throttle
+        self._peer.login = login
         self._open_connections.add(self)
         self._broker.metrics.connections += 1
 
@@ -142,13 +145,15 @@ class Connection(asyncio.Protocol):
 
     # --- admission ----------------------------------------------------------------------------------------------------
 
-    def await_admission(self, timeout_ms: int, dispatch: Dispatch | None = None, max_request_bytes: int = 0) -> None:
-        """The client must be admitted in time. Until then `dispatch` takes its requests, if there may be any, of up to
-        `max_request_bytes`."""
+    def await_admission(self, timeout_ms: int) -> None:
+        """The client must be admitted in time, or is closed."""
         self._admission_timer = self._broker.scheduler.call_later(timeout_ms, self._on_not_admitted)
-        if dispatch is not None:
-            self._dispatch = dispatch
-            self._reader.max_frame_bytes = max_request_bytes
+
+    def await_login(self, login: "Login", max_request_bytes: int) -> None:
+        """It must log in: until it is admitted, requests go to `login` and are of up to `max_request_bytes`."""
+        self._peer.login = login
+        self._dispatch = login.dispatch
+        self._reader.max_frame_bytes = max_request_bytes
 
     def admit(self, principal: Principal, dispatch: Dispatch) -> None:
         """The client is `principal`; `dispatch` takes its requests from now on."""
@@ -369,6 +374,11 @@ class Connection(asyncio.Protocol):
             self._note_requests()
             if self._transport is not None and not self._read_paused:
                 self._transport.pause_reading()
+
+    def end(self, reason: str) -> None:
+        """Take no more requests, and close for `reason` (logged) once the started ones are answered."""
+        self._frames.clear()
+        self._end(reason)
 
     def finish(self) -> None:
         """The broker stops: start no more requests, and close once the started ones are answered. Held ones (a fetch, a

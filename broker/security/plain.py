@@ -1,0 +1,48 @@
+"""SASL/PLAIN (RFC 4616): the user and the password as they are; on a listener without TLS everybody can read them.
+
+Owns: the token, and comparing passwords. Does not own: the users (`broker.security.jaas`).
+Invariant: an unknown user, a wrong password and a user who wants to be another get the same text, after the same
+comparison (CVE-2017-12610).
+"""
+
+from collections.abc import Mapping
+from hmac import compare_digest
+
+from oncelog.broker.security.mechanisms import AuthenticationFailed, Outcome, Success
+
+_NOBODYS_PASSWORD = "\0"
+"""No token has it: NUL separates the parts of one."""
+_REFUSED = "Authentication failed: Invalid username or password"
+"""Kafka's words."""
+
+
+class Plain:
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        """By user."""
+        self._passwords = passwords
+
+    def begin(self) -> "Plain":
+        return self
+
+    def evaluate(self, token: bytes) -> Outcome:
+        """authorization id, NUL, user, NUL, password."""
+        try:
+            parts = token.decode("utf-8").split("\0")
+        except UnicodeDecodeError:
+            raise AuthenticationFailed("Authentication failed: the PLAIN token is not UTF-8") from None
+        if len(parts) != 3:
+            raise AuthenticationFailed(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+                if len(parts) < 10
+                else "Invalid SASL/PLAIN response: expected 3 tokens"
+            )
+        authorization_id, user, password = parts
+        if not user:
+            raise AuthenticationFailed("Authentication failed: username not specified")
+        if not password:
+            raise AuthenticationFailed("Authentication failed: password not specified")
+        expected = self._passwords.get(user, _NOBODYS_PASSWORD)
+        is_right = compare_digest(password.encode(), expected.encode())
+        if not is_right or authorization_id not in ("", user):
+            raise AuthenticationFailed(_REFUSED)
+        return Success(b"", user)

@@ -1,0 +1,38 @@
+"""Real clients log in over TLS, by each mechanism."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oncelog.testing import Broker
+from tests.support.certificates import Certificates
+from tests.support.secure_clients import ROUND_TRIPS, Security
+
+PASSWORD = 'pass;word="\\ with signs'
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required\n  user_alice="{}";'.format(
+    PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def broker(certificates: Certificates) -> Iterator[Broker]:
+    settings = {
+        **certificates.server_settings(),
+        "listeners": "SASL_SSL://localhost:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS,
+    }
+    with Broker(config=settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize("client", ROUND_TRIPS)
+@pytest.mark.parametrize("mechanism", ["PLAIN"])
+def test_clients_log_in_write_and_read(broker: Broker, certificates: Certificates, client: str, mechanism: str) -> None:
+    security = Security("SASL_SSL", certificates.authority_path, "", mechanism, "alice", PASSWORD)
+    assert ROUND_TRIPS[client](broker.bootstrap_servers, security, client.encode()) == client.encode()
