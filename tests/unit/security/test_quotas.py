@@ -130,6 +130,23 @@ def test_who_produces_too_much_has_its_answer_at_once_and_waits_while_others_do_
     assert above.is_reading
 
 
+def test_who_always_has_more_to_send_has_the_rate_of_its_quota_within_five_percent() -> None:
+    server = Server()
+    limited(server.virtual, {"client_id": "test"}, producer_byte_rate=10_000.0)
+    producer = server.connect()
+    server.send(producer, metadata(1, "t"))
+    server.settle()
+    sent_bytes, began_ms = 0, server.virtual.time.monotonic_ms()
+    while server.virtual.time.monotonic_ms() - began_ms < 100_000:
+        if producer.is_reading:
+            server.send(producer, produce(2, "t", value_bytes=5_000))
+            server.settle()
+            sent_bytes += 5_070
+        else:
+            server.virtual.let_pass(10)
+    assert sent_bytes - 100_000 == pytest.approx(10_000 * 100, rel=0.05), "besides what it has at once"
+
+
 def test_who_waits_may_go() -> None:
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=1_000.0)
