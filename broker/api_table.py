@@ -70,15 +70,9 @@ _APIS = (
     Api(ApiKey.END_TXN, "end_txn", 0, 5),
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
-    _unimplemented(
-        ApiKey.DESCRIBE_ACLS, "describe_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
-    ),
-    _unimplemented(
-        ApiKey.CREATE_ACLS, "create_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
-    ),
-    _unimplemented(
-        ApiKey.DELETE_ACLS, "delete_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
-    ),
+    Api(ApiKey.DESCRIBE_ACLS, "describe_acls", 1, 3),
+    Api(ApiKey.CREATE_ACLS, "create_acls", 1, 3),
+    Api(ApiKey.DELETE_ACLS, "delete_acls", 1, 3),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
     Api(ApiKey.ALTER_CONFIGS, "alter_configs", 0, 2),
     Api(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from oncelog.broker.observability.requests import RequestObserver
     from oncelog.broker.ports import Clock, Entropy, Scheduler
     from oncelog.broker.security.quotas import Quotas
+    from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
 
@@ -68,6 +69,8 @@ class Broker:
     log: Any
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
+    authorizer: "Authorizer | None" = None
+    """Which requests are allowed; None: all of them."""
     faults: "Faults | None" = None
     """Fault injection into this broker; None unless enabled."""
     witness: "Witness | None" = None

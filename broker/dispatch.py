@@ -19,6 +19,7 @@ ApiVersions alone gets a response in an unsupported version: error 35 in the lay
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any
@@ -445,6 +446,9 @@ class Dispatcher:
         if self._broker.faults is not None:
             loaded.handle = self._broker.faults.around_handler(loaded.handle)
             loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
+        if self._broker.authorizer is not None:  # around the faults: what is not allowed does not reach them
+            guard = import_module("oncelog.broker.handlers.rights.guard").guard
+            loaded.handle, loaded.handle_large = map(partial(guard, api.key), (loaded.handle, loaded.handle_large))
         if self._broker.witness is not None:  # around the faults: it sees what clients are told
             from oncelog.broker.witness.requests import around_handler
 

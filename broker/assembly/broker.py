@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+    from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.storage.local.recovery import RecoveryReport
     from oncelog.broker.storage.local.segment_check import CheckSummary
     from oncelog.broker.witness.findings import Finding
@@ -118,8 +119,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     metadata = yield from _load_metadata(config, system, logs, failure, log)
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
     leadership.begin(system.entropy.uuid())
-    # No client may see a cluster id or leader epochs before they are durable.
-    rounds.run_now()
+    rounds.run_now()  # no client may see a cluster id or leader epochs before they are durable
     live_config = LiveConfig(config, metadata, leadership.node_id)
     _warn_of_security(log, metadata, live_config)
     topics = _topics(config, live_config, system, metadata, leadership, logs, slices)
@@ -150,6 +150,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         request_observer=RequestObserver(log, metrics, measures=is_reported),
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
+        authorizer=_authorizer(config, metadata, log),
         faults=system.faults,
         witness=_witness(config, system, log),
     )
@@ -161,6 +162,25 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
 
         quotas_of(broker)
     return broker
+
+
+def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Authorizer | None":
+    if not config.get_str("authorizer.class.name"):
+        return None
+    from oncelog.broker.observability.audit import AuditLog
+    from oncelog.broker.security.access_rules import AccessRules
+    from oncelog.broker.security.authorizer import Authorizer, parse_super_users
+
+    try:
+        super_users = parse_super_users(config.get_str("super.users"))
+    except ValueError as error:
+        raise StartError(f"super.users: {error}; several are separated by semicolons.") from error
+    return Authorizer(
+        AccessRules(metadata.state.security),
+        super_users,
+        allows_unruled=config.get_bool("allow.everyone.if.no.acl.found"),
+        audit=AuditLog(log).on_decision,
+    )
 
 
 def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":

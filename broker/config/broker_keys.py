@@ -195,6 +195,21 @@ _TABLE = (
         "A connection is closed that has not finished its TLS handshake and its login after this time.",
         1,
     ),
+    # Who may do what.
+    ConfigKey(
+        "authorizer.class.name",
+        _STRING,
+        "",
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer: requests need rights; empty: everything is allowed.",
+        choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ),
+    ConfigKey("super.users", _STRING, "", "Principals that may do everything, such as User:admin;User:root."),
+    ConfigKey(
+        "allow.everyone.if.no.acl.found",
+        _BOOLEAN,
+        "false",
+        "Whether everything is allowed on a resource to which no access control entry applies.",
+    ),
     # Requests.
     ConfigKey("quota.window.num", _INT, "11", "Samples over which the rates of client quotas are measured.", 1),
     ConfigKey("quota.window.size.seconds", _INT, "1", "The time of each of these samples.", 1),

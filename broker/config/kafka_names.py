@@ -11,8 +11,6 @@ UNNEEDED = frozenset(
         "alter.config.policy.class.name",
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
-        "allow.everyone.if.no.acl.found",
-        "authorizer.class.name",
         "auto.leader.rebalance.enable",
         "background.threads",
         "broker.heartbeat.interval.ms",

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.handlers.shared.error_places import Place, Rows, response_module, response_with
+from oncelog.broker.handlers.shared.error_places import (
+    COMMITTED,
+    COMMITTED_IN_TRANSACTION,
+    PRODUCED,
+    Place,
+    Rows,
+    response_module,
+    response_with,
+)
 from oncelog.broker.request import CloseConnection, Handler, RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -38,18 +46,9 @@ _READS = frozenset(
 )
 """Read-only APIs: the request is handled, and then the error is set in each row of the response."""
 _PLACES: dict[int, Place] = {
-    ApiKey.PRODUCE: (
-        Rows("topic_data", "responses", "TopicProduceResponse", ("name", "topic_id")),
-        Rows("partition_data", "partition_responses", "PartitionProduceResponse", ("index",)),
-    ),
-    ApiKey.OFFSET_COMMIT: (
-        Rows("topics", "topics", "OffsetCommitResponseTopic", ("name", "topic_id")),
-        Rows("partitions", "partitions", "OffsetCommitResponsePartition", ("partition_index",)),
-    ),
-    ApiKey.TXN_OFFSET_COMMIT: (
-        Rows("topics", "topics", "TxnOffsetCommitResponseTopic", ("name",)),
-        Rows("partitions", "partitions", "TxnOffsetCommitResponsePartition", ("partition_index",)),
-    ),
+    ApiKey.PRODUCE: PRODUCED,
+    ApiKey.OFFSET_COMMIT: COMMITTED,
+    ApiKey.TXN_OFFSET_COMMIT: COMMITTED_IN_TRANSACTION,
 }
 _ADDED_BEFORE = (
     Rows("v3_and_below_topics", "results_by_topic_v3_and_below", "AddPartitionsToTxnTopicResult", ("name",)),

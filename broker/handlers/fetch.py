@@ -45,6 +45,7 @@ from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.ports import Timer
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
+from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.fetch_request import FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import (
@@ -68,6 +69,7 @@ MOST_ELEMENTS = ELEMENTS_AT_ONCE
 """The partitions of a session that are freed in one turn."""
 _LEADER_IN_DOUBT = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 T = TypeVar("T")
 
 
@@ -90,7 +92,7 @@ def handle(
         else:
             session = FetchSession(broker.purgatory, by_topic_id)
             session.ask(request.topics)
-    fetch = _Fetch(context, request, session)
+    fetch = (_Fetch if broker.authorizer is None else _AuthorizedFetch)(context, request, session)
     if len(session.ready) > _AT_ONCE:
         response: FetchResponse | Completion[Any] = context.run(fetch.in_slices())
         return response
@@ -208,7 +210,7 @@ class _Fetch:
                     log = partition.log = find_log(topics, partition)
                 self._available_bytes += self._count(partition, log)
             except KafkaError as error:
-                if error.code in _UNKNOWN and log is None:
+                if error.code is _FORBIDDEN or (error.code in _UNKNOWN and log is None):
                     continue
                 return True
             self._readable_count += 1
@@ -477,9 +479,46 @@ class _Fetch:
             high_watermark=-1,
             log_start_offset=-1,
             current_leader=leader,
-            aborted_transactions=() if code in _UNKNOWN else None,
+            aborted_transactions=() if code in (*_UNKNOWN, _FORBIDDEN) else None,
             records=b"",
         )
+
+
+class _AuthorizedFetch(_Fetch):
+    """With an authorizer: Read on each topic, of followers ClusterAction. Each partition is checked whenever it is
+    counted or read, for a session outlives the rights with which it was opened."""
+
+    __slots__ = ()
+
+    def _count(self, partition: FetchedPartition, log: PartitionLog) -> int:
+        if not self._may_read(partition, request=None):
+            raise KafkaError(_FORBIDDEN)
+        return super()._count(partition, log)
+
+    def _read(
+        self, partition: FetchedPartition, bytes_left: int, *, at_least_one: bool
+    ) -> PartitionData | PartitionRead:
+        if not self._may_read(partition, request="FETCH"):
+            return self._refuse(partition, KafkaError(_FORBIDDEN), None)
+        return super()._read(partition, bytes_left, at_least_one=at_least_one)
+
+    def _may_read(self, partition: FetchedPartition, request: str | None) -> bool:
+        context = self._context
+        authorizer, peer = context.broker.authorizer, context.peer
+        name = _name_of(context, partition)
+        if authorizer is None or name is None:
+            return True
+        operation, kind = AclOperation.READ, ResourceType.TOPIC
+        if self._is_follower:
+            operation, kind, name = AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        return authorizer.allows(peer.principal, peer.host, operation, kind, name, request)
+
+
+def _name_of(context: RequestContext, partition: FetchedPartition) -> str | None:
+    if partition.topic_id is None:
+        return partition.topic
+    topic = context.broker.topics.by_id(partition.topic_id)
+    return None if topic is None else topic.name
 
 
 def _topic(partition: FetchedPartition, partitions: list[PartitionData]) -> FetchableTopicResponse:

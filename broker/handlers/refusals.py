@@ -47,20 +47,12 @@ def _each_partition(doing: str, kind: str) -> Refusal:
     return Refusal(ErrorCode.NOT_COORDINATOR, text, (topics, partitions))
 
 
-def _each_acl(asked: str, answered: str, kind: str) -> Refusal:
-    return Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.", (Rows(asked, answered, kind),))
-
-
 _NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _NO_TOKEN_TO_CHANGE = Refusal(_NO_TOKENS, others={"expiry_timestamp_ms": -1})
 _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
 _UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
 
 REFUSALS: dict[int, Refusal] = {
-    # As Kafka without an authorizer: there are no ACLs.
-    ApiKey.DESCRIBE_ACLS: Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"),
-    ApiKey.CREATE_ACLS: _each_acl("creations", "results", "AclCreationResult"),
-    ApiKey.DELETE_ACLS: _each_acl("filters", "filter_results", "DeleteAclsFilterResult"),
     # As Kafka on a listener without authentication. CreateDelegationToken returns the owner: a separate module.
     ApiKey.RENEW_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,

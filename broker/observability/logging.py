@@ -5,7 +5,8 @@ which lines of a repeated fault are left out (`repeats`).
 Invariant: a call below the level costs a quarter of a microsecond and formats nothing; where even its arguments are
 too many, the caller asks `is_enabled_for(DEBUG)` first.
 
-There are three loggers, each with its level, by Kafka's names: requests, transactions, and the root, which is all else
+There are four loggers, each with its level, by Kafka's names: requests, transactions, decisions of the authorizer, and
+the root, which is all else
 and whose level the others have until they are given their own.
 """
 
@@ -30,6 +31,8 @@ DEBUG = _LEVEL_NUMBERS["debug"]
 ROOT = "root"
 REQUESTS = "kafka.request.logger"
 """One line for each request, at debug."""
+AUTHORIZER = "kafka.authorizer.logger"
+"""One line for what a client was not allowed to do, at info; for what it was, at debug."""
 TRANSACTIONS = "org.apache.kafka.coordinator.transaction"
 """One line for each transition of a transaction, at debug, and a summary a minute, at info."""
 

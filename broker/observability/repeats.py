@@ -17,6 +17,7 @@ PAUSE_S = 1.0
 MOST_FAULTS = 20
 # Events of a request, a connection or a turn, and the value by which two lines of one are still different faults.
 REPEATABLE: dict[str, str | None] = {
+    "authorizer.denied": "action",
     "connection.closed": "reason",
     "connection.idle": None,
     "connection.refused": None,

@@ -49,7 +49,7 @@ class AccessRules:
     def has_id(self, entry_id: UUID) -> bool:
         return entry_id in self._by_id
 
-    def items(self) -> list[tuple[UUID, Acl]]:
+    def entries(self) -> list[tuple[UUID, Acl]]:
         """In the order in which they were written."""
         return list(self._by_id.items())
 

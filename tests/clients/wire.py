@@ -59,7 +59,9 @@ class WireReply:
 class WireBroker:
     """A running broker, ours or another."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, source: str | None = None) -> None:
+        """`source` is the address from which it is asked."""
+        self._source = None if source is None else (source, 0)
         host, _, port = bootstrap.rpartition(":")
         self._address = (host, int(port))
         self._all: list[socket.socket] = []
@@ -86,6 +88,6 @@ class WireBroker:
             connection.close()
 
     def _connect(self) -> socket.socket:
-        connection = socket.create_connection(self._address, timeout=_ANSWER_TIMEOUT_S)
+        connection = socket.create_connection(self._address, _ANSWER_TIMEOUT_S, self._source)
         self._all.append(connection)
         return connection

@@ -17,6 +17,7 @@ from tests.conformance.transaction_recordings import TRANSACTIONS
 from tests.conformance.transcripts import (
     admin_configs_transcript,
     admin_topics_transcript,
+    authorization_transcript,
     cluster_transcript,
     consumer_group_transcript,
     data_transcript,
@@ -27,6 +28,7 @@ from tests.conformance.transcripts import (
     quotas_transcript,
     two_phase_transcript,
 )
+from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
 from tests.fakes.broker import VirtualBroker
 
 _STEP_MS = 500
@@ -90,6 +92,17 @@ RECORDINGS = {
             features=cluster_transcript.FEATURES_OFF,
             static_quorum=True,
             spelt=str,
+        ),
+        Recording(
+            "authorization",
+            "authorization_answers.json",
+            _timeless(authorization_transcript.conversation),
+            ours=OurTwoClients,
+            connected=KafkaTwoClients,
+            features=cluster_transcript.FEATURES_OFF,
+            overrides=authorization_transcript.SETTINGS,
+            static_quorum=True,
+            spelt="\n".join,
         ),
         _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),

@@ -27,6 +27,20 @@ Place = tuple[Rows, ...]
 """Arrays, each within the rows of the previous one: the innermost rows have the error. Empty: the response itself."""
 
 
+PRODUCED: Place = (
+    Rows("topic_data", "responses", "TopicProduceResponse", ("name", "topic_id")),
+    Rows("partition_data", "partition_responses", "PartitionProduceResponse", ("index",)),
+)
+COMMITTED: Place = (
+    Rows("topics", "topics", "OffsetCommitResponseTopic", ("name", "topic_id")),
+    Rows("partitions", "partitions", "OffsetCommitResponsePartition", ("partition_index",)),
+)
+COMMITTED_IN_TRANSACTION: Place = (
+    Rows("topics", "topics", "TxnOffsetCommitResponseTopic", ("name",)),
+    Rows("partitions", "partitions", "TxnOffsetCommitResponsePartition", ("partition_index",)),
+)
+
+
 def response_module(api_key: int) -> Any:
     return import_module(f"oncelog.protocol.generated.{API_TABLE[api_key].name}_response")
 
@@ -41,7 +55,7 @@ def response_with(api_key: int, request: Any, place: Place, **said: Any) -> Slic
 def _array(module: Any, asked: Any, place: Place, said: dict[str, Any]) -> Sliced[dict[str, Any]]:
     """The array of the first rows of this place."""
     rows, inner = place[0], place[1:]
-    elements = getattr(asked, rows.asked)
+    elements = getattr(asked, rows.asked) or ()
     new = getattr(module, rows.kind)
     if not inner and not rows.repeats:
         return {rows.answered: [new(**said)] * len(elements)}

@@ -51,7 +51,7 @@ def test_an_id_that_is_written_again_has_its_new_entry_only() -> None:
     state = _written(ACLS[0])
     rules = AccessRules(state)
     state.replay(entry_record(UUID(int=0), ACLS[2]), 0)
-    assert rules.items() == [(UUID(int=0), ACLS[2])]
+    assert rules.entries() == [(UUID(int=0), ACLS[2])]
     assert list(rules.covering(TOPIC, "orders")) == [ACLS[2]]
 
 

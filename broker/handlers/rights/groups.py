@@ -1,0 +1,178 @@
+"""Steps of requests about groups, and of FindCoordinator.
+
+Owns: what a client without Describe on a topic sees of a group that reads it. Does not own: the handlers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from oncelog.broker.handlers.rights.checks import (
+    DENIED,
+    EachRow,
+    Right,
+    Visible,
+    after,
+    by_field,
+    may,
+    replaced,
+    split,
+    topic_of,
+)
+from oncelog.broker.handlers.shared.error_places import Rows, response_with
+from oncelog.broker.request import Handler, RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.acls import AclOperation, ResourceType
+from oncelog.protocol.errors import ErrorCode
+
+_DESCRIBE = AclOperation.DESCRIBE
+_GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
+_NO_OFFSET: dict[str, Any] = {"committed_offset": -1, "metadata": ""}
+_GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = 0, 1, 2
+_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def enabled_group(context: RequestContext, group_id: str) -> str | None:
+    """While consumer groups are switched off, the handler says so, whatever the rights."""
+    return group_id if context.broker.groups.consumers.is_enabled else None
+
+
+class Offsets:
+    """OffsetFetch: Describe on the group, and on each topic."""
+
+    rights: Sequence[Right] = (Right(_DESCRIBE, _GROUP), Right(_DESCRIBE, _TOPIC))
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        if context.api_version >= 8:
+            return (yield from _of_groups(context, request, handle))
+        topics = Rows("topics", "topics", "OffsetFetchResponseTopic", ("name",))
+        partitions = Rows("partition_indexes", "partitions", "OffsetFetchResponsePartition", ("partition_index",))
+        if not may(context, _DESCRIBE, _GROUP, request.group_id):
+            error = DENIED[_GROUP]
+            if context.api_version >= 2:
+                return (yield from response_with(context.api_key, request, (), error_code=error))
+            return (
+                yield from response_with(context.api_key, request, (topics, partitions), error_code=error, **_NO_OFFSET)
+            )
+        if request.topics is None:
+            return (yield from Visible(_DESCRIBE, _TOPIC, "topics", "name").run(context, request, handle))
+        each = EachRow(_DESCRIBE, _TOPIC, (topics, partitions), by_field("name"), _NO_OFFSET, needs_rows=False)
+        return (yield from each.run(context, request, handle))
+
+
+def _of_groups(context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+    from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
+
+    asked, denied = [], []
+    topics_denied: dict[str, list[Any]] = {}
+    for group in request.groups:
+        yield 1
+        if not may(context, _DESCRIBE, _GROUP, group.group_id):
+            denied.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED[_GROUP], topics=()))
+            continue
+        allowed, forbidden = yield from split(context, group.topics or (), Right(_DESCRIBE, _TOPIC), topic_of)
+        topics_denied[group.group_id] = forbidden
+        asked.append(group if group.topics is None else replaced(group, topics=allowed))
+    if not asked:
+        return OffsetFetchResponse(groups=denied)
+    everything = {group.group_id for group in asked if group.topics is None}
+
+    def completed(response: Any) -> Sliced[Any]:
+        groups = []
+        for group in response.groups:
+            topics = group.topics
+            if group.group_id in everything:
+                topics = [topic for topic in topics if may(context, _DESCRIBE, _TOPIC, topic.name, quietly=True)]
+            elif not group.error_code:
+                topics = [*topics, *map(_forbidden_topic, topics_denied[group.group_id])]
+            yield 1 + len(topics)
+            groups.append(replaced(group, topics=topics))
+        return replaced(response, groups=[*denied, *groups])
+
+    outcome = handle(context, replaced(request, groups=asked))
+    return after(outcome, lambda response: context.run(completed(response)))
+
+
+def _forbidden_topic(topic: Any) -> Any:
+    from oncelog.protocol.generated.offset_fetch_response import (
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopics,
+    )
+
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(partition_index=index, error_code=DENIED[_TOPIC], **_NO_OFFSET)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+class Coordinators:
+    """FindCoordinator: Describe on the group or the transactional id."""
+
+    rights: Sequence[Right] = (
+        Right(_DESCRIBE, _GROUP),
+        Right(_DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    )
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        kind = {_GROUP_KEY: _GROUP, _TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}.get(request.key_type)
+        if kind is None:
+            return handle(context, request)
+        if context.api_version >= 4:
+            rows = Rows("coordinator_keys", "coordinators", "Coordinator", ("key",))
+            each = EachRow(_DESCRIBE, kind, (rows,), lambda _, key: key, {"node_id": -1, "port": -1})
+            return (yield from each.run(context, request, handle))
+        if may(context, _DESCRIBE, kind, request.key):
+            return handle(context, request)
+        error = DENIED[kind]
+        said = {"error_message": error.text, "node_id": -1, "port": -1}
+        return (yield from response_with(context.api_key, request, (), error_code=error, **said))
+
+
+class Subscription:
+    """ConsumerGroupHeartbeat: Read on the group, Describe on each topic that the member names."""
+
+    rights: Sequence[Right] = (Right(AclOperation.READ, _GROUP), Right(_DESCRIBE, _TOPIC))
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        if not context.broker.groups.consumers.is_enabled:
+            return handle(context, request)
+        error = ErrorCode.NONE
+        if not may(context, AclOperation.READ, _GROUP, request.group_id):
+            error = DENIED[_GROUP]
+        else:
+            for name in dict.fromkeys(request.subscribed_topic_names or ()):
+                yield 1
+                if not may(context, _DESCRIBE, _TOPIC, name):
+                    error = DENIED[_TOPIC]
+        if error is ErrorCode.NONE:
+            return handle(context, request)
+        return (yield from response_with(context.api_key, request, (), error_code=error))
+
+
+class Assignments:
+    """ConsumerGroupDescribe: a group shows its members only with Describe on every topic that they read."""
+
+    rights: Sequence[Right] = (Right(_DESCRIBE, _TOPIC),)
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        yield 1
+        return after(handle(context, request), lambda response: context.run(_shown(context, response)))
+
+
+def _shown(context: RequestContext, response: Any) -> Sliced[Any]:
+    groups = []
+    for group in response.groups:
+        names: dict[str, None] = {}
+        for member in group.members:
+            for assignment in (member.assignment, member.target_assignment):
+                names.update(dict.fromkeys(partitions.topic_name for partitions in assignment.topic_partitions))
+                yield 1 + len(assignment.topic_partitions)
+        if not all(may(context, _DESCRIBE, _TOPIC, name) for name in names):
+            group = type(group)(group_id=group.group_id, error_code=DENIED[_TOPIC], error_message=_HIDDEN)
+        groups.append(group)
+        yield 1
+    return replaced(response, groups=groups)

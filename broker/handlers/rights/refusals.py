@@ -1,0 +1,148 @@
+"""Responses to requests that are refused as a whole, where they are more than an error in each row.
+
+Owns: their form, as the error responses of Kafka's requests. Does not own: when (`broker.handlers.rights.checks`).
+"""
+
+from typing import Any
+
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+
+_ERROR = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def not_joined(context: RequestContext, _: Any) -> Any:
+    """JoinGroup: before v7 the protocol name may not be null."""
+    from oncelog.protocol.generated.join_group_response import JoinGroupResponse
+
+    return JoinGroupResponse(
+        error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        generation_id=-1,
+        protocol_name=None if context.api_version >= 7 else "",
+    )
+
+
+def not_moved(_: RequestContext, request: Any) -> Any:
+    """AlterReplicaLogDirs: the topics of all directories."""
+    from oncelog.protocol.generated.alter_replica_log_dirs_response import (
+        AlterReplicaLogDirPartitionResult,
+        AlterReplicaLogDirsResponse,
+        AlterReplicaLogDirTopicResult,
+    )
+
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=_ERROR)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def no_election(_: RequestContext, request: Any) -> Any:
+    """ElectLeaders: the error of the whole, and of each partition."""
+    from oncelog.protocol.generated.elect_leaders_response import (
+        ElectLeadersResponse,
+        PartitionResult,
+        ReplicaElectionResult,
+    )
+
+    text = missing_text("ALTER")
+    return ElectLeadersResponse(
+        error_code=_ERROR,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=_ERROR, error_message=text)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def users_not_altered(_: RequestContext, request: Any) -> Any:
+    """AlterUserScramCredentials: each user once."""
+    from oncelog.protocol.generated.alter_user_scram_credentials_response import (
+        AlterUserScramCredentialsResponse,
+        AlterUserScramCredentialsResult,
+    )
+
+    users = sorted({change.name for change in (*request.deletions, *request.upsertions)})
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=user, error_code=_ERROR, error_message=missing_text("ALTER"))
+            for user in users
+        ]
+    )
+
+
+def not_reassigned(_: RequestContext, request: Any) -> Any:
+    """AlterPartitionReassignments: the error of the whole, and of each partition."""
+    from oncelog.protocol.generated.alter_partition_reassignments_response import (
+        AlterPartitionReassignmentsResponse,
+        ReassignablePartitionResponse,
+        ReassignableTopicResponse,
+    )
+
+    error: dict[str, Any] = {"error_code": _ERROR, "error_message": missing_text("ALTER")}
+    return AlterPartitionReassignmentsResponse(
+        **error,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(partition_index=partition.partition_index, **error)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def no_reassignments(_: RequestContext, request: Any) -> Any:
+    """ListPartitionReassignments: what was asked for, beside the error."""
+    from oncelog.protocol.generated.list_partition_reassignments_response import (
+        ListPartitionReassignmentsResponse,
+        OngoingPartitionReassignment,
+        OngoingTopicReassignment,
+    )
+
+    return ListPartitionReassignmentsResponse(
+        error_code=_ERROR,
+        error_message=missing_text("DESCRIBE"),
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
+def users_not_described(_: RequestContext, request: Any) -> Any:
+    """DescribeUserScramCredentials: a row for each user, without the name."""
+    from oncelog.protocol.generated.describe_user_scram_credentials_response import (
+        DescribeUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResult,
+    )
+
+    row = DescribeUserScramCredentialsResult(error_code=_ERROR, error_message=None)
+    return DescribeUserScramCredentialsResponse(
+        error_code=_ERROR, error_message=None, results=[row for _ in request.users or ()]
+    )
+
+
+def missing_text(operation: str) -> str:
+    """What Kafka's controller says, without its description of the request."""
+    return f"Request needs {operation} permission."

@@ -1,0 +1,262 @@
+"""Steps of requests about topics that are more than a right for each row.
+
+Owns: which names are looked at, and what a client without a right sees of a topic. Does not own: the handlers.
+Invariant: a client without Describe learns nothing of a topic, not even whether it exists.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from oncelog.broker.cluster.topic_rules import check_topic_name
+from oncelog.broker.handlers.rights.checks import (
+    EachRow,
+    Right,
+    after,
+    allowed_operations,
+    by_field,
+    joined,
+    may,
+    replaced,
+    split,
+    topic_of,
+)
+from oncelog.broker.handlers.shared.authorized_operations import NOT_ASKED
+from oncelog.broker.handlers.shared.error_places import Rows, response_with
+from oncelog.broker.request import Handler, RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC, ZERO_UUID
+
+_TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
+_FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+by_name = by_field("name")
+
+
+def valid_name(_: RequestContext, row: Any) -> str | None:
+    """A name that no topic can have needs no right: the handler reports it."""
+    try:
+        check_topic_name(row.name)
+    except KafkaError:
+        return None
+    name: str = row.name
+    return name
+
+
+class Once:
+    """The right for each topic that the request names once; to name one twice is an error of its own."""
+
+    def __init__(self, each: EachRow, described: Right | None = None) -> None:
+        self._each = each
+        self._described = described
+        """The right without which a successful row says no more than that."""
+
+    @property
+    def rights(self) -> Sequence[Right]:
+        return [*self._each.rights] if self._described is None else [*self._each.rights, self._described]
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        counts = Counter(row.name for row in request.topics)
+
+        def named_once(_: RequestContext, row: Any) -> str | None:
+            return row.name if counts[row.name] == 1 and row.name != METADATA_TOPIC else None
+
+        outcome = yield from replace(self._each, name_of=named_once).run(context, request, handle)
+        if self._described is None:
+            return outcome
+        return after(outcome, lambda response: context.run(_hide_configs(context, response)))
+
+
+def _hide_configs(context: RequestContext, response: Any) -> Sliced[Any]:
+    """CreateTopics: what the new topic's settings are, only with DescribeConfigs."""
+    topics = []
+    for row in response.topics:
+        if not row.error_code and not may(context, AclOperation.DESCRIBE_CONFIGS, _TOPIC, row.name, quietly=True):
+            hidden = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
+            row = replaced(row, topic_config_error_code=_FORBIDDEN, **hidden)
+        topics.append(row)
+        yield 1
+    return replaced(response, topics=topics)
+
+
+class Deletion:
+    """DeleteTopics: Delete; a topic that was named by its id is named in the error only with Describe."""
+
+    rights: Sequence[Right] = (
+        Right(AclOperation.DELETE, _TOPIC),
+        Right(AclOperation.DESCRIBE, _TOPIC),
+        Right(AclOperation.DELETE, _CLUSTER),
+    )
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        is_off = not context.broker.config.get_bool("delete.topic.enable")
+        if is_off or may(context, AclOperation.DELETE, _CLUSTER, CLUSTER_NAME, quietly=True):
+            return handle(context, request)
+        rows = "topics" if context.api_version >= 6 else "topic_names"
+        counts = Counter((_key(row)) for row in getattr(request, rows))
+        allowed, denied = [], []
+        for row in getattr(request, rows):
+            yield 1
+            refusal = self._refusal(context, row) if counts[_key(row)] == 1 else None
+            if refusal is None:
+                allowed.append(row)
+            else:
+                denied.append(refusal)
+        if not denied:
+            return handle(context, request)
+        from oncelog.protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+
+        refused = DeleteTopicsResponse(
+            responses=[
+                DeletableTopicResult(name=name, topic_id=topic_id, error_code=_FORBIDDEN, error_message=_FORBIDDEN.text)
+                for name, topic_id in denied
+            ]
+        )
+        if not allowed:
+            return refused
+        return after(
+            handle(context, replaced(request, **{rows: allowed})), lambda done: joined(done, refused, "responses")
+        )
+
+    def _refusal(self, context: RequestContext, row: Any) -> tuple[str | None, Any] | None:
+        """What the error names; None if the handler is to have the row."""
+        asked_name, topic_id = _key(row)
+        if (asked_name is None) == (topic_id == ZERO_UUID):
+            return None
+        topic = context.broker.topics.by_id(topic_id) if asked_name is None else None
+        name = asked_name or (None if topic is None else topic.name)
+        if name is None:
+            return None
+        may_describe = may(context, AclOperation.DESCRIBE, _TOPIC, name)
+        exists = context.broker.topics.get(name) is not None
+        if may(context, AclOperation.DELETE, _TOPIC, name) or (may_describe and not exists):
+            return None
+        return (name if asked_name is not None or may_describe else None), topic_id
+
+
+def _key(row: Any) -> tuple[str | None, Any]:
+    return (row, ZERO_UUID) if isinstance(row, str) else (row.name, row.topic_id)
+
+
+class Metadata:
+    """Metadata: Describe; Create, on the cluster or the topic, where asking for a topic creates it."""
+
+    rights: Sequence[Right] = (
+        Right(AclOperation.DESCRIBE, _TOPIC),
+        Right(AclOperation.CREATE, _CLUSTER),
+        Right(AclOperation.CREATE, _TOPIC),
+    )
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        asked = request.topics
+        if asked is None or (context.api_version == 0 and not asked):
+            yield 1
+            return after(handle(context, request), lambda response: context.run(_only_described(context, response)))
+        by_id = any(row.name is None or row.topic_id != ZERO_UUID for row in asked)
+        may_create = not by_id and self._may_create(context, request)
+        allowed, denied = [], []
+        for row in asked:
+            yield 1
+            name: str | None = topic_of(context, row) if by_id else row.name
+            if name is None or may(context, AclOperation.DESCRIBE, _TOPIC, name):
+                is_known = name is None or not may_create or context.broker.topics.get(name) is not None
+                if name is None or is_known or self._may_create_topic(context, name):
+                    allowed.append(row)
+                    continue
+                denied.append(_forbidden_topic(name, ZERO_UUID, is_internal=name in INTERNAL_TOPICS))
+            else:
+                denied.append(_forbidden_topic(None if by_id else name, row.topic_id))
+        if not denied:
+            return after(handle(context, request), lambda response: _with_operations(context, response, ()))
+        outcome = handle(context, replaced(request, topics=allowed))
+        if not allowed:  # in version 0 no topic means all of them
+            outcome = after(outcome, lambda response: replaced(response, topics=()))
+        return after(outcome, lambda response: _with_operations(context, response, denied))
+
+    def _may_create(self, context: RequestContext, request: Any) -> bool:
+        asks = context.api_version < 4 or request.allow_auto_topic_creation
+        return bool(asks and context.broker.config.get_bool("auto.create.topics.enable"))
+
+    def _may_create_topic(self, context: RequestContext, name: str) -> bool:
+        return may(context, AclOperation.CREATE, _CLUSTER, quietly=True) or may(
+            context, AclOperation.CREATE, _TOPIC, name
+        )
+
+
+def _forbidden_topic(name: str | None, topic_id: Any, *, is_internal: bool = False) -> Any:
+    from oncelog.protocol.generated.metadata_response import MetadataResponseTopic
+
+    return MetadataResponseTopic(error_code=_FORBIDDEN, name=name, topic_id=topic_id, is_internal=is_internal)
+
+
+def _only_described(context: RequestContext, response: Any) -> Sliced[Any]:
+    right = Right(AclOperation.DESCRIBE, _TOPIC)
+    shown, _ = yield from split(context, response.topics, right, by_name, quietly=True)
+    return _with_operations(context, replaced(response, topics=shown), ())
+
+
+def _with_operations(context: RequestContext, response: Any, denied: Sequence[Any]) -> Any:
+    """Those of the client, where it has asked for them (KIP-430), and the topics that it may not see."""
+    field = "topic_authorized_operations"
+    topics = [
+        replaced(row, **{field: allowed_operations(context, _TOPIC, row.name)}) if getattr(row, field) > 0 else row
+        for row in response.topics
+    ]
+    return replaced(cluster_operations(context, response), topics=[*topics, *denied])
+
+
+def cluster_operations(context: RequestContext, response: Any) -> Any:
+    """The operations on the cluster are listed with Describe, and none otherwise."""
+    if response.cluster_authorized_operations == NOT_ASKED:
+        return response
+    operations = 0
+    if may(context, AclOperation.DESCRIBE, _CLUSTER):
+        operations = allowed_operations(context, _CLUSTER, CLUSTER_NAME)
+    return replaced(response, cluster_authorized_operations=operations)
+
+
+class ClusterOperations:
+    """DescribeCluster: everybody; with the operations that the client may do."""
+
+    rights: Sequence[Right] = (Right(AclOperation.DESCRIBE, _CLUSTER),)
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        yield 1
+        return after(handle(context, request), lambda response: cluster_operations(context, response))
+
+
+class TopicPartitions:
+    """DescribeTopicPartitions: Describe. Pages are made of what the client may see."""
+
+    rights: Sequence[Right] = (Right(AclOperation.DESCRIBE, _TOPIC),)
+
+    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        from oncelog.protocol.generated.describe_topic_partitions_request import TopicRequest
+
+        named, cursor = request.topics, request.cursor
+        first = "" if cursor is None else cursor.topic_name
+        if cursor is not None and (cursor.partition_index < 0 or (named and first not in {row.name for row in named})):
+            return handle(context, request)
+        rows = named or [TopicRequest(name=topic.name) for topic in context.broker.topics.all()]
+        rows = [row for row in rows if row.name >= first]
+        right = Right(AclOperation.DESCRIBE, _TOPIC)
+        allowed, denied = yield from split(context, rows, right, by_name, quietly=not named)
+        rows_of = Rows("topics", "topics", "DescribeTopicPartitionsResponseTopic", ("name",))
+        told = replaced(request, topics=denied if named else ())
+        refused = yield from response_with(context.api_key, told, (rows_of,), error_code=_FORBIDDEN)
+        if not allowed:
+            return refused
+        if cursor is not None and first not in {row.name for row in allowed}:
+            cursor = None
+        outcome = handle(context, replaced(request, topics=allowed, cursor=cursor))
+        return after(outcome, lambda response: joined(_own_operations(context, response), refused, "topics"))
+
+
+def _own_operations(context: RequestContext, response: Any) -> Any:
+    topics = [
+        replaced(row, topic_authorized_operations=allowed_operations(context, _TOPIC, row.name))
+        for row in response.topics
+    ]
+    return replaced(response, topics=topics)
