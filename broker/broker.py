@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.observability.requests import RequestObserver
     from oncelog.broker.ports import Clock, Entropy, Scheduler
-    from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.security.authorizer import Authorizer
+    from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
 

@@ -1,7 +1,5 @@
 """Requests of a client without rights reach no handler; what is forbidden does not show."""
 
-
-
 from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.handlers.rights.table import RIGHTS
 
