@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Literal, Self, TypedDict, Unpack
+from typing import Literal, Self, Unpack
 
 from oncelog.client.apis import (
     API_VERSIONS,
@@ -54,6 +54,7 @@ from oncelog.client.offsets import (
 )
 from oncelog.client.option_values import check_values
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
+from oncelog.client.security import SecurityOptions, SecuritySettings, security_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -69,7 +70,7 @@ _GROUP_RESOURCE = 32
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 
 
-class AdminOptions(TypedDict, total=False):
+class AdminOptions(SecurityOptions, total=False):
     """The keyword arguments of `Admin`, for type checkers; `AdminSettings` has their defaults."""
 
     request_timeout_ms: float
@@ -80,7 +81,7 @@ class AdminOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings:
+class AdminSettings(SecuritySettings):
     """The options of `Admin` with their defaults; times in milliseconds."""
 
     request_timeout_ms: float = 30_000
@@ -121,6 +122,7 @@ class Admin:
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
+            security=security_of(settings),
         )
 
     async def __aenter__(self) -> Self:

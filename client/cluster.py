@@ -30,6 +30,7 @@ from oncelog.client.errors import (
     raise_for,
 )
 from oncelog.client.records import TopicPartition
+from oncelog.client.security import PLAINTEXT, Security
 from oncelog.client.transport import Transport, connect
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
@@ -108,6 +109,7 @@ class Cluster:
         client_id: str,
         request_timeout_ms: float = 30_000,
         retry_backoff_ms: float = 100,
+        security: Security = PLAINTEXT,
         may_create_topics: bool = False,
     ) -> None:
         """`may_create_topics` lets the broker create a topic that is requested by name, if it is configured to (from
@@ -115,6 +117,9 @@ class Cluster:
         self.request_timeout_ms = request_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.client_id = client_id
+        self._security = security
+        self._was_served = False
+        """By a listener that speaks as these connections do."""
         self._may_create_topics = may_create_topics
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
@@ -189,7 +194,11 @@ class Cluster:
     async def _open(self, host: str, port: int, deadline: Deadline) -> Transport:
         try:
             transport = await self._connected(host, port, deadline)
-        except (ConnectionLost, RequestTimedOut) as error:
+        except ConnectionLost as error:
+            self._on_unreachable((host, port), error)
+            await self._check_listener(f"{host}:{port}", deadline)
+            raise
+        except RequestTimedOut as error:
             self._on_unreachable((host, port), error)
             raise
         if (host, port) in self._unreachable:
@@ -206,9 +215,17 @@ class Cluster:
             port,
             client_id=self.client_id,
             request_timeout_ms=self.request_timeout_ms,
+            security=self._security,
             # One dead address among several must not take the whole time.
             deadline=deadline.capped(10_000),
         )
+
+    async def _check_listener(self, address: str, deadline: Deadline) -> None:
+        """A connection failed: raises ConfigError if that is because the listener speaks otherwise than this client."""
+        if not self._was_served:
+            from oncelog.client.listeners import check_listener
+
+            await check_listener(address, self._security, deadline)
 
     def _on_unreachable(self, address: tuple[str, int], error: KafkaError) -> None:
         # Said once, until it is reached again; who opens a client and gives up soon is told by the exception.
@@ -248,15 +265,19 @@ class Cluster:
         errors."""
         while True:
             cause: KafkaError
+            transport = None
             try:
                 transport = await self.any_transport(deadline)
                 response = await transport.request(api, message, self._patience_s(deadline))
+                self._was_served = True
                 code = error_of(response)
                 cause = error_for(code)
                 if not code or not cause.retriable:
                     return response
             except (ConnectionLost, RequestTimedOut) as error:
                 cause = error
+                if transport is not None and isinstance(error, ConnectionLost):
+                    await self._check_listener(transport.address, deadline)
             await deadline.pause(self.retry_backoff_ms, api.key.name, cause)
 
     async def call_coordinator(

@@ -1,14 +1,16 @@
 """One connection to a broker, without I/O: bytes in, responses out.
 
 Owns: correlation ids, the order of responses, version negotiation (ApiVersions, KIP-511). Does not own: the socket or
-time (`transport`), nor what a response means. Invariants: responses come in the order of the requests, so a correlation
-id other than the oldest pending one ends the connection; the callback of every request that expects a response is
-called exactly once, with the response or with an error.
+time (`transport`), what a response means, how to log in (`login`). Invariants: responses come in the order of the
+requests, so a correlation id other than the oldest pending one ends the connection; the callback of every request that
+expects a response is called exactly once, with the response or with an error; while a login lasts, its requests alone
+are sent. A login that is repeated (KIP-368) waits for no response: what was sent before is still answered, and requests
+that are made meanwhile are held and sent after it.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog.client.apis import API_VERSIONS, Api, RequestT, ResponseT
 from oncelog.client.errors import FatalError, KafkaError
@@ -17,6 +19,10 @@ from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.api_versions_response import ApiVersionsResponse
 from oncelog.protocol.headers import decode_response_header, encode_request_header
+from oncelog.protocol.message import Data
+
+if TYPE_CHECKING:
+    from oncelog.client.login import Login
 
 MAX_ANSWER_BYTES = 512 << 20
 SOFTWARE_NAME = "oncelog-client"
@@ -45,8 +51,13 @@ class PendingRequest:
 class Connection:
     """`open()` returns the first bytes to send; `receive()` takes received bytes and returns bytes to send."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, login: "Login | None" = None) -> None:
         self.ready = False
+        """Its versions are known, and it is logged in if it must be."""
+        self.was_served = False
+        """The broker has answered something else than its versions and the login."""
+        self.on_logged_in: Callable[[int], None] = _ignore
+        """Called after each login, with the lifetime of the session in milliseconds, 0 for no end."""
         self.finalized_features: dict[str, int] = {}
         self.features_epoch = -1
         self.pending: deque[PendingRequest] = deque()
@@ -55,6 +66,9 @@ class Connection:
         self._next_correlation_id = 1
         self._ranges: dict[int, tuple[int, int]] = {}
         self._to_send: list[bytes] = []
+        self._login = login
+        self._held: list[Callable[[], bytes]] | None = None
+        """Each makes the bytes of a request that waits for a login to be repeated; None while there is none."""
 
     def open(self) -> bytes:
         return self._ask_versions(API_VERSIONS.maximum)
@@ -79,11 +93,22 @@ class Connection:
         patience_s: float | None = None,
     ) -> bytes:
         """The bytes of a request; without `on_answer` no response is expected (acks=0)."""
-        return self._encode(api, message, self.version_of(api), on_answer, patience_s)
+        version = self.version_of(api)
+        if self._held is not None:
+            body = api.encode(message, version)
+            self._held.append(lambda: self._framed(api, version, body, on_answer, patience_s))
+            return b""
+        return self._encode(api, message, version, on_answer, patience_s)
+
+    def log_in(self, login: "Login") -> bytes:
+        """The bytes that begin a new login on a connection that has one."""
+        self._held = []
+        login.begin(self._send_at_once, self._on_logged_in)
+        return self._to_send.pop()
 
     def receive(self, data: bytes) -> list[bytes]:
         """Pass responses to their callbacks; returns bytes to send. After a ProtocolError the connection must be
-        closed."""
+        closed, and after an AuthenticationFailed."""
         for frame in self._reader.feed(data):
             self._answer(frame)
         to_send, self._to_send = self._to_send, []
@@ -92,6 +117,7 @@ class Connection:
     def close(self, error: KafkaError) -> None:
         """Every pending request fails with `error`."""
         self.ready = False
+        self._release_held()
         pending, self.pending = self.pending, deque()
         for request in pending:
             request.on_answer(None, error)
@@ -104,7 +130,16 @@ class Connection:
         on_answer: OnAnswer[ResponseT] | None,
         patience_s: float | None = None,
     ) -> bytes:
-        body = api.encode(message, version)
+        return self._framed(api, version, api.encode(message, version), on_answer, patience_s)
+
+    def _framed(
+        self,
+        api: Api[Any, Any],
+        version: int,
+        body: list[Data],
+        on_answer: OnAnswer[Any] | None,
+        patience_s: float | None,
+    ) -> bytes:
         correlation_id = self._next_correlation_id
         self._next_correlation_id = 1 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         header = encode_request_header(api.key, version, correlation_id, self._client_id, api.is_flexible(version))
@@ -126,6 +161,7 @@ class Connection:
             version = 0
         response, _ = api.decode(frame, version, position)
         self.pending.popleft()
+        self.was_served = self.ready
         request.on_answer(response, None)
 
     def _ask_versions(self, version: int) -> bytes:
@@ -146,4 +182,25 @@ class Connection:
         if response.finalized_features_epoch >= 0:
             self.features_epoch = response.finalized_features_epoch
             self.finalized_features = {each.name: each.max_version_level for each in response.finalized_features}
+        if self._login is None:
+            self.ready = True
+        else:
+            self._login.begin(self._send_at_once, self._on_logged_in)
+
+    # --- the login ----------------------------------------------------------------------------------------------------
+
+    def _send_at_once(self, api: Api[Any, Any], message: Any, on_answer: OnAnswer[Any]) -> None:
+        self._to_send.append(self._encode(api, message, self.version_of(api), on_answer))
+
+    def _on_logged_in(self, lifetime_ms: int) -> None:
         self.ready = True
+        self._to_send += self._release_held()
+        self.on_logged_in(lifetime_ms)
+
+    def _release_held(self) -> list[bytes]:
+        held, self._held = self._held or [], None
+        return [each() for each in held]
+
+
+def _ignore(lifetime_ms: int) -> None:
+    pass

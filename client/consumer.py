@@ -34,6 +34,7 @@ from oncelog.client.records import (
     TopicPartition,
     V,
 )
+from oncelog.client.security import security_of
 from oncelog.client.serializers import deserializing
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
 
@@ -71,6 +72,7 @@ class Consumer(Generic[K, V]):
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
+            security=security_of(settings),
         )
         self._deserialized: Callable[[Record], Record[K, V]] | None = deserializing(
             settings.key_deserializer, settings.value_deserializer

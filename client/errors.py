@@ -170,6 +170,10 @@ class CorruptBatch(AbortableError):
     default_hint = "bytes in the log or on the network are damaged; seek past them to continue"
 
 
+class AuthenticationFailed(FatalError):
+    """The broker did not accept who this client is, or the client not who the broker is. It is not tried again."""
+
+
 class InvalidState(FatalError):
     """The call does not fit the state: not opened, closed, no transaction, a transaction already open."""
 
@@ -224,6 +228,9 @@ _CLASSES: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: FatalError,
     ErrorCode.INVALID_TXN_STATE: FatalError,
     ErrorCode.UNSUPPORTED_VERSION: FatalError,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationFailed,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: AuthenticationFailed,
+    ErrorCode.ILLEGAL_SASL_STATE: AuthenticationFailed,
     ErrorCode.FENCED_INSTANCE_ID: FatalError,
     ErrorCode.ILLEGAL_GENERATION: CommitFailed,
     ErrorCode.UNKNOWN_MEMBER_ID: CommitFailed,

@@ -7,6 +7,7 @@ combinations (`settings`). Invariant: what a type checker lets through is accept
 from collections import abc
 from dataclasses import fields
 from numbers import Integral, Real
+from ssl import SSLContext
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, is_typeddict
 
@@ -29,8 +30,9 @@ def check_values(settings: Any, at_least_1: abc.Set[str] = frozenset()) -> None:
         kinds = [_Kind(each, least) for each in (get_args(field.type) if union else (field.type,))]
         if not any(each.has(value) for each in kinds):
             is_quoted = isinstance(value, str) and any(each.origin in _NUMBERS for each in kinds)
+            shown = _shown(value) if field.repr else "[hidden]"
             raise ConfigError(
-                f"{field.name}={_shown(value)}: must be {' or '.join(each.words for each in kinds)}",
+                f"{field.name}={shown}: must be {' or '.join(each.words for each in kinds)}",
                 hint=f"without quotes: {field.name}={_shown(value)[1:-1]}" if is_quoted else "",
             )
 
@@ -55,7 +57,7 @@ class _Kind:
         if self.origin is abc.Sequence:
             is_list = isinstance(value, abc.Sequence) and not isinstance(value, str | bytes)
             return is_list and all(isinstance(each, str) for each in value)
-        if is_typeddict(self.origin):
+        if is_typeddict(self.origin) or self.origin is abc.Mapping:
             return isinstance(value, abc.Mapping)
         return isinstance(value, self.origin) if self.origin in _WORDS else hasattr(value, self._method)
 
@@ -83,6 +85,8 @@ _WORDS: dict[Any, str] = {
     str: "a str",
     abc.Callable: "a function",
     abc.Sequence: "a list of str",
+    abc.Mapping: "a dict",
+    SSLContext: "an ssl.SSLContext",
 }
 
 

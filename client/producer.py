@@ -31,6 +31,7 @@ from oncelog.client.idempotence import IdempotentGate, PlainGate
 from oncelog.client.intake import Intake
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import Headers, K, ProducerRecord, RecordMetadata, RecordOptions, TopicPartition, V
+from oncelog.client.security import security_of
 from oncelog.client.sender import Sender, SendSettings
 from oncelog.client.serializers import serializing
 from oncelog.client.settings import ProducerOptions, ProducerSettings
@@ -70,6 +71,7 @@ class Producer(Generic[K, V]):
             client_id=settings.client_id,
             request_timeout_ms=min(settings.request_timeout_ms, settings.delivery_timeout_ms),
             retry_backoff_ms=settings.retry_backoff_ms,
+            security=security_of(settings),
             may_create_topics=True,
         )
         self._serialized: Callable[[ProducerRecord[K, V]], ProducerRecord] | None = serializing(

@@ -24,6 +24,7 @@ from oncelog.client.descriptions import (
 )
 from oncelog.client.errors import (
     AbortableError,
+    AuthenticationFailed,
     CommitFailed,
     CommitUnknown,
     ConfigError,
@@ -100,6 +101,7 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "AdminSettings",
+    "AuthenticationFailed",
     "ClusterDescription",
     "CommitFailed",
     "CommitUnknown",

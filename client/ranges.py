@@ -19,6 +19,7 @@ from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CorruptBatch, RequestTimedOut, check_options, error_for
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.records import TopicPartition
+from oncelog.client.security import security_of
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
 from oncelog.client.single_fetch import fetch_once
 from oncelog.protocol.errors import ErrorCode, ProtocolError
@@ -63,6 +64,7 @@ class RangeReader:
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
+            security=security_of(settings),
         )
 
     async def __aenter__(self) -> Self:

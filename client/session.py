@@ -49,6 +49,7 @@ from oncelog.client.records import (
     TopicPartition,
     V,
 )
+from oncelog.client.security import security_options
 from oncelog.client.settings import (
     ConsumerOptions,
     ConsumerSettings,
@@ -99,7 +100,9 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         self._max_wait_ms = settings.max_wait_ms
         self.transactional_id = settings.transactional_id or _new_id(settings.group_id)
         """The transactional id of this instance."""
+        security = security_options(settings)
         read: ConsumerOptions[K, V] = {
+            **security,
             "auto_offset_reset": "earliest",
             "key_deserializer": settings.key_deserializer,
             "value_deserializer": settings.value_deserializer,
@@ -108,6 +111,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             "group_id": settings.group_id,
         }
         written: ProducerOptions[OutK, OutV] = {
+            **security,
             "key_serializer": settings.key_serializer,
             "value_serializer": settings.value_serializer,
             **(settings.producer or {}),
@@ -299,10 +303,10 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 def _check_nested(settings: SessionSettings) -> None:
     """Raise ConfigError for an option of a client that is the session's own."""
     for place, theirs in (("consumer", settings.consumer), ("producer", settings.producer)):
-        for name, value in (theirs or {}).items():
+        for name in theirs or {}:
             if name in _OF_THE_SESSION:
                 text = f"{name} belongs to the session, not into {place}={{...}}"
-                raise ConfigError(text, hint=f"TransactionalSession(..., {name}={value!r})")
+                raise ConfigError(text, hint=f"TransactionalSession(..., {name}=...)")
 
 
 def _new_id(group_id: str) -> str:

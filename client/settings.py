@@ -7,13 +7,14 @@ with its default; a test keeps the two equal. Times are in milliseconds, sizes i
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Literal, Required, TypedDict
+from typing import Any, Generic, Literal, Required
 
 from oncelog.client.errors import ConfigError
 from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.option_values import check_values
 from oncelog.client.records import K, OutK, OutV, TopicPartition, V
+from oncelog.client.security import SecurityOptions, SecuritySettings
 from oncelog.client.serializers import Deserializer, Serializer
 
 Acks = Literal["all", -1, 0, 1]
@@ -35,7 +36,7 @@ _CACHED_BATCHES = 5
 """Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
 
 
-class _ProducerOptions(TypedDict, total=False):
+class _ProducerOptions(SecurityOptions, total=False):
     """Those that say nothing of keys and values, nor of who the producer is."""
 
     delivery: DeliveryMode | None
@@ -74,7 +75,7 @@ class SessionProducerOptions(_ProducerOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings:
+class ProducerSettings(SecuritySettings):
     """The options of `Producer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
     values and combinations that are not allowed."""
 
@@ -147,7 +148,7 @@ class ProducerSettings:
         return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
 
 
-class _ConsumerOptions(TypedDict, total=False):
+class _ConsumerOptions(SecurityOptions, total=False):
     """Those that say nothing of keys and values, nor of who the consumer is."""
 
     delivery: DeliveryMode | None
@@ -200,7 +201,7 @@ class SessionConsumerOptions(_ConsumerOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
+class ConsumerSettings(SecuritySettings):
     """The options of `Consumer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
     values and combinations that are not allowed."""
 
@@ -320,7 +321,7 @@ class ConsumerSettings:
         return self.isolation_level == "read_committed"
 
 
-class SessionOptions(TypedDict, Generic[K, V, OutK, OutV], total=False):
+class SessionOptions(SecurityOptions, Generic[K, V, OutK, OutV], total=False):
     """The keyword arguments of `TransactionalSession`, for type checkers; `SessionSettings` has their defaults."""
 
     group_id: Required[str]
@@ -337,7 +338,7 @@ class SessionOptions(TypedDict, Generic[K, V, OutK, OutV], total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSettings:
+class SessionSettings(SecuritySettings):
     """The options of `TransactionalSession` with their defaults."""
 
     group_id: str

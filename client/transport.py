@@ -1,30 +1,48 @@
 """A connection on the network: an asyncio Protocol around the sans-I/O connection.
 
-Owns: the socket, and the timeout of the oldest request. Does not own: retries or broker addresses (`cluster`).
-Invariant: when the oldest response is overdue the connection is closed, since responses come in order and no later one
-can arrive either. One loop callback per chunk of responses; no task and no future per request unless one is awaited.
+Owns: the socket, TLS on it, the timeout of the oldest request, when a login is repeated. Does not own: retries or
+broker addresses (`cluster`), what a login says (`login`). Invariant: when the oldest response is overdue the connection
+is closed, since responses come in order and no later one can arrive either. One loop callback per chunk of responses;
+no task and no future per request unless one is awaited.
 """
 
 import asyncio
 import os
 import re
 import socket
+import ssl
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from oncelog.client.apis import Api, RequestT, ResponseT
 from oncelog.client.connection import Connection, OnAnswer
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.client.errors import AuthenticationFailed, ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.client.security import PLAINTEXT, Security
 from oncelog.protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from oncelog.client.login import Login
+
+_LOGIN_AGAIN_AT = 0.85
+"""Of a session's lifetime, as Java's client at the earliest: what is left is for a request that the broker answers
+late, after which it sees the login."""
 
 
 class Transport(asyncio.Protocol):
     """`await connect(...)`; then `send` with a callback, or `await request`."""
 
-    def __init__(self, address: str, client_id: str, request_timeout_ms: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        client_id: str,
+        request_timeout_ms: float,
+        security: Security = PLAINTEXT,
+        login: "Login | None" = None,
+    ) -> None:
         self.address = address
-        self.connection = Connection(client_id)
+        self.connection = Connection(client_id, login)
+        self.connection.on_logged_in = self._on_logged_in
         self.on_closed: Callable[[], None] | None = None
         self._request_timeout_s = request_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
@@ -33,6 +51,9 @@ class Transport(asyncio.Protocol):
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
+        self._security = security
+        self._session_timer: asyncio.TimerHandle | None = None
+        self._logging_in: asyncio.Task[None] | None = None
         self._last_sign_s = 0.0
         self._was_connected = False
 
@@ -51,11 +72,15 @@ class Transport(asyncio.Protocol):
         transport = self._transport
         if transport is None or not self.connection.ready:
             raise ConnectionLost(f"the connection to {self.address} is closed")
-        if on_answer is not None and not self.connection.pending:
+        if on_answer is not None:
+            self._expect_answer()
+        transport.write(self.connection.send(api, message, on_answer, patience_s))
+
+    def _expect_answer(self) -> None:
+        if not self.connection.pending:
             self._last_sign_s = self._loop.time()
             if self._timer is None:
                 self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
-        transport.write(self.connection.send(api, message, on_answer, patience_s))
 
     async def wait_ready(self) -> None:
         """Until the versions are known. Raises what ended the connection before."""
@@ -117,6 +142,10 @@ class Transport(asyncio.Protocol):
         except ProtocolError as error:
             self._abort(ConnectionLost(f"{self.address} does not speak the Kafka protocol: {error}"))
             return
+        except AuthenticationFailed as error:
+            said = error.message.removeprefix(f"{error.name}: ")
+            self._abort(AuthenticationFailed(f"{self.address}: {said}", code=error.code, hint=error.hint))
+            return
         self._last_sign_s = self._loop.time()
         if self._transport is not None:
             for part in to_send:
@@ -127,7 +156,10 @@ class Transport(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._lost.done():
             self._lost.set_result(None)
-        self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
+        if isinstance(exc, ssl.SSLError):
+            self._end(tls_error(self.address, exc))
+        else:
+            self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     def _on_timer(self) -> None:
         """Time counts from the last received data, and only while requests are pending."""
@@ -141,6 +173,32 @@ class Transport(asyncio.Protocol):
             return
         self._abort(RequestTimedOut(f"{self.address} did not respond to {pending[0].api.key.name} in time"))
 
+    # --- the login ----------------------------------------------------------------------------------------------------
+
+    def _on_logged_in(self, lifetime_ms: int) -> None:
+        if lifetime_ms > 0:
+            self._session_timer = self._loop.call_later(lifetime_ms / 1000 * _LOGIN_AGAIN_AT, self._on_session_ends)
+
+    def _on_session_ends(self) -> None:
+        self._session_timer = None
+        self._logging_in = asyncio.ensure_future(self._log_in_again())
+
+    async def _log_in_again(self) -> None:
+        """Requests go on while a token is fetched, and wait from when the login is sent (KIP-368)."""
+        logins = self._security.logins
+        if logins is None:
+            return
+        try:
+            login = await logins.new()
+        except AuthenticationFailed as error:
+            self._abort(error)
+            return
+        if self._transport is not None:
+            self._expect_answer()
+            self._transport.write(self.connection.log_in(login))
+
+    # ------------------------------------------------------------------------------------------------------------------
+
     def _abort(self, error: KafkaError) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -150,6 +208,11 @@ class Transport(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+            self._session_timer = None
+        if self._logging_in is not None:
+            self._logging_in.cancel()
         was_open, self._transport = self._transport is not None, None
         self.connection.close(error)
         if not self._ready.done():
@@ -160,24 +223,51 @@ class Transport(asyncio.Protocol):
             self.on_closed()
 
 
-async def connect(host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline) -> Transport:
-    """Connect and negotiate versions. Raises ConnectionLost or RequestTimedOut."""
+async def connect(
+    host: str, port: int, *, client_id: str, request_timeout_ms: float, security: Security, deadline: Deadline
+) -> Transport:
+    """Connect, negotiate versions and log in. Raises ConnectionLost, RequestTimedOut or AuthenticationFailed."""
     address = f"{host}:{port}"
-    transport = Transport(address, client_id, request_timeout_ms)
     loop = asyncio.get_running_loop()
+    transport: Transport | None = None
     try:
         async with asyncio.timeout_at(deadline.at_s):
-            await loop.create_connection(lambda: transport, host, port)
+            login = await security.logins.new() if security.logins is not None else None
+            opened = transport = Transport(address, client_id, request_timeout_ms, security, login)
+            await loop.create_connection(lambda: opened, host, port, ssl=security.context)
             await transport.wait_ready()
     except TimeoutError:
-        transport.close()
+        if transport is not None:
+            transport.close()
         raise RequestTimedOut(f"no connection to {address} in time") from None
+    except ssl.SSLError as error:
+        raise tls_error(address, error) from error
     except OSError as error:
         raise ConnectionLost(f"no connection to {address}: {_reason(error)}") from error
     except asyncio.CancelledError:
-        transport.close()
+        if transport is not None:
+            transport.close()
         raise
     return transport
+
+
+def tls_error(address: str, error: ssl.SSLError) -> KafkaError:
+    """Fatal where one side does not accept the other's certificate or conditions; else the connection broke."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = error.verify_message.rstrip(".")
+        hint = "connect by a name that the certificate has, or set ssl_endpoint_identification_algorithm=''"
+        if "ostname mismatch" not in said and "IP address mismatch" not in said:
+            hint = "name the certificate's authority in ssl_truststore_location"
+        return AuthenticationFailed(f"the certificate of {address} is not accepted: {said}", hint=hint)
+    reason = error.reason or ""
+    if "ALERT" in reason:
+        hint = "it may ask for a certificate of this client, in ssl_keystore_location, or for another version of TLS"
+        return AuthenticationFailed(f"{address} refuses TLS with this client: {_words(reason)}", hint=hint)
+    return ConnectionLost(f"no TLS with {address}: {_words(reason) or error}")
+
+
+def _words(reason: str) -> str:
+    return reason.lower().replace("_", " ")
 
 
 def _reason(error: OSError) -> str:

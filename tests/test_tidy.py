@@ -41,6 +41,7 @@ CATCHES_EVERYTHING = {
     "broker/slices.py": "work that went on in a later turn fails its completion, as above",
     "broker/system/loop.py": "a thread hands its error to the loop",
     "client/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does with interceptors",
+    "client/sasl.py": "a provider of tokens is of the program: whatever it raises, nobody is logged in",
     "client/serializers.py": "a serializer is of the program: whatever it raises is about one record",
     "oncelog/testing/lives.py": "a start that fails is raised where it was asked for",
 }

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, errors
+from oncelog.client.security import SecuritySettings
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")
-Kind = type[ProducerSettings] | type[ConsumerSettings] | type[SessionSettings] | type[AdminSettings]
+Kind = type[SecuritySettings]
 _KINDS: dict[str, Kind] = {
+    "Security": SecuritySettings,
     "Producer": ProducerSettings,
     "Consumer": ConsumerSettings,
     "TransactionalSession": SessionSettings,
@@ -48,10 +50,14 @@ def _default(field: Field[Any]) -> str:
 
 
 def table(kind: Kind) -> str:
-    """The options with their defaults and meanings."""
+    """The options that the class adds to those of every client, with their defaults and meanings."""
     meanings = _meanings(kind)
     lines = ["| option | default | |", "|---|---|---|"]
-    lines += [f"| `{each.name}` | {_default(each)} | {meanings[each.name]} |" for each in fields(kind)]
+    lines += [
+        f"| `{each.name}` | {_default(each)} | {meanings[each.name]} |"
+        for each in fields(kind)
+        if each.name in meanings
+    ]
     return "\n".join(lines)
 
 

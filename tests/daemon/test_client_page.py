@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trustme
 
 import oncelog
 from oncelog import Admin, KafkaError
@@ -40,6 +41,13 @@ def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Da
         text = script.replace("localhost:9092", daemon.bootstrap)
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 0, f"{script}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("script", scripts(_DOCS / "client-security.md"))
+async def test_a_client_of_the_page_about_security_can_be_made_as_it_stands(script: str, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(authority))
+    exec(script, {"CA_FILE": str(authority), "PASSWORD": "secret"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

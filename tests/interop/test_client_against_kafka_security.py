@@ -1,0 +1,171 @@
+"""Our client with TLS and SASL, against Apache Kafka: who is let in, and what is said to those who are not."""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oncelog import sync
+from oncelog.client import (
+    Admin,
+    AuthenticationFailed,
+    ConfigError,
+    Consumer,
+    ConsumerOptions,
+    KafkaError,
+    NewTopic,
+    Producer,
+    TransactionalSession,
+)
+from oncelog.client.security import SaslMechanism, SecurityProtocol
+from oncelog.client.transport import Transport
+from tests.support.secured import PASSWORD, Secured, secured_kafka, unsecured_token
+
+LOGINS: tuple[tuple[SecurityProtocol, SaslMechanism | None], ...] = (
+    ("PLAINTEXT", None),
+    ("SSL", None),
+    ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+    ("SASL_SSL", "PLAIN"),
+    ("SASL_SSL", "SCRAM-SHA-256"),
+    ("SASL_SSL", "SCRAM-SHA-512"),
+    ("SASL_SSL", "OAUTHBEARER"),
+)
+PROTOCOLS: tuple[SecurityProtocol, ...] = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@pytest.fixture(scope="module", params=[pytest.param("kafka", marks=pytest.mark.kafka)])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
+async def test_every_client_works_over_every_protocol(
+    broker: Secured, protocol: SecurityProtocol, mechanism: SaslMechanism | None
+) -> None:
+    options, address = broker.options(protocol, mechanism), broker.addresses[protocol]
+    name = f"{protocol}-{mechanism}"
+    async with Admin(address, **options) as admin:
+        await admin.create_topics(NewTopic(name, 1, 1), NewTopic(f"{name}-out", 1, 1))
+    async with Producer(address, **options) as producer:
+        await producer.send(name, b"value")
+    session = TransactionalSession(name, bootstrap_servers=address, group_id=name, **options)
+    async with session:
+        async for batch in session:
+            async with batch:
+                for record in batch:
+                    await batch.send_soon(f"{name}-out", record.value)
+            break
+    with sync.Consumer(f"{name}-out", bootstrap_servers=address, auto_offset_reset="earliest", **options) as consumer:
+        assert [each.value for each in consumer.next_batch()] == [b"value"]
+
+
+async def failure(address: str, **options: Any) -> KafkaError:
+    """With which an Admin fails to open, within a second or the time that a slow machine takes for one."""
+    begun_s = time.monotonic()
+    with pytest.raises(KafkaError) as caught:
+        async with Admin(address, **options):
+            pass
+    assert time.monotonic() - begun_s < 10
+    assert PASSWORD not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS)
+@pytest.mark.parametrize("configured", PROTOCOLS)
+async def test_a_listener_of_another_protocol_is_recognised(
+    broker: Secured, spoken: SecurityProtocol, configured: SecurityProtocol
+) -> None:
+    if spoken == configured:
+        pytest.skip("the same")
+    error = await failure(
+        broker.addresses[spoken], **broker.options(configured, "PLAIN" if "SASL" in configured else None)
+    )
+    if isinstance(error, ConfigError):
+        assert f"speaks {spoken}" in str(error)
+        assert f"security_protocol={spoken!r}" in error.hint
+    else:
+        # A login is refused by name where nobody may log in, and TLS where a certificate is wanted.
+        assert isinstance(error, AuthenticationFailed)
+        assert (configured, spoken) in {("SASL_PLAINTEXT", "PLAINTEXT"), ("SASL_SSL", "SSL")}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("wrong", [{"sasl_password": "wrong"}, {"sasl_username": "bob"}], ids=["password", "user"])
+async def test_a_wrong_password_is_fatal_at_once(
+    broker: Secured, mechanism: SaslMechanism, wrong: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    options = {**broker.options("SASL_PLAINTEXT", mechanism), **wrong}
+    error = await failure(broker.addresses["SASL_PLAINTEXT"], **options)
+    assert isinstance(error, AuthenticationFailed)
+    assert f"user {options['sasl_username']!r}: Authentication failed" in str(error)
+    assert f"credentials for {mechanism}" in error.hint
+    assert PASSWORD not in caplog.text
+
+
+async def test_a_token_that_is_no_more_valid_is_refused_with_the_brokers_reason(broker: Secured) -> None:
+    options = {**broker.options("SASL_SSL", "OAUTHBEARER"), "sasl_oauth_token_provider": lambda: unsecured_token(-60)}
+    error = await failure(broker.addresses["SASL_SSL"], **options)
+    assert isinstance(error, AuthenticationFailed)
+    assert "the token is not accepted: " in str(error)
+
+
+async def test_a_certificate_of_an_unknown_authority_is_not_accepted(broker: Secured) -> None:
+    options: Any = {**broker.options("SASL_SSL", "PLAIN"), "ssl_truststore_location": None}
+    error = await failure(broker.addresses["SASL_SSL"], **options)
+    assert isinstance(error, AuthenticationFailed)
+    assert "is not accepted: " in str(error)
+    assert "ssl_truststore_location" in error.hint
+
+
+async def test_a_certificate_for_another_host_is_not_accepted_unless_the_program_says_so(broker: Secured) -> None:
+    options: Any = broker.options("SASL_SSL", "PLAIN")
+    address = broker.addresses["SASL_SSL"].replace("localhost", "127.0.0.1")
+    error = await failure(address, **options)
+    assert isinstance(error, AuthenticationFailed)
+    assert "127.0.0.1" in str(error)
+    assert "ssl_endpoint_identification_algorithm" in error.hint
+    async with Admin(address, **{**options, "ssl_endpoint_identification_algorithm": ""}) as admin:
+        assert (await admin.describe_cluster()).nodes
+
+
+async def test_a_client_without_the_certificate_that_a_listener_asks_for_is_told(broker: Secured) -> None:
+    error = await failure(broker.addresses["SSL"], **{**broker.options("SSL"), "ssl_keystore_location": None})
+    assert isinstance(error, AuthenticationFailed)
+    assert "ssl_keystore_location" in error.hint
+
+
+async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_is_lost(broker: Secured) -> None:
+    """A broker closes a connection at its first request after the end of the session."""
+    tokens = 0
+
+    def provider() -> str:
+        nonlocal tokens
+        tokens += 1
+        return unsecured_token()
+
+    options, address = broker.options("SASL_PLAINTEXT", "OAUTHBEARER"), broker.addresses["SASL_PLAINTEXT"]
+    options["sasl_oauth_token_provider"] = provider
+    reading = ConsumerOptions(bootstrap_servers=address, auto_offset_reset="earliest", fetch_max_wait_ms=900)
+    sent, read = [], []
+    async with Admin(address, **options) as admin:
+        await admin.create_topics(NewTopic("sessions", 1, 1))
+    async with Producer(address, **options) as producer, Consumer("sessions", **reading, **options) as consumer:
+        await producer.send("sessions", b"first")
+        read += await consumer.poll(10_000)
+        opened = [*connections(producer), *connections(consumer)]
+        logins_before = tokens
+        while tokens < 3 * logins_before:
+            sent.append(b"%d" % len(sent))
+            delivery = await producer.send_soon("sessions", sent[-1])
+            read += await consumer.poll(10_000)
+            await delivery
+        assert [*connections(producer), *connections(consumer)] == opened
+    assert [each.value for each in read] == [b"first", *sent]
+
+
+def connections(client: Producer | Consumer) -> list[Transport]:
+    return [each for each in client._cluster._transports.values() if each.is_open]

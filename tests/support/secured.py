@@ -1,0 +1,122 @@
+"""A broker with a listener of each security protocol, and what a client needs for each: certificates, users, tokens.
+
+The same settings for Apache Kafka and for ours: their names are Kafka's.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from oncelog.client.security import SaslMechanism, SecurityOptions, SecurityProtocol
+from tests.support.kafka import Kafka, free_ports
+
+USER, PASSWORD = "alice", "alice's=secret"
+_SCRAM_USERS = [f"{name}=[name={USER},password={PASSWORD}]" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
+_PACKAGE = "org.apache.kafka.common.security"
+_SETTINGS = """
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,\
+SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+listeners={listeners}
+advertised.listeners={advertised}
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+ssl.keystore.type=PEM
+ssl.keystore.location={directory}/broker.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={directory}/ca.pem
+listener.name.ssl.ssl.client.auth=required
+"""
+_JAAS = """
+listener.name.{listener}.plain.sasl.jaas.config={package}.plain.PlainLoginModule required user_{user}="{password}";
+listener.name.{listener}.scram-sha-256.sasl.jaas.config={package}.scram.ScramLoginModule required;
+listener.name.{listener}.scram-sha-512.sasl.jaas.config={package}.scram.ScramLoginModule required;
+listener.name.{listener}.oauthbearer.sasl.jaas.config={package}.oauthbearer.OAuthBearerLoginModule required \
+unsecuredLoginStringClaim_sub="broker";
+"""
+SESSION_MS = 1_500
+"""Of a login with a token over SASL_PLAINTEXT; others have no end. Kafka wants a second between two."""
+_REPEATED = f"listener.name.sasl_plaintext.oauthbearer.connections.max.reauth.ms={SESSION_MS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """PEM files: of the authority, and of a client with its key."""
+
+    authority: str
+    client: str
+
+    @classmethod
+    def make(cls, directory: Path) -> "Certificates":
+        """And `broker.pem` beside them, for localhost alone: 127.0.0.1 is a name that it lacks."""
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(directory / "ca.pem"))
+        (directory / "broker.pem").write_bytes(_with_chain(authority.issue_cert("localhost")))
+        (directory / "client.pem").write_bytes(_with_chain(authority.issue_cert("alice@example.com")))
+        return cls(str(directory / "ca.pem"), str(directory / "client.pem"))
+
+
+def _with_chain(issued: trustme.LeafCert) -> bytes:
+    """With the key in PKCS 8, the only form that Kafka reads."""
+    key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    kind = serialization.PrivateFormat.PKCS8
+    encoded = key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption())
+    return encoded + b"".join(each.bytes() for each in issued.cert_chain_pems)
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """A running one: `host:port` of each listener."""
+
+    addresses: dict[SecurityProtocol, str]
+    certificates: Certificates
+
+    def options(self, protocol: SecurityProtocol, mechanism: SaslMechanism | None = None) -> SecurityOptions:
+        """What a client needs to be let in."""
+        options: SecurityOptions = {"security_protocol": protocol}
+        if protocol.endswith("SSL"):
+            options["ssl_truststore_location"] = self.certificates.authority
+        if protocol == "SSL":
+            options["ssl_keystore_location"] = self.certificates.client
+        if protocol.startswith("SASL"):
+            options["sasl_mechanism"] = mechanism
+        if mechanism == "OAUTHBEARER":
+            options["sasl_oauth_token_provider"] = unsecured_token
+        elif mechanism is not None:
+            options["sasl_username"], options["sasl_password"] = USER, PASSWORD
+        return options
+
+
+def unsecured_token(expires_in_s: int = 3600) -> str:
+    """A token that nobody has signed, as Kafka accepts it where nothing else is configured."""
+    now_s = int(time.time())
+    parts: list[dict[str, str | int]] = [
+        {"alg": "none"},
+        {"sub": USER, "scope": "kafka", "iat": now_s, "exp": now_s + expires_in_s},
+    ]
+    encoded = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts)
+    return ".".join((*encoded, ""))
+
+
+@contextmanager
+def secured_kafka(directory: Path) -> Iterator[Secured]:
+    """Apache Kafka for the block."""
+    protocols: list[SecurityProtocol] = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    ports = dict(zip((*protocols, "CONTROLLER"), free_ports(len(protocols) + 1), strict=True))
+    listeners = [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
+    advertised = [f"{name}://localhost:{ports[name]}" for name in protocols]
+    lines = _SETTINGS.format(listeners=",".join(listeners), advertised=",".join(advertised), directory=directory)
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        lines += _JAAS.format(listener=listener, package=_PACKAGE, user=USER, password=PASSWORD)
+    quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports['CONTROLLER']}"
+    certificates = Certificates.make(directory)
+    running = Kafka(
+        directory, overrides=(lines, _REPEATED, quorum), scram_users=_SCRAM_USERS, ready_at=ports["PLAINTEXT"]
+    )
+    yield Secured({name: f"localhost:{ports[name]}" for name in protocols}, certificates)
+    running.stop()
