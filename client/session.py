@@ -49,7 +49,7 @@ from oncelog.client.records import (
     TopicPartition,
     V,
 )
-from oncelog.client.security import security_options
+from oncelog.client.security import SecurityOptions, security_options
 from oncelog.client.settings import (
     ConsumerOptions,
     ConsumerSettings,
@@ -303,10 +303,11 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 def _check_nested(settings: SessionSettings) -> None:
     """Raise ConfigError for an option of a client that is the session's own."""
     for place, theirs in (("consumer", settings.consumer), ("producer", settings.producer)):
-        for name in theirs or {}:
+        for name, value in (theirs or {}).items():
             if name in _OF_THE_SESSION:
+                shown = "..." if name in SecurityOptions.__optional_keys__ else repr(value)  # no secret
                 text = f"{name} belongs to the session, not into {place}={{...}}"
-                raise ConfigError(text, hint=f"TransactionalSession(..., {name}=...)")
+                raise ConfigError(text, hint=f"TransactionalSession(..., {name}={shown})")
 
 
 def _new_id(group_id: str) -> str:
