@@ -4,12 +4,17 @@ Owns: the request, for health checks and scripts. Does not own: a client; nothin
 """
 
 import socket
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated import api_versions_request, api_versions_response
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.headers import decode_response_header, encode_request_header
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _MAX_ANSWER_BYTES = 1 << 20
 
@@ -18,28 +23,43 @@ class NotHealthy(Exception):
     """The broker does not respond as one; the message says what happened."""
 
 
-def check_health(host: str, port: int, timeout_s: float) -> int:
-    """Number of APIs that the broker supports. Raises NotHealthy."""
-    return len(api_versions(host, port, timeout_s))
+class NotABroker(NotHealthy):
+    """Something listens there, and does not answer as a broker does that is asked in this protocol."""
 
 
-def api_versions(host: str, port: int, timeout_s: float) -> list[tuple[int, int, int]]:
-    """Key, lowest and highest version of each API that the broker supports. Raises NotHealthy."""
+def check_health(host: str, port: int, timeout_s: float, context: "SSLContext | None" = None) -> int:
+    """Number of APIs that the broker supports; over TLS with a context. Raises NotHealthy."""
+    return len(api_versions(host, port, timeout_s, context))
+
+
+def api_versions(
+    host: str, port: int, timeout_s: float, context: "SSLContext | None" = None
+) -> list[tuple[int, int, int]]:
+    """Key, lowest and highest version of each API that the broker supports, which it says before a login. Raises
+    NotHealthy."""
     body = b"".join(api_versions_request.encode(ApiVersionsRequest(), 0))
     frame = encode_request_header(api_versions_request.API_KEY, 0, 1, "oncelog-health", flexible=False) + body
     reader = FrameReader(_MAX_ANSWER_BYTES)
     try:
-        with socket.create_connection((host, port), timeout_s) as connection:
+        with ExitStack() as stack:
+            connection = stack.enter_context(socket.create_connection((host, port), timeout_s))
+            if context is not None:
+                connection = stack.enter_context(context.wrap_socket(connection, server_hostname=host))
             connection.sendall(len(frame).to_bytes(4, "big") + frame)
             while True:
                 data = connection.recv(65536)
                 if not data:
-                    raise NotHealthy(f"{host}:{port} closed the connection without a response")
+                    raise NotABroker(f"{host}:{port} closed the connection without a response")
                 for answer in reader.feed(data):
                     return _versions(answer)
     except ProtocolError as error:
-        raise NotHealthy(f"{host}:{port} does not speak the Kafka protocol: {error}") from error
+        raise NotABroker(f"{host}:{port} does not speak the Kafka protocol: {error}") from error
+    except ConnectionError as error:
+        kind = NotHealthy if isinstance(error, ConnectionRefusedError) else NotABroker
+        raise kind(f"{host}:{port} does not respond: {error.strerror or error}") from error
     except OSError as error:
+        if context is not None and type(error).__module__ == "ssl":
+            raise NotABroker(f"no TLS with {host}:{port}: {error.strerror or error}") from error
         raise NotHealthy(f"{host}:{port} does not respond: {error.strerror or error}") from error
 
 

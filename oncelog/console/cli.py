@@ -63,6 +63,7 @@ def console(
     allowed_hosts: tuple[str, ...],
     bootstrap: str | None,
     profile: str | None,
+    command_config: str | None,
     timeout_s: float | None,
 ) -> None:
     """Show a cluster and its transactions in a browser. Ctrl-C stops it.
@@ -71,7 +72,7 @@ def console(
     """
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         fail(f"the console needs {', '.join(missing)}: run `pip install 'oncelog[console]'`", EXIT_FAILED)
-    chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S)
+    chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S, command_config)
     try:
         listener = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
     except OSError as error:
@@ -82,7 +83,8 @@ def console(
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"oncelog console of {chosen.bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
-        _serve(Reader(chosen.bootstrap, chosen.timeout_s * 1000, metrics_address), listener, read_only, allowed_hosts)
+        reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, metrics_address, chosen.security)
+        _serve(reader, listener, read_only, allowed_hosts)
 
 
 def _serve(reader: "Reader", listener: socket.socket, read_only: bool, allowed_hosts: tuple[str, ...]) -> None:

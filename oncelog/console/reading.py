@@ -28,6 +28,7 @@ from oncelog.client.descriptions import (
 from oncelog.client.errors import KafkaError
 from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import Record, TopicPartition
+from oncelog.client.security import SecurityOptions
 from oncelog.console.life_lines import is_open
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
@@ -57,11 +58,19 @@ class Reader:
     """A console's view of one cluster. Each method raises KafkaError, ProtocolError or OSError if it cannot be asked,
     and works again as soon as it can."""
 
-    def __init__(self, bootstrap: str, timeout_ms: float, metrics_address: str | None = None) -> None:
-        """`metrics_address` is HOST:PORT of a broker's `oncelog.metrics.listen`, which serves its witness."""
+    def __init__(
+        self,
+        bootstrap: str,
+        timeout_ms: float,
+        metrics_address: str | None = None,
+        security: SecurityOptions | None = None,
+    ) -> None:
+        """`metrics_address` is HOST:PORT of a broker's `oncelog.metrics.listen`, which serves its witness; `security`
+        are options of its clients."""
         self.bootstrap = bootstrap
         self.metrics_address = metrics_address
         self._timeout_ms = timeout_ms
+        self._security = security or {}
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
         self._clients: tuple[Admin, Consumer] | None = None
@@ -73,17 +82,14 @@ class Reader:
     async def _open(self) -> tuple[Admin, Consumer]:
         async with self._opening:
             if self._clients is None:
+                options: Any = {
+                    "default_api_timeout_ms": self._timeout_ms,
+                    "client_id": "oncelog-console",
+                    **self._security,
+                }
                 async with AsyncExitStack() as stack:
-                    admin = await stack.enter_async_context(
-                        Admin(self.bootstrap, default_api_timeout_ms=self._timeout_ms, client_id="oncelog-console")
-                    )
-                    consumer = await stack.enter_async_context(
-                        Consumer(
-                            bootstrap_servers=self.bootstrap,
-                            default_api_timeout_ms=self._timeout_ms,
-                            client_id="oncelog-console",
-                        )
-                    )
+                    admin = await stack.enter_async_context(Admin(self.bootstrap, **options))
+                    consumer = await stack.enter_async_context(Consumer(bootstrap_servers=self.bootstrap, **options))
                     self._stack = stack.pop_all()
                     self._clients = admin, consumer
             return self._clients

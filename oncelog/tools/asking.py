@@ -24,7 +24,10 @@ import click
 from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_table
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from oncelog.client.admin import Admin
+    from oncelog.client.security import SecurityOptions
     from oncelog.tools.profiles import Target
 
 COUNT = click.IntRange(1, 2**31 - 1)
@@ -64,10 +67,11 @@ class Session:
     bootstrap: str
     timeout_ms: float
     as_json: bool
+    security: "SecurityOptions"
 
 
 _Function = Callable[..., Any]
-_COMMON = frozenset(("bootstrap", "profile", "timeout_s", "as_json"))
+_COMMON = frozenset(("bootstrap", "profile", "command_config", "timeout_s", "as_json"))
 
 
 def _timeout_option(_context: click.Context, _parameter: click.Parameter, seconds: float | None) -> float | None:
@@ -79,7 +83,7 @@ def _timeout_option(_context: click.Context, _parameter: click.Parameter, second
 
 
 def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
-    """-b/--bootstrap, --profile, --timeout."""
+    """-b/--bootstrap, --profile, --command-config, --timeout."""
     for option in (
         click.option(
             "--timeout",
@@ -88,6 +92,11 @@ def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) ->
             type=float,
             callback=_timeout_option,
             help=f"How long to wait for the cluster.  [default: {default_timeout_s}]",
+        ),
+        click.option(
+            "--command-config",
+            metavar="FILE",
+            help="Settings of Kafka's clients: security.protocol, sasl.*, ssl.* (ONCELOG_COMMAND_CONFIG).",
         ),
         click.option("--profile", metavar="NAME", help="A cluster of the configuration file (ONCELOG_PROFILE)."),
         click.option(
@@ -102,7 +111,7 @@ def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) ->
 
 
 def connection_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
-    """-b/--bootstrap, --profile, --timeout, --json."""
+    """-b/--bootstrap, --profile, --command-config, --timeout, --json."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
     return cluster_options(as_json(function), default_timeout_s)
 
@@ -115,9 +124,14 @@ def asks(
     def decorate(function: Callable[..., Awaitable[Shown]]) -> click.Command:
         @functools.wraps(function)
         def command(
-            bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool, **options: Any
+            bootstrap: str | None,
+            profile: str | None,
+            command_config: str | None,
+            timeout_s: float | None,
+            as_json: bool,
+            **options: Any,
         ) -> None:
-            chosen = reach(bootstrap, profile, timeout_s)
+            chosen = reach(bootstrap, profile, timeout_s, command_config)
             show(run(chosen, as_json, follows, lambda session: function(session, **options)), as_json)
 
         made = group.command(name or function.__name__)(connection_options(command))
@@ -127,36 +141,66 @@ def asks(
     return decorate
 
 
-def reach(bootstrap: str | None, profile: str | None, timeout_s: float | None) -> "Target":
+def reach(
+    bootstrap: str | None, profile: str | None, timeout_s: float | None, command_config: str | None = None
+) -> "Target":
     """The cluster to ask, one of whose brokers responds. Ends the command with a sentence if none does."""
-    chosen = choose(bootstrap, profile, timeout_s)
+    chosen = choose(bootstrap, profile, timeout_s, command_config)
     probe(chosen, EXIT_FAILED)
     return chosen
 
 
-def choose(bootstrap: str | None, profile: str | None, timeout_s: float | None) -> "Target":
+def choose(
+    bootstrap: str | None, profile: str | None, timeout_s: float | None, command_config: str | None = None
+) -> "Target":
     import os
 
     from oncelog.tools.profiles import ProfileError, target
 
     try:
-        return target(bootstrap, profile, timeout_s, os.environ)
+        return target(bootstrap, profile, timeout_s, os.environ, command_config)
     except ProfileError as error:
         fail(str(error), EXIT_FAILED)
 
 
 def probe(chosen: "Target", exit_code: int) -> int:
     """The number of APIs that the first broker to respond has."""
-    from oncelog.health import NotHealthy, check_health
+    from oncelog.health import NotABroker, NotHealthy, check_health
 
-    problems = []
+    context = attempt(lambda: _tls_context(chosen), chosen) if chosen.security else None
+    problems: list[NotHealthy] = []
     for host, port in chosen.addresses:
         try:
-            return check_health(host, port, chosen.timeout_s)
+            return check_health(host, port, chosen.timeout_s, context)
         except NotHealthy as error:
-            problems.append(str(error))
+            problems.append(error)
+    if any(isinstance(each, NotABroker) for each in problems):
+        attempt(lambda: _check_listeners(chosen), chosen)
     step = "start a broker with `oncelog serve`, or name another with --bootstrap HOST:PORT"
-    fail(f"{'; '.join(problems)}; {step}", exit_code)
+    fail(f"{'; '.join(map(str, problems))}; {step}", exit_code)
+
+
+def _tls_context(chosen: "Target") -> "SSLContext | None":
+    from oncelog.tools.client_properties import tls_context
+
+    return tls_context(chosen.security)
+
+
+def _check_listeners(chosen: "Target") -> None:
+    """Raises ConfigError with what a listener speaks, if it is not what the command was told."""
+    import asyncio
+
+    from oncelog.client.admin import AdminSettings
+    from oncelog.client.deadline import Deadline
+    from oncelog.client.listeners import check_listener
+    from oncelog.client.security import security_of
+
+    async def check() -> None:
+        security = security_of(AdminSettings(**chosen.security))
+        for host, port in chosen.addresses:
+            await check_listener(f"{host}:{port}", security, Deadline.after(chosen.timeout_s * 1000))
+
+    asyncio.run(check())
 
 
 def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session], Awaitable[Any]]) -> Any:
@@ -168,8 +212,9 @@ def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session]
     timeout_ms = chosen.timeout_s * 1000
 
     async def call() -> Any:
-        async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog") as admin:
-            return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json))
+        options = chosen.security
+        async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog", **options) as admin:
+            return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json, options))
 
     return attempt(lambda: asyncio.run(call()), chosen, follows)
 

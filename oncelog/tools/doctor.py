@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from oncelog.client.admin import Admin
     from oncelog.tools.profiles import Target
 
@@ -52,14 +54,19 @@ class Finding:
     help="Also the disk below DIR, and this machine's limits: run it where the broker runs.",
 )
 def doctor(
-    bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool, data_dir: Path | None
+    bootstrap: str | None,
+    profile: str | None,
+    command_config: str | None,
+    timeout_s: float | None,
+    as_json: bool,
+    data_dir: Path | None,
 ) -> None:
     """Look for the usual troubles: addresses that clients cannot reach, missing leaders, hanging and long transactions,
     clocks.
 
     With --data-dir also a slow or full disk, and too few open files.
     """
-    chosen = choose(bootstrap, profile, timeout_s)
+    chosen = choose(bootstrap, profile, timeout_s, command_config)
     findings = attempt(lambda: asyncio.run(_of_cluster(chosen)), chosen)
     if data_dir is not None:
         findings += _of_machine(data_dir)
@@ -74,8 +81,10 @@ def doctor(
 async def _of_cluster(chosen: "Target") -> list[Finding]:
     from oncelog.client.admin import Admin
     from oncelog.client.errors import KafkaError
+    from oncelog.tools.client_properties import tls_context
 
-    findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s) for host, port in chosen.addresses]
+    context = tls_context(chosen.security)
+    findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s, context) for host, port in chosen.addresses]
     responding = [
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for (host, port), each in zip(chosen.addresses, findings, strict=True)
@@ -84,9 +93,14 @@ async def _of_cluster(chosen: "Target") -> list[Finding]:
     if not responding:
         return findings
     checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _transactions, _clocks]
-    async with Admin(responding, default_api_timeout_ms=chosen.timeout_s * 1000, client_id="oncelog-doctor") as admin:
+    options: Any = {
+        "default_api_timeout_ms": chosen.timeout_s * 1000,
+        "client_id": "oncelog-doctor",
+        **chosen.security,
+    }
+    async with Admin(responding, **options) as admin:
         nodes = (await admin.describe_cluster()).nodes
-        advertised = [_advertised(node_id, *nodes[node_id], chosen.timeout_s) for node_id in sorted(nodes)]
+        advertised = [_advertised(node_id, *nodes[node_id], chosen.timeout_s, context) for node_id in sorted(nodes)]
         findings += advertised
         if any(each.result == "wrong" for each in advertised):
             return findings
@@ -98,19 +112,19 @@ async def _of_cluster(chosen: "Target") -> list[Finding]:
     return findings
 
 
-def _reach(check: str, host: str, port: int, timeout_s: float) -> Finding:
+def _reach(check: str, host: str, port: int, timeout_s: float, context: "SSLContext | None") -> Finding:
     from oncelog.health import NotHealthy, check_health
 
     begun_s = time.perf_counter()
     try:
-        check_health(host, port, timeout_s)
+        check_health(host, port, timeout_s, context)
     except NotHealthy as error:
         return Finding(check, "wrong", str(error))
     return Finding(check, "ok", f"responds after {(time.perf_counter() - begun_s) * 1000:.1f} ms")
 
 
-def _advertised(node_id: int, host: str, port: int, timeout_s: float) -> Finding:
-    found = _reach(f"node {node_id}", host, port, timeout_s)
+def _advertised(node_id: int, host: str, port: int, timeout_s: float, context: "SSLContext | None") -> Finding:
+    found = _reach(f"node {node_id}", host, port, timeout_s, context)
     if found.result == "ok":
         return Finding(found.check, "ok", f"advertises {host}:{port}, which {found.detail}")
     advice = f"set advertised.listeners of node {node_id} to an address that its clients reach"

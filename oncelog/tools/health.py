@@ -17,9 +17,11 @@ _TIMEOUT_S = 3
 
 @click.command()
 @partial(connection_options, default_timeout_s=_TIMEOUT_S)
-def health(bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool) -> None:
+def health(
+    bootstrap: str | None, profile: str | None, command_config: str | None, timeout_s: float | None, as_json: bool
+) -> None:
     """Exit with 0 if a broker responds there, with 1 if not."""
-    chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S)
+    chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S, command_config)
     api_count = probe(chosen, EXIT_NOT_HEALTHY)
     if as_json:
         say_json({"bootstrap": chosen.bootstrap, "api_count": api_count})

@@ -42,8 +42,11 @@ def _completion(ask: "Callable[[Admin], Awaitable[list[str]]]") -> Completion:
 
         given = context.params
         try:
-            chosen = target(given.get("bootstrap"), given.get("profile"), _TIMEOUT_S, os.environ)
-            check_health(*chosen.addresses[0], chosen.timeout_s)
+            chosen = target(
+                given.get("bootstrap"), given.get("profile"), _TIMEOUT_S, os.environ, given.get("command_config")
+            )
+            if not chosen.security:
+                check_health(*chosen.addresses[0], chosen.timeout_s)
         except (ProfileError, NotHealthy):
             return []
         return sorted(
@@ -66,7 +69,9 @@ def _asked(chosen: "Target", ask: "Callable[[Admin], Awaitable[list[str]]]") -> 
 
     async def call() -> list[str]:
         timeout_ms = chosen.timeout_s * 1000
-        async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog") as admin:
+        async with Admin(
+            chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog", **chosen.security
+        ) as admin:
             return await ask(admin)
 
     try:

@@ -3,11 +3,14 @@
 import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from oncelog import sync
+from oncelog.cli import main
 from oncelog.client import (
     Admin,
     AuthenticationFailed,
@@ -21,7 +24,8 @@ from oncelog.client import (
 )
 from oncelog.client.security import SaslMechanism, SecurityProtocol
 from oncelog.client.transport import Transport
-from tests.support.secured import PASSWORD, Secured, secured_kafka, unsecured_token
+from oncelog.tools.kafka_scripts.__main__ import main as script_main
+from tests.support.secured import PASSWORD, USER, Secured, secured_kafka, unsecured_token
 
 LOGINS: tuple[tuple[SecurityProtocol, SaslMechanism | None], ...] = (
     ("PLAINTEXT", None),
@@ -169,3 +173,67 @@ async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_i
 
 def connections(client: Producer | Consumer) -> list[Transport]:
     return [each for each in client._cluster._transports.values() if each.is_open]
+
+
+@pytest.fixture
+def properties(broker: Secured, tmp_path: Path) -> Path:
+    """As people have it for Kafka's own scripts."""
+    line = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";'
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={broker.certificates.authority}\nsasl.jaas.config={line}\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("health",),
+        ("topic", "list"),
+        ("cluster", "describe"),
+        ("doctor",),
+        ("record", "consume", "commanded", "--exit"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_takes_the_file_of_kafkas_scripts(
+    broker: Secured, properties: Path, arguments: tuple[str, ...]
+) -> None:
+    address = broker.addresses["SASL_SSL"]
+    with sync.Producer(address, **broker.options("SASL_SSL", "PLAIN")) as producer:
+        producer.send("commanded", b"value")
+    done = CliRunner().invoke(main, [*arguments, "-b", address, "--command-config", str(properties)])
+    assert done.exit_code == 0, done.output
+    assert PASSWORD not in done.output
+
+
+def test_a_command_without_security_is_told_what_the_listener_speaks(broker: Secured) -> None:
+    done = CliRunner().invoke(main, ["topic", "list", "-b", broker.addresses["SASL_SSL"]])
+    assert done.exit_code == 2
+    assert "speaks SASL_SSL, with OAUTHBEARER, PLAIN" in done.output
+
+
+def test_a_command_with_a_wrong_password_of_the_environment_fails_with_the_brokers_reason(broker: Secured) -> None:
+    variables = {
+        "ONCELOG_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "ONCELOG_SASL_MECHANISM": "PLAIN",
+        "ONCELOG_SASL_USERNAME": USER,
+        "ONCELOG_SASL_PASSWORD": "wrong-password",
+    }
+    address = broker.addresses["SASL_PLAINTEXT"]
+    done = CliRunner().invoke(main, ["topic", "list", "-b", address], env=variables)
+    assert done.exit_code == 2
+    assert "Authentication failed: Invalid username or password" in done.output
+    assert "wrong-password" not in done.output
+
+
+def test_kafkas_scripts_take_their_file_here_too(
+    broker: Secured, properties: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = ["--bootstrap-server", broker.addresses["SASL_SSL"], "--command-config", str(properties)]
+    for script in (["kafka-topics", "--list"], ["kafka-broker-api-versions"], ["kafka-get-offsets"]):
+        assert script_main([*script, *line]) == 0, capfd.readouterr().err
+    address = broker.addresses["SASL_SSL"]
+    assert script_main(["cub", "kafka-ready", "-b", address, "-c", str(properties), "-s", "SASL_SSL", "1", "5"]) == 0

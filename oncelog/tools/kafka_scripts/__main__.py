@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from oncelog.tools.kafka_scripts.arguments import Run, Wrong, check_client_properties, fail, out, parsed
+from oncelog.tools.kafka_scripts.arguments import Run, Wrong, fail, out, parsed
 from oncelog.tools.kafka_scripts.table import SCRIPTS
 
 _DIRECTORIES = (("opt/kafka/bin", ".sh"), ("opt/bitnami/kafka/bin", ".sh"), ("usr/bin", ""))
@@ -36,7 +36,6 @@ def main(words: list[str] | None = None) -> int:
         if "help" in options:
             out(*(f"--{each}" for each in sorted(script.flags | script.values)))
             return 0
-        check_client_properties(options)
         module, _, function = script.run.partition(":")
         run: Run = getattr(import_module(module), function)
         return run(options)

@@ -6,10 +6,12 @@ Owns: which options there are, and the errors about them. Does not own: their me
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from oncelog.tools.terminal import say
+
+if TYPE_CHECKING:
+    from oncelog.client.security import SecurityOptions
 
 
 class Wrong(Exception):
@@ -125,19 +127,19 @@ def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
     return options
 
 
-def check_client_properties(options: Options) -> None:
-    """Of the file of --command-config only what concerns security would make a difference. Raises Wrong."""
-    from oncelog.broker.config.properties import parse_properties
+def client_security(options: Options) -> "SecurityOptions":
+    """What the file of --command-config says of security, of which nothing else would make a difference. Raises
+    Wrong."""
+    from oncelog.tools.client_properties import ClientPropertiesError, read_client_properties
 
+    found: SecurityOptions = {}
     for name in ("command-config", "producer.config", "consumer.config"):
         for file in options.all(name):
             try:
-                properties = parse_properties(Path(file).read_text())
-            except OSError as error:
-                raise Wrong(f"{file}: {error.strerror or error}") from error
-            protocol = properties.get("security.protocol", "PLAINTEXT")
-            if protocol != "PLAINTEXT":
-                raise Wrong(f"{file}: security.protocol={protocol}; the listeners here are PLAINTEXT")
+                found = read_client_properties(file)
+            except ClientPropertiesError as error:
+                raise Wrong(str(error)) from error
+    return found
 
 
 def out(*lines: str) -> None:

@@ -6,9 +6,9 @@ Owns: opening, and what an error of the cluster becomes. Does not own: what is a
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.kafka_scripts.arguments import Options, Wrong
+from oncelog.tools.kafka_scripts.arguments import Options, Wrong, client_security
 
 if TYPE_CHECKING:
     from oncelog.client.admin import Admin
@@ -36,9 +36,11 @@ def ask(options: Options, work: "Callable[[Admin], Awaitable[int]]") -> int:
     from oncelog.client.admin import Admin
     from oncelog.client.errors import KafkaError
 
+    patience = {"default_api_timeout_ms": _PATIENCE_MS, "bootstrap_timeout_ms": _PATIENCE_MS}
+
     async def call() -> int:
-        bootstrap = bootstrap_of(options)
-        async with Admin(bootstrap, default_api_timeout_ms=_PATIENCE_MS, bootstrap_timeout_ms=_PATIENCE_MS) as admin:
+        settings: Any = {**patience, **client_security(options)}
+        async with Admin(bootstrap_of(options), **settings) as admin:
             return await work(admin)
 
     try:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from oncelog.health import NotHealthy, api_versions
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.tools.kafka_scripts.arguments import Options, Wrong, out
+from oncelog.tools.client_properties import ClientPropertiesError, read_client_properties, tls_context
+from oncelog.tools.kafka_scripts.arguments import Options, Wrong, client_security, out
 from oncelog.tools.kafka_scripts.asking import ask
 
 if TYPE_CHECKING:
     from oncelog.client.admin import Admin
+    from oncelog.client.security import SecurityOptions
 
 _TIMEOUT_S = 5.0
 _PAUSE_S = 0.5
@@ -24,14 +26,15 @@ _ALSO_KNOWN = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 
 def broker_api_versions(options: Options) -> int:
-    return ask(options, _broker_api_versions)
+    return ask(options, lambda admin: _broker_api_versions(admin, client_security(options)))
 
 
-async def _broker_api_versions(admin: "Admin") -> int:
+async def _broker_api_versions(admin: "Admin", security: "SecurityOptions") -> int:
+    context = tls_context(security)
     nodes = (await admin.describe_cluster()).nodes
     for node_id, (host, port) in sorted(nodes.items()):
         out(f"{host}:{port} (id: {node_id} rack: null isFenced: false) -> (")
-        listed = {key: (low, high) for key, low, high in api_versions(host, port, _TIMEOUT_S)}
+        listed = {key: (low, high) for key, low, high in api_versions(host, port, _TIMEOUT_S, context)}
         lines = [_api(key, listed.get(key)) for key in sorted({*listed, *_ALSO_KNOWN})]
         out(*(f"\t{line}," for line in lines[:-1]), f"\t{lines[-1]}", ")")
     return 0
@@ -86,15 +89,21 @@ def cub(options: Options) -> int:
     if options.words[:1] != ("kafka-ready",):
         raise Wrong(f"cub {' '.join(options.words)}: only kafka-ready is offered here")
     given = parser.parse_args(options.words)
-    if given.security != "PLAINTEXT":
-        raise Wrong(f"cub: --security {given.security}; the listeners here are PLAINTEXT")
+    if given.security != "PLAINTEXT" and given.config is None:
+        raise Wrong(f"cub: --security {given.security} needs --config, a properties file of Kafka's clients")
     if given.expected > 1:
         raise Wrong(f"cub: {given.expected} brokers are expected, and there is one")
+    from oncelog.client.errors import ConfigError
+
+    try:
+        context = None if given.config is None else tls_context(read_client_properties(given.config))
+    except (ClientPropertiesError, ConfigError) as error:
+        raise Wrong(f"cub: {error}") from error
     host, port = _address(given.bootstrap_broker_list.split(",")[0])
     end_s = time.monotonic() + given.timeout_s
     while True:
         try:
-            api_versions(host, port, _TIMEOUT_S)
+            api_versions(host, port, _TIMEOUT_S, context)
             return 0
         except NotHealthy as error:
             if time.monotonic() >= end_s:

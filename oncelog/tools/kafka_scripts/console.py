@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.kafka_scripts.arguments import Options, Wrong, out
+from oncelog.tools.kafka_scripts.arguments import Options, Wrong, client_security, out
 from oncelog.tools.kafka_scripts.asking import ask, bootstrap_of
 from oncelog.tools.record.produce import lines
 from oncelog.tools.terminal import say
@@ -78,6 +78,7 @@ async def _produce(options: Options, reader: Mapping[str, str], given: Mapping[s
     settings: dict[str, Any] = {
         "compression_type": options.get("compression-codec") or given["compression.type"],
         "acks": _acks(options.get("request-required-acks") or given["acks"]),
+        **client_security(options),
     }
     topic = options.value("topic")
     async with Producer(bootstrap_of(options), **settings) as producer:
@@ -168,6 +169,7 @@ async def _consume(admin: "Admin", options: Options, formatter: Mapping[str, str
         "bootstrap_servers": bootstrap_of(options),
         "isolation_level": options.get("isolation-level") or given["isolation.level"] or "read_uncommitted",
         "auto_offset_reset": reset,
+        **client_security(options),
     }
     if group and "partition" not in options:
         settings |= {"group_id": group, "enable_auto_commit": given["enable.auto.commit"] != "false"}

@@ -112,6 +112,7 @@ async def consume(
         "isolation_level": "read_committed" if committed else "read_uncommitted",
         "default_api_timeout_ms": session.timeout_ms,
         "client_id": "oncelog",
+        **session.security,
     }
     places = await partitions_of(session.admin, topic)
     if group_id is not None:
@@ -221,7 +222,12 @@ async def produce(
         partition,
         tuple((name, _bytes(value)) for name, value in headers),
     )
-    options: Any = {"compression_type": codec, "client_id": "oncelog", "max_block_ms": session.timeout_ms}
+    options: Any = {
+        "compression_type": codec,
+        "client_id": "oncelog",
+        "max_block_ms": session.timeout_ms,
+        **session.security,
+    }
     if transactional_id is None:
         async with Producer(session.bootstrap, **options) as producer:
             return (await send(producer, given)).rows(topic)

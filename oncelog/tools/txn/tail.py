@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.broker.coordinator.transaction.states import COMPLETED, TransactionState
-from oncelog.client.admin import Admin
+from oncelog.client.admin import Admin, AdminOptions
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import Record, TopicPartition
@@ -105,13 +105,12 @@ class TransitionReader:
 
 
 async def transitions(
-    bootstrap: str, *, from_beginning: bool, timeout_ms: float, on_ready: Callable[[], None] = lambda: None
+    bootstrap: str, clients: AdminOptions, *, from_beginning: bool, on_ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Transition]:
-    """All that are logged from now on, or from the beginning of the log, endlessly. Raises KafkaError, OSError."""
+    """All that are logged from now on, or from the beginning of the log, endlessly. `clients` are options that a
+    consumer has, too. Raises KafkaError, OSError."""
     reader = TransitionReader()
-    async with Consumer(
-        bootstrap_servers=bootstrap, isolation_level="read_uncommitted", default_api_timeout_ms=timeout_ms
-    ) as consumer:
+    async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted", **clients) as consumer:
         partitions, is_new = await _partitions(consumer)
         consumer.assign(partitions)
         if from_beginning or is_new:
@@ -120,7 +119,7 @@ async def transitions(
             await consumer.seek_to_end(*partitions)
             for partition in partitions:  # before the states are requested: no transition is missed in between
                 await consumer.position(partition)
-            await _know_all(reader, bootstrap, timeout_ms)
+            await _know_all(reader, bootstrap, clients)
         on_ready()
         while True:
             for record in await consumer.poll(_POLL_MS):
@@ -150,8 +149,8 @@ async def _partitions(consumer: Consumer) -> tuple[list[TopicPartition], bool]:
         await asyncio.sleep(_MISSING_TOPIC_RETRY_S)
 
 
-async def _know_all(reader: TransitionReader, bootstrap: str, timeout_ms: float) -> None:
-    async with Admin(bootstrap, default_api_timeout_ms=timeout_ms) as admin:
+async def _know_all(reader: TransitionReader, bootstrap: str, clients: AdminOptions) -> None:
+    async with Admin(bootstrap, **clients) as admin:
         try:
             for listed in await admin.find_transactions():
                 reader.know(listed.transactional_id, listed.state)

@@ -8,7 +8,7 @@ import asyncio
 import re
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -66,6 +66,7 @@ def _pattern_option(
 def tail(
     bootstrap: str | None,
     profile: str | None,
+    command_config: str | None,
     timeout_s: float | None,
     as_json: bool,
     wanted: re.Pattern[str] | None,
@@ -78,7 +79,7 @@ def tail(
     A line: time, transactional id, producer id and epoch, from → to, how long the transaction has lasted, its
     partitions.
     """
-    chosen = reach(bootstrap, profile, timeout_s)
+    chosen = reach(bootstrap, profile, timeout_s, command_config)
     following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))
     attempt(lambda: asyncio.run(following), chosen, follows=True)
 
@@ -96,8 +97,8 @@ async def _follow(
     def on_ready() -> None:
         say(f"following {chosen.bootstrap}; press Ctrl-C to stop", err=True)
 
-    timeout_ms = chosen.timeout_s * 1000
-    all_of_them = transitions(chosen.bootstrap, from_beginning=from_beginning, timeout_ms=timeout_ms, on_ready=on_ready)
+    clients: Any = {"default_api_timeout_ms": chosen.timeout_s * 1000, **chosen.security}
+    all_of_them = transitions(chosen.bootstrap, clients, from_beginning=from_beginning, on_ready=on_ready)
     async with aclosing(all_of_them) as followed:  # type: ignore[type-var]
         async for transition in followed:
             if wanted is not None and wanted.fullmatch(transition.transactional_id) is None:

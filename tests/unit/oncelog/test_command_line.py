@@ -170,6 +170,65 @@ def test_what_is_typed_wins_then_the_environment_then_the_file(tmp_path: Path) -
     assert target(None, None, None, {"XDG_CONFIG_HOME": str(tmp_path)}).bootstrap == "home:1"
 
 
+SECURED = """
+profile = "staging"
+[profiles.local]
+bootstrap = "localhost:9092"
+[profiles.staging]
+bootstrap = "kafka-1:9093"
+security_protocol = "SASL_SSL"
+sasl_mechanism = "PLAIN"
+sasl_username = "alice"
+[profiles.copied]
+bootstrap = "kafka-1:9093"
+command_config = "FILE"
+"""
+ENVIRONMENT = {"ONCELOG_SASL_PASSWORD": "secret", "SSL_CERT_FILE": "/etc/other.pem"}
+
+
+def test_security_comes_from_where_the_address_does_and_no_password_reaches_another_cluster(tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_SSL\nsasl.jaas.config=x \\\n  required;\nclient.id=me\nssl.truststore.type=PEM\n"
+    )
+    copied = {"security_protocol": "SASL_SSL", "sasl_jaas_config": "x required;"}
+    staging = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice"}
+    (tmp_path / "config.toml").write_text(SECURED.replace("FILE", str(properties)))
+    config = {"ONCELOG_CONFIG": str(tmp_path / "config.toml")}
+    variables = {**ENVIRONMENT, "ONCELOG_COMMAND_CONFIG": str(properties)}
+    for named, environment, wanted in (
+        ((None, None), config, staging),
+        ((None, None), {**config, **ENVIRONMENT}, {**staging, "sasl_password": "secret"}),
+        ((None, "staging"), {**config, **variables}, {**staging, "sasl_password": "secret"}),
+        ((None, "local"), {**config, **variables}, {}),
+        ((None, "copied"), {**config, **ENVIRONMENT}, copied),
+        (("host:1", None), {**config, **ENVIRONMENT}, {"sasl_password": "secret"}),
+        (("host:1", None), {**config, **variables}, copied),
+    ):
+        assert target(*named, None, environment).security == wanted
+        typed = target(*named, None, environment, str(properties))
+        assert typed.security == copied
+        assert "required" not in repr(typed)
+
+
+def test_a_token_for_a_command_is_a_provider_for_its_clients() -> None:
+    security = target("host:1", None, None, {"ONCELOG_SASL_OAUTH_TOKEN": "abc"}).security
+    assert security["sasl_oauth_token_provider"]() == "abc"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), (b"a=\\u12\n", "line 1: "), (b"\xff\xfe", "codec can't decode")],
+    ids=["missing", "no properties", "no text"],
+)
+def test_a_file_of_settings_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+    properties = tmp_path / "client.properties"
+    if content is not None:
+        properties.write_bytes(content)
+    with pytest.raises(ProfileError, match=rf"client.properties: .*{said}"):
+        target("host:1", None, None, {}, str(properties))
+
+
 def test_a_profile_has_addresses_and_a_timeout(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(PROFILES)
     environment = {"ONCELOG_CONFIG": str(tmp_path / "config.toml")}
