@@ -6,7 +6,8 @@ spelling, the verdict on names. Does not own: the table (`broker.config.broker_k
 Invariants
 - A BrokerConfig is valid as a whole and never changes; every value has its origin.
 - An unknown name stops the start, with the nearest known one in the message; one that Kafka knows and one node does not
-  need is accepted with a warning, so that a file or compose service written for Kafka works unchanged.
+  need is accepted with a warning, so that a file or compose service written for Kafka works unchanged. An unknown name
+  of a KAFKA_ variable is a warning too, as in Kafka: images and vendors have variables of their own.
 """
 
 import re
@@ -294,6 +295,7 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
     settings: dict[str, _Setting] = {}
     unneeded: list[str] = []
     removed: list[str] = []
+    unknown: list[str] = []
     for name, setting in given.items():
         key = _key_of(name)
         if key is not None:
@@ -309,6 +311,8 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
         elif name in UNNEEDED or is_known_prefix(name):
             if _HARMLESS.get(name) != setting.value:
                 unneeded.append(name)
+        elif setting.origin is Origin.ENVIRONMENT and not name.startswith("oncelog."):
+            unknown.append(_unknown(name, setting))
         else:
             raise ConfigError(_unknown(name, setting))
     warnings = []
@@ -316,6 +320,7 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
         warnings.append(f"accepted without effect, not needed on one node: {', '.join(unneeded)}")
     if removed:
         warnings.append(f"accepted without effect, removed from Kafka itself: {', '.join(removed)}")
+    warnings += [f"accepted without effect, {each}" for each in unknown]
     return settings, warnings
 
 

@@ -159,7 +159,22 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest_and_its_place(wron
 
 
 def test_a_topic_setting_among_the_brokers_is_answered_with_the_brokers_name() -> None:
-    assert "the broker's is log.retention.ms" in _refused(KAFKA_RETENTION_MS="1")
+    assert "the broker's is log.retention.ms" in _refused("retention.ms=1")
+
+
+def test_a_variable_that_nobody_knows_is_a_warning_as_in_kafka() -> None:
+    _, warnings = load_config(environ={"KAFKA_KRAFT_ENABLED": "true", "KAFKA_RETENTION_MS": "1"})
+    assert warnings == [
+        "accepted without effect, unknown setting kraft.enabled (from KAFKA_KRAFT_ENABLED): "
+        "the nearest name is log.cleaner.enable",
+        "accepted without effect, unknown setting retention.ms (from KAFKA_RETENTION_MS): "
+        "it is a topic setting; the broker's is log.retention.ms",
+    ]
+
+
+def test_a_variable_for_this_broker_alone_is_spelled_correctly_or_refused() -> None:
+    message = _refused(KAFKA_ONCELOG_FLUSH="os")
+    assert message == "unknown setting oncelog.flush (from KAFKA_ONCELOG_FLUSH): the nearest name is oncelog.flush.policy"
 
 
 @pytest.mark.parametrize(
