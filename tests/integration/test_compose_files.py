@@ -4,55 +4,43 @@ Each file of `compose_files` has the settings, health check and commands of a pu
 line, in our own words. Its first service is the broker; `works` does what their init containers do, and makes a topic.
 """
 
-import os
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.containers import ENGINE, Container
+from tests.integration.containers import ENGINE
+from tests.integration.foreign import ForeignProject, remove_project
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(120)]
 FOLDER = Path(__file__).parent / "compose_files"
-IMAGE = "localhost/oncelog-broker:local" if ENGINE == "podman" else "oncelog-broker:local"
-PROJECT = "oncelog-foreign"
 FILES = sorted(FOLDER.glob("*.yml"))
-Compose = Callable[..., None]
 
 
 @pytest.fixture(params=FILES, ids=lambda path: path.stem)
-def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """One of the files, with our image."""
-    if ENGINE is None:
-        pytest.skip("compose files are run from outside: make compose-test")
-    changed = tmp_path / "docker-compose.yml"
-    changed.write_text(re.sub(r"(?m)^(\s+image:) .*", rf"\1 {IMAGE}", request.param.read_text()))
-    return changed
+def file(request: pytest.FixtureRequest) -> Path:
+    chosen: Path = request.param
+    return chosen
 
 
 @pytest.fixture
-def compose(file: Path) -> Iterator[Compose]:
-    command = [*os.environ["ONCELOG_COMPOSE_COMMAND"].split(), "-p", PROJECT, "-f", str(file)]
-
-    def run(*words: str) -> None:
-        ended = subprocess.run([*command, *words], cwd=file.parent, capture_output=True, text=True, timeout=60)
-        assert ended.returncode == 0, ended.stderr
-
-    yield run
-    run("down", "--volumes")
+def project(file: Path, tmp_path: Path) -> Iterator[ForeignProject]:
+    """One of the files, with our image."""
+    if ENGINE is None:
+        pytest.skip("compose files are run from outside: make compose-test")
+    remove_project()
+    yield ForeignProject(file, tmp_path)
+    remove_project()
 
 
-def test_a_compose_file_for_another_image_works_by_changing_its_image(file: Path, compose: Compose) -> None:
+def test_a_compose_file_for_another_image_works_by_changing_its_image(file: Path, project: ForeignProject) -> None:
     text = file.read_text()
     (broker, *_) = re.findall(r"(?m)^  (\S+):$", text.partition("services:")[2])
     (bootstrap, *_) = re.findall(r"--bootstrap-server[ =](\w+:\d+)", text)
-    compose("up", "-d", broker)
-    running = Container(broker, PROJECT)
+    running = project.up(broker)
     running.wait_until_healthy()
-    compose("up", "-d", "works")
-    works = Container("works", PROJECT)
+    works = project.up("works")
     assert works.exit_code() == 0, works.log()
     described = running.execute("kafka-topics.sh", "--bootstrap-server", bootstrap, "--describe", "--topic", "orders")
     assert "PartitionCount: 3" in described

@@ -174,7 +174,9 @@ def test_a_variable_that_nobody_knows_is_a_warning_as_in_kafka() -> None:
 
 def test_a_variable_for_this_broker_alone_is_spelled_correctly_or_refused() -> None:
     message = _refused(KAFKA_ONCELOG_FLUSH="os")
-    assert message == "unknown setting oncelog.flush (from KAFKA_ONCELOG_FLUSH): the nearest name is oncelog.flush.policy"
+    assert (
+        message == "unknown setting oncelog.flush (from KAFKA_ONCELOG_FLUSH): the nearest name is oncelog.flush.policy"
+    )
 
 
 @pytest.mark.parametrize(
