@@ -145,6 +145,10 @@ generate: $(VENV)/.test ## Write the protocol codecs from their construct declar
 compose-test: $(VENV)/.test ## Build the images; kill, restart and cut off their containers under both clients (podman or docker)
 	@PYTHON=$(BIN)/python ./.ci/compose-test $(ARGS)
 
+.PHONY: compose-demo
+compose-demo: ## The main job in containers, from their images to the result: loader, broker, Spark cluster, verification
+	@./.ci/compose-demo
+
 .PHONY: interop
 interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools and Streams, franz-go, KafkaJS, Python's (fetched into .interop)
 	@echo 'Fetching and building the clients of other languages'

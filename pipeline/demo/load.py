@@ -92,7 +92,7 @@ class Loader:
     async def _load_from_marker(self) -> None:
         async with self._producer() as producer:
             await producer.init_transactions()  # fence first: after this no other process can move the marker
-            position = await self._read_marker()
+            position = await self.position()
             emit("start", loader=self._arguments.loader, position=position, total=len(self._share))
             while position < len(self._share):
                 end = min(position + self._arguments.batch, len(self._share))
@@ -103,7 +103,8 @@ class Loader:
                 position = end
                 emit("committed", loader=self._arguments.loader, position=position)
 
-    async def _read_marker(self) -> int:
+    async def position(self) -> int:
+        """How many of its share are committed, whichever process has written them."""
         async with Consumer(bootstrap_servers=self._arguments.bootstrap, group_id=self._group.group_id) as group:
             committed = (await group.committed(self._marker)).get(self._marker)
             return committed.offset if committed is not None else 0

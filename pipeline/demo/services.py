@@ -9,7 +9,8 @@ Owns: what each service runs, and where it finds the others: by their names in t
 container and start it again, and `verify` must find the same.
 
 Each service may be started again at any time: the loader's progress is in its transactions, the query's in its
-checkpoint.
+checkpoint. None relies on the order in which they are started, which not every program for compose files keeps: the
+query waits until the broker has the loader's last commit, and `verify` until the totals count every purchase.
 """
 
 import argparse
@@ -17,14 +18,17 @@ import asyncio
 import os
 import socket
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from oncelog.client import Admin, NewTopic
+from oncelog.client import Admin, KafkaError, NewTopic
 from oncelog.pipeline.demo.data import read_purchases, totals_of
 from oncelog.pipeline.demo.job import TotalsQuery, make_topic
 from oncelog.pipeline.demo.load import Loader, share_of
-from oncelog.pipeline.demo.verify import differences, read_purchases_back, read_totals_back
+from oncelog.pipeline.demo.verify import Unreadable, differences, read_purchases_back, read_totals_back
 from oncelog.pipeline.java import QUICK_START, java_home, prepare_environment
 
 TOPIC, OUTPUT, PARTITIONS = "purchases", "totals", 4
@@ -32,6 +36,9 @@ DATA = "cdnow"
 MASTER = "spark://spark-master:7077"
 _BATCH = 500
 _BATCHES = 6
+_PAUSE_S = 1.0
+_PATIENCE_S = 600
+"""For the other services; ten times what they take on two cores."""
 _DAEMONS = {
     "master": ("master.Master", "--port", "7077", "--webui-port", "8080"),
     "worker": ("worker.Worker", "--cores", "2", "--memory", "1g", "--work-dir", "{work}/worker", MASTER),
@@ -40,25 +47,31 @@ _DAEMONS = {
 
 def load(bootstrap: str) -> int:
     """Every purchase once, in transactions, some of which are aborted and sent again."""
-    _, purchases = read_purchases(DATA, None)
-    share = [(0, purchases[0]), *share_of(purchases, 0, 1, PARTITIONS)]
-    plan = argparse.Namespace(
-        bootstrap=bootstrap, topic=TOPIC, partitions=PARTITIONS, loader=0, loaders=1, batch=_BATCH, abort_every=10
-    )
 
     async def run() -> None:
         async with Admin(bootstrap) as admin:
             await admin.create_topics(NewTopic(TOPIC, PARTITIONS), exist_ok=True)
-        await Loader(plan, share).run()
+        await _loader(bootstrap).run()
 
     asyncio.run(run())
     return 0
 
 
+def _loader(bootstrap: str) -> Loader:
+    _, purchases = read_purchases(DATA, None)
+    share = [(0, purchases[0]), *share_of(purchases, 0, 1, PARTITIONS)]
+    plan = argparse.Namespace(
+        bootstrap=bootstrap, topic=TOPIC, partitions=PARTITIONS, loader=0, loaders=1, batch=_BATCH, abort_every=10
+    )
+    return Loader(plan, share)
+
+
 def total(bootstrap: str, work: Path) -> int:
     """The totals of all that is committed, on the cluster, in several micro-batches."""
-    asyncio.run(make_topic(bootstrap, OUTPUT))
     count = len(read_purchases(DATA, None)[1])
+    loader = _loader(bootstrap)
+    _wait_until(lambda: asyncio.run(loader.position()) == count, "the loader has committed every purchase")
+    asyncio.run(make_topic(bootstrap, OUTPUT))
     session = _session(work)
     query = TotalsQuery(
         bootstrap,
@@ -102,6 +115,9 @@ def verify(bootstrap: str) -> int:
     """Compare what a third-party client reads with the file: exit code 0 if every total is equal to the cent."""
     path, purchases = read_purchases(DATA, None)
     expected = totals_of(purchases)
+    _wait_until(
+        lambda: read_totals_back(bootstrap, OUTPUT).purchases >= expected.count, "the totals count every purchase"
+    )
     committed = read_purchases_back(bootstrap, TOPIC, "read_committed")
     found = differences(expected, committed, read_totals_back(bootstrap, OUTPUT))
     for each in found:
@@ -111,6 +127,18 @@ def verify(bootstrap: str) -> int:
             f"{expected.count:,} purchases, {expected.cents:,} cents: every total is equal to {path.name}, to the cent"
         )
     return int(bool(found))
+
+
+def _wait_until(is_so: Callable[[], bool], what: str) -> None:
+    """Also until there is a broker, and a topic. When patience ends, what is there is used: the comparison shows it."""
+    deadline = time.monotonic() + _PATIENCE_S
+    print(f"waiting until {what}", flush=True)
+    while time.monotonic() < deadline:
+        with suppress(KafkaError, Unreadable):
+            if is_so():
+                return
+        time.sleep(_PAUSE_S)
+    print(f"{_PATIENCE_S} s have passed before {what}", flush=True)
 
 
 def spark_daemon(name: str, work: Path) -> int:
