@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -49,5 +50,19 @@ def test_a_broker_needs_no_writable_root_file_system_and_no_rights() -> None:
         made = _run("exec", container, *topics, "--create", "--topic", "orders")
         assert made.returncode == 0, made.stdout + made.stderr
         assert _run("exec", container, *topics, "--list").stdout == "orders\n"
+    finally:
+        _run("rm", "--force", "--volumes", container)
+
+
+def test_a_mounted_configuration_takes_the_place_of_the_defaults(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)  # the container's user is another one
+    (tmp_path / "server.properties").write_text("listeners=PLAINTEXT://:19092\nnum.partitions=5\nlog.dirs=/tmp/data\n")
+    container = _run("run", "-d", "-v", f"{tmp_path}:/mnt/shared/config:ro", IMAGE).stdout.strip()
+    try:
+        topics = ("kafka-topics.sh", "--bootstrap-server", "localhost:19092", "--topic", "orders")
+        made = _run("exec", container, *topics, "--create")
+        assert made.returncode == 0, made.stdout + made.stderr
+        assert "PartitionCount: 5" in _run("exec", container, *topics, "--describe").stdout
+        assert _run("exec", container, "/opt/oncelog/image/healthcheck.sh").returncode == 0
     finally:
         _run("rm", "--force", "--volumes", container)
