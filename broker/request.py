@@ -71,6 +71,7 @@ class Peer:
 
     def disconnect(self) -> None:
         self.is_disconnected = True
+        self.throttle = None
         on_disconnect, self.on_disconnect = self.on_disconnect, None
         if on_disconnect is not None:
             on_disconnect()

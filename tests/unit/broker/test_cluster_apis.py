@@ -13,7 +13,6 @@ from oncelog.broker.api_table import API_TABLE, Api
 from oncelog.broker.pattern import LONGEST_PATTERN, matcher
 from oncelog.protocol.codec import snake_case
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from oncelog.protocol.generated import alter_client_quotas_request as quotas
 from oncelog.protocol.generated import alter_user_scram_credentials_request as scram
 from oncelog.protocol.generated import describe_log_dirs_request as log_dirs
 from oncelog.protocol.generated import describe_quorum_request as quorum
@@ -22,7 +21,6 @@ from oncelog.protocol.generated.alter_replica_log_dirs_request import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from oncelog.protocol.generated.describe_client_quotas_request import DescribeClientQuotasRequest
 from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
 from oncelog.protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
@@ -119,20 +117,6 @@ def test_an_election_and_a_move_to_where_everything_is_change_nothing() -> None:
     assert moved.results[0].partitions[0].error_code == ErrorCode.NONE
     assert broker.disk.used_bytes == before
     assert produce(broker, TOPIC) is ErrorCode.NONE
-
-
-def test_a_quota_that_nothing_would_keep_is_refused_and_not_described() -> None:
-    broker = VirtualBroker()
-    entry = quotas.EntryData(
-        entity=[quotas.EntityData(entity_type="user", entity_name="alice")],
-        ops=[quotas.OpData(key="producer_byte_rate", value=1000.0, remove=False)],
-    )
-    for validate_only in (True, False):
-        request = quotas.AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
-        (refused,) = broker.ask(request, 1).entries
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-        assert "no client quotas" in refused.error_message
-    assert broker.ask(DescribeClientQuotasRequest(components=[]), 1).entries == []
 
 
 def test_credentials_that_nobody_would_be_asked_for_are_refused_and_not_described() -> None:
