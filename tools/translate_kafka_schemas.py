@@ -31,8 +31,8 @@ STATE_RECORDS = {
         "ConsumerGroupRegularExpressionValue",
     ),
     "kafka-metadata": (
-        "TopicRecord", "PartitionRecord", "RemoveTopicRecord", "ConfigRecord", "FeatureLevelRecord",
-        "ProducerIdsRecord", "UserScramCredentialRecord", "RemoveUserScramCredentialRecord", "AccessControlEntryRecord",
+        "TopicRecord", "PartitionRecord", "PartitionChangeRecord", "RemoveTopicRecord", "ConfigRecord",
+        "FeatureLevelRecord", "ProducerIdsRecord", "UserScramCredentialRecord", "RemoveUserScramCredentialRecord", "AccessControlEntryRecord",
         "RemoveAccessControlEntryRecord", "ClientQuotaRecord", "DelegationTokenRecord", "RemoveDelegationTokenRecord",
     ),
 }  # fmt: skip

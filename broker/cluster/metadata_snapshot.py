@@ -10,7 +10,7 @@ Invariants
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -116,37 +116,40 @@ def _control(offset: int, control_type: int, value: bytes, timestamp_ms: int, ep
     return encode_batch([record], base_offset=offset, control=True, partition_leader_epoch=epoch)
 
 
-def decode_snapshot(data: bytes) -> list[Any]:
-    """The metadata records; raises ProtocolError or KafkaError unless the snapshot is whole."""
-    view = memoryview(data)
+def decode_snapshot(data: bytes, decode: Callable[[memoryview, int], Any] = decode_metadata_record) -> list[Any]:
+    """The metadata records, by `decode(value, offset)`; raises ProtocolError or KafkaError unless the snapshot is whole.
+
+    Kafka has control records about the voters of its quorum beside the header (KIP-853)."""
     records: list[Any] = []
     control_types: list[int] = []
     size = offset = 0
-    for header, batch in iter_batches(view):
+    for header, batch in iter_batches(memoryview(data)):
         if header.base_offset != offset or not check_crc(batch):
             raise ProtocolError(f"the batch at byte {size} is damaged")
-        if not header.is_control and control_types != [_HEADER_TYPE]:
-            raise ProtocolError(f"the batch at byte {size} is not between header and footer")
+        if control_types[:1] != [_HEADER_TYPE] and not (header.is_control and not control_types):
+            raise ProtocolError(f"the batch at byte {size} comes before the header")
+        if _FOOTER_TYPE in control_types:
+            raise ProtocolError(f"the batch at byte {size} comes after the footer")
         size += len(batch)
         offset = header.next_offset
         if header.is_control:
-            control_types.append(_type_of(batch))
+            control_types += _types_of(batch)
         else:
-            records += _decode_batch(batch)
-    if control_types != [_HEADER_TYPE, _FOOTER_TYPE] or size != len(data):
+            records += _decode_batch(batch, decode)
+    if control_types[:1] != [_HEADER_TYPE] or control_types[-1] != _FOOTER_TYPE or size != len(data):
         raise ProtocolError(f"it is not whole: {size} of {len(data)} bytes can be read")
     return records
 
 
-def _type_of(batch: memoryview) -> int:
-    (record,) = decode_records(batch)
-    if record.key is None or len(record.key) != _KEY.size:
-        raise ProtocolError("a control record without a type")
-    return int(_KEY.unpack(record.key)[1])
+def _types_of(batch: memoryview) -> Iterator[int]:
+    for record in decode_records(batch):
+        if record.key is None or len(record.key) != _KEY.size:
+            raise ProtocolError("a control record without a type")
+        yield int(_KEY.unpack(record.key)[1])
 
 
-def _decode_batch(batch: memoryview) -> Iterator[Any]:
+def _decode_batch(batch: memoryview, decode: Callable[[memoryview, int], Any]) -> Iterator[Any]:
     for record in decode_records(batch):
         if record.value is None:
             raise ProtocolError(f"an empty record at offset {record.offset}")
-        yield decode_metadata_record(memoryview(record.value), record.offset)
+        yield decode(memoryview(record.value), record.offset)

@@ -4,6 +4,8 @@ Owns: file descriptors (a bounded number stays open, the least recently used is 
 directory. Does not own: what the files mean. Invariants
 - Files release their descriptors: an open that finds none left closes the least recently used one first.
 - A failed write leaves the file as long as before; a failed sync raises OSError and is never repeated here.
+- A file with a second name, a hard link, gets a copy of its own before it is first written to: closed segments are
+  shared with the directory of Apache Kafka that was adopted, or that this one has become.
 - Threads other than the loop's call `sync`, `sync_dir` and `read_range`, and write to files of their own; they close no
   descriptor but their own, since the loop may be using it, and none is closed while a sync uses it.
 """
@@ -28,6 +30,7 @@ _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 """Linux: read only what is in the page cache."""
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
+_COPY_SUFFIX = ".tmp"
 
 
 class DataDirectoryLocked(Exception):
@@ -92,17 +95,24 @@ class _Descriptors:
 class RealFile:
     """A File that opens its descriptor on use."""
 
-    __slots__ = ("_descriptor", "_descriptors", "_full_path", "path", "size_bytes", "sync_count")
+    __slots__ = ("_descriptor", "_descriptors", "_flags", "_full_path", "_is_own", "path", "size_bytes", "sync_count")
 
-    def __init__(self, full_path: str, path: str, size_bytes: int, descriptors: _Descriptors) -> None:
+    def __init__(
+        self, full_path: str, path: str, size_bytes: int, descriptors: _Descriptors, flags: int = os.O_RDWR
+    ) -> None:
         self._full_path = full_path
         self.path = path
         self.size_bytes = size_bytes
         self._descriptor = -1
         self._descriptors = descriptors
+        self._flags = flags
+        self._is_own = False
+        """Whether no other name leads to its bytes; unknown until it is written to."""
         self.sync_count = 0
 
     def append(self, parts: Sequence[Buffer]) -> int:
+        if not self._is_own:
+            self._make_own()
         if self._descriptors.is_own_thread:
             return self._append(self._use(), parts)
         with self._in_use() as descriptor:
@@ -122,6 +132,8 @@ class RealFile:
         return start
 
     def write_durably(self, position: int, data: Buffer) -> None:
+        if not self._is_own:
+            self._make_own()
         if self._descriptors.is_own_thread:
             self._write_durably(self._use(), position, data)
         else:
@@ -150,8 +162,18 @@ class RealFile:
         return memoryview(buffer) if count == len(buffer) else None
 
     def truncate(self, size_bytes: int) -> None:
+        if not self._is_own:
+            self._make_own()
         os.ftruncate(self._use(), size_bytes)
         self.size_bytes = size_bytes
+
+    def _make_own(self) -> None:
+        """Whoever has the file open goes on reading the old bytes, which are the same. Raises OSError."""
+        if os.stat(self._full_path).st_nlink > 1:
+            shutil.copy2(self._full_path, self._full_path + _COPY_SUFFIX)
+            os.replace(self._full_path + _COPY_SUFFIX, self._full_path)
+            self._descriptors.discard(self)
+        self._is_own = True
 
     def sync(self) -> None:
         with self._in_use() as descriptor:
@@ -189,7 +211,7 @@ class RealFile:
         if self._descriptor >= 0:
             self._descriptors.touch(self)
         else:
-            self._descriptor = self._descriptors.open(self._full_path, os.O_RDWR)
+            self._descriptor = self._descriptors.open(self._full_path, self._flags)
             self._descriptors.add(self)
         return self._descriptor
 
@@ -223,18 +245,24 @@ def _write_rest(descriptor: int, data: bytes, position: int) -> None:
 
 
 class RealDisk:
-    def __init__(self, root: Path, open_files: int = DEFAULT_OPEN_FILES) -> None:
-        """Creates the directory (accessible only to its owner) if it is missing."""
+    def __init__(self, root: Path, open_files: int = DEFAULT_OPEN_FILES, *, read_only: bool = False) -> None:
+        """Creates the directory (accessible only to its owner) if it is missing. `read_only`: creates nothing, opens
+        every file for reading, and shares its lock with other readers."""
         self._root = str(root)
-        os.makedirs(self._root, mode=0o700, exist_ok=True)
+        self._read_only = read_only
+        if not read_only:
+            os.makedirs(self._root, mode=0o700, exist_ok=True)
         self._descriptors = _Descriptors(open_files)
         self._lock_descriptor = -1
 
     def lock(self) -> None:
-        """Lock the directory until `close` or the end of the process; raises DataDirectoryLocked."""
-        descriptor = os.open(self._full(_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Lock the directory until `close` or the end of the process; raises DataDirectoryLocked, OSError."""
+        flags, kind = os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX
+        if self._read_only:
+            flags, kind = os.O_RDONLY, fcntl.LOCK_SH
+        descriptor = os.open(self._full(_LOCK_NAME), flags | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise DataDirectoryLocked(f"another broker is running on the data directory {self._root}") from None
@@ -249,6 +277,8 @@ class RealDisk:
 
     def open(self, path: str) -> RealFile:
         full_path = self._full(path)
+        if self._read_only:
+            return RealFile(full_path, path, os.stat(full_path).st_size, self._descriptors, os.O_RDONLY)
         try:
             size_bytes = os.stat(full_path).st_size  # needs no descriptor, of which there may be none left
         except FileNotFoundError:

@@ -1,7 +1,10 @@
 """A copy-on-write Disk: changes stay in memory, the disk below is never written.
 
-Owns: the changes. Recovery runs on it as a dry run, to see what a start would find and do.
-Invariant: reads return what a real disk would after the same changes.
+Owns: the changes. Recovery runs on it as a dry run, to see what a start would find and do; a read-only broker serves
+from it.
+Invariants
+- Reads return what a real disk would after the same changes.
+- `read_range`, which other threads may call, opens nothing that stays open.
 """
 
 from collections.abc import Sequence
@@ -42,6 +45,19 @@ class _Content:
         written = self._written[max(0, start - self._kept_bytes) : max(0, end - self._kept_bytes)]
         return memoryview(bytes(kept) + bytes(written))
 
+    def read_cached(self, start: int, end: int) -> memoryview | None:
+        if self._file is not None and start < self._kept_bytes:
+            kept = self._file.cached_view(start, min(end, self._kept_bytes))
+            if kept is None or end <= self._kept_bytes or not self._written:
+                return kept
+        return self.read(start, end)
+
+    def read_range(self, start: int, end: int) -> bytes:
+        kept = b""
+        if self._path is not None and start < self._kept_bytes:
+            kept = self._disk.read_range(self._path, start, min(end, self._kept_bytes))
+        return kept + bytes(self._written[max(0, start - self._kept_bytes) : max(0, end - self._kept_bytes)])
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
@@ -63,7 +79,7 @@ class _OverlayFile:
         return self._content.read(start, end)
 
     def cached_view(self, start: int, end: int) -> memoryview | None:
-        return self.read_view(start, end)
+        return self._content.read_cached(start, end)
 
     def write_durably(self, position: int, data: Buffer) -> None:
         rest = bytes(self._content.read(position + len(data), self.size_bytes))
@@ -111,11 +127,18 @@ class OverlayDisk:
         self._made_directories.add(path)
 
     def read_bytes(self, path: str) -> bytes:
+        if not self.exists(path):
+            raise FileNotFoundError(path)
         content = self.open(path)
         return bytes(content.read_view(0, content.size_bytes))
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        return bytes(self.open(path).read_view(start, end))
+        if path not in self._contents:
+            return self._below.read_range(path, start, end)
+        content = self._contents[path]
+        if content is None:
+            raise FileNotFoundError(path)
+        return content.read_range(start, end)
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         content = self._contents[path] = _Content(self._below, None)

@@ -17,7 +17,6 @@ Elsewhere, where a repetition begins again:
 5. the directory gets its name.
 """
 
-import errno
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +30,13 @@ from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import deleted_name, partition_of
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
+from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
 from oncelog.tools.graduate.files import FoundFile, Role, is_ours_in_partition
 from oncelog.tools.graduate.settings import PROPERTIES
 from oncelog.tools.graduate.source import METADATA_DIRECTORY, GraduateError
 
 CHECKPOINT = "bootstrap.checkpoint"
 _UNFINISHED_SUFFIX = ".graduating"
-_COPIED_AT_ONCE = 16 * 1024 * 1024
-_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 
 Step = tuple[str, Callable[[], None]]
 
@@ -153,7 +151,7 @@ def steps_elsewhere(
             for file in files:
                 _take(data_dir / file.path, unfinished / file.path, file.role, copies=copies, on_copied=on_copied)
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in NO_LINKS:
                 raise
             shutil.rmtree(unfinished)
             raise _no_links(data_dir, kafka_dir) from error
@@ -165,19 +163,16 @@ def steps_elsewhere(
             KAFKAS_MARK: new.meta_properties.encode(),
         }
         for name, content in contents.items():
-            with (unfinished / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write(unfinished / name, content)
         for directory, _, _ in os.walk(unfinished):
-            _sync_directory(Path(directory))
+            sync_directory(Path(directory))
 
     def write_mark() -> None:
         disk.write_atomically(GRADUATED, f"{kafka_dir.absolute()}\n".encode())
 
     def name_it() -> None:
         unfinished.rename(kafka_dir)
-        _sync_directory(kafka_dir.absolute().parent)
+        sync_directory(kafka_dir.absolute().parent)
 
     return [
         ("directory", begin),
@@ -200,18 +195,4 @@ def _take(source: Path, target: Path, role: Role, *, copies: bool, on_copied: Ca
     if role is Role.CLOSED and not copies:
         os.link(source, target)
         return
-    with source.open("rb") as old, target.open("wb") as new:
-        while data := old.read(_COPIED_AT_ONCE):
-            new.write(data)
-            on_copied(len(data))
-        new.flush()
-        os.fsync(new.fileno())
-    shutil.copystat(source, target)  # retention goes by the time of a segment without timestamps
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    copy(source, target, on_copied)

@@ -101,13 +101,14 @@ class StoppedDirectory:
         for _, index, topic in sorted(found, key=lambda place: place[0]):
             yield topic.name, index, topic.topic_id, self.config_of(topic)
 
-    def recover(self) -> ClusterState:
+    def recover(self, on_recovered: Callable[[], None] = lambda: None) -> ClusterState:
         """Do what a start does to the files, for every partition: put back what only the journal has, remove torn
-        writes and what is left of removed topics. Raises KafkaError, OSError."""
+        writes and what is left of removed topics. `on_recovered` is called after each. Raises KafkaError, OSError."""
         state = self.metadata()
         self.store.finish_removals(state.removed, state.topics_by_id)
         for topic, partition, topic_id, config in self.partitions_of(state):
             at_once(self.logs.open(topic, partition, topic_id, config))
+            on_recovered()
         state.removed.clear()
         self.complete()
         return state

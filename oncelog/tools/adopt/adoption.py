@@ -1,0 +1,289 @@
+"""One adoption, from what was planned to a directory that was recovered and closed cleanly.
+
+Owns: what is asked for, the order of the steps, what is written besides the files of partitions. Does not own: what goes
+along (`plan`), the options and what is printed (`cli`).
+
+1. an empty directory beside the one to be, with the points up to which recovery must find each log whole;
+2. our metadata log;
+3. the files of partitions: closed segments linked, what grows copied, producer snapshots in our form;
+4. our recovery, which reads every byte, rebuilds the indexes and closes the directory cleanly;
+5. the directory gets its name.
+
+Up to where a log was flushed, Kafka says only now and then. All segments but the last were complete, so damage in one of
+them is damage and never a torn write: recovery truncates nothing that is shared, and finds the gaps that compaction has
+left as such.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from oncelog.broker.cluster.metadata_log import topic_records
+from oncelog.broker.cluster.metadata_records import Leader, NewPartitions, count_of, encode_metadata_batch
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.storage.disk_errors import trouble
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, write_checkpoint
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
+from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
+from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_snapshot
+from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
+from oncelog.broker.system.clock import SystemClock
+from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.topics import METADATA_TOPIC_ID
+from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, opened
+from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, KafkaMetadata, MetadataError, read_metadata
+from oncelog.tools.adopt.plan import FoundPartition, Plan, make_plan
+from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
+from oncelog.tools.log.stopped_directory import StoppedDirectory
+
+_UNFINISHED_SUFFIX = ".adopting"
+_BATCH_RECORDS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for."""
+
+    kafka_dirs: Sequence[Path]
+    data_dir: Path
+    config: BrokerConfig
+    """Of the broker to come: the bounds of settings."""
+    copies: bool = False
+    """Whether closed segments are to be copied although they could be linked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    plan: Plan
+    links: bool
+    """Whether closed segments are linked, and not copied."""
+    closed_bytes: int
+    growing_bytes: int
+
+    @property
+    def copied_bytes(self) -> int:
+        return self.growing_bytes + (0 if self.links else self.closed_bytes)
+
+
+@dataclass(slots=True)
+class Watcher:
+    """What a caller is told on the way."""
+
+    on_plan: Callable[[Report], None] = field(default=lambda _: None)
+    """Before anything is written; an exception ends it there."""
+    on_copied: Callable[[int, int], None] = field(default=lambda *_: None)
+    """Bytes."""
+    on_partition: Callable[[int, int], None] = field(default=lambda *_: None)
+    """So many partitions, of so many, are read."""
+
+
+def adopt(wish: Wish, watcher: Watcher) -> Report:
+    """Raises AdoptError, after which nothing is left."""
+    with _planned(wish) as report:
+        watcher.on_plan(report)
+        _check_room(wish.data_dir, report)
+        unfinished = wish.data_dir.absolute().with_name(wish.data_dir.name + _UNFINISHED_SUFFIX)
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            _Making(unfinished, report, watcher).run()
+            if wish.data_dir.exists():
+                wish.data_dir.rmdir()
+            unfinished.rename(wish.data_dir)
+            sync_directory(wish.data_dir.absolute().parent)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return report
+
+
+def preview(wish: Wish) -> Report:
+    """What `adopt` would do, as far as the metadata and the names of files say. Raises AdoptError."""
+    with _planned(wish) as report:
+        return report
+
+
+@contextmanager
+def _planned(wish: Wish) -> Iterator[Report]:
+    try:
+        _check_target(wish.data_dir)
+        with opened(wish.kafka_dirs) as dirs:
+            plan = make_plan(dirs, _metadata_of(dirs), wish.config)
+            sizes = [found.sizes() for found in plan.partitions]
+            parent = wish.data_dir.absolute().parent
+            same_device = all(each.path.stat().st_dev == parent.stat().st_dev for each in dirs)
+            yield Report(
+                plan,
+                same_device and not wish.copies,
+                sum(closed for closed, _ in sizes),
+                sum(rest for _, rest in sizes),
+            )
+    except MetadataError as error:
+        raise AdoptError(str(error)) from error
+    except OSError as error:
+        raise AdoptError(f"{trouble(error)}; nothing was adopted") from error
+
+
+def _metadata_of(dirs: Sequence[KafkaDir]) -> KafkaMetadata:
+    return read_metadata(next(each for each in dirs if each.has_metadata).disk)
+
+
+def _check_target(data_dir: Path) -> None:
+    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+        raise AdoptError(f"{data_dir} exists and is not empty: choose a new directory")
+    parent = data_dir.absolute().parent
+    if not parent.is_dir():
+        raise AdoptError(f"{parent} does not exist: create it first")
+
+
+def _check_room(data_dir: Path, report: Report) -> None:
+    parent = data_dir.absolute().parent
+    free = shutil.disk_usage(parent).free
+    if report.copied_bytes > free:
+        raise AdoptError(f"{report.copied_bytes:,} bytes would be copied to {parent}, which has room for {free:,}")
+
+
+# --- the new directory ------------------------------------------------------------------------------------------------
+
+
+class _Making:
+    def __init__(self, root: Path, report: Report, watcher: Watcher) -> None:
+        self._root = root
+        self._report = report
+        self._plan = report.plan
+        self._watcher = watcher
+        self._copied_bytes = 0
+
+    def run(self) -> None:
+        disk = RealDisk(self._root)
+        try:
+            disk.lock()
+            self._write_points(disk)
+            self._write_metadata(disk)
+            for found in self._plan.partitions:
+                self._take(found)
+            for directory, _, _ in os.walk(self._root):
+                sync_directory(Path(directory))
+            self._recover(disk)
+        finally:
+            disk.close()
+
+    def _write_points(self, disk: RealDisk) -> None:
+        # In a directory without partitions: otherwise a missing file of points would be taken for a lost one.
+        points = FlushedOffsets(disk)
+        points.record_all(
+            ((found.topic.topic_id, found.partition), _points_of(found)) for found in self._plan.partitions
+        )
+        points.close()
+        cleaned = [
+            (found.topic.name, found.partition, offset)
+            for found in self._plan.partitions
+            if (offset := found.kafka_dir.cleaned.get((found.topic.name, found.partition))) is not None
+        ]
+        write_checkpoint(disk, CLEANER_OFFSET, cleaned)
+
+    def _write_metadata(self, disk: RealDisk) -> None:
+        disk.make_dir(METADATA_DIRECTORY)
+        write(self._root / METADATA_DIRECTORY / file_name(0, LOG_SUFFIX), b"".join(_metadata_batches(self._plan)))
+        write(self._root / METADATA_DIRECTORY / PARTITION_METADATA, encode_partition_metadata(METADATA_TOPIC_ID))
+
+    def _take(self, found: FoundPartition) -> None:
+        source, target = found.kafka_dir.path / found.directory, self._root / found.directory
+        target.mkdir(mode=0o700)
+        *closed, last = (file_name(base_offset, LOG_SUFFIX) for base_offset in found.segments)
+        for name in closed:
+            if self._report.links:
+                _link(source / name, target / name)
+            else:
+                copy(source / name, target / name, self._on_copied)
+        for name in (last, *found.copied):
+            copy(source / name, target / name, self._on_copied)
+        for offset in found.snapshots:
+            _take_snapshot(source, target, offset)
+
+    def _on_copied(self, size_bytes: int) -> None:
+        self._copied_bytes += size_bytes
+        self._watcher.on_copied(self._copied_bytes, self._report.copied_bytes)
+
+    def _recover(self, disk: RealDisk) -> None:
+        count = 0
+
+        def on_partition() -> None:
+            nonlocal count
+            count += 1
+            self._watcher.on_partition(count, len(self._plan.partitions))
+
+        try:
+            directory = StoppedDirectory(disk)
+            directory.recover(on_partition)
+            offline = [log.offline_error for log in directory.logs.logs if log.offline_error is not None]
+            directory.close()
+        except KafkaError as error:
+            raise AdoptError(f"the adopted metadata cannot be replayed: {error}") from error
+        if offline:
+            raise AdoptError(
+                f"{offline[0]}: {len(offline)} damaged, and nothing was adopted; take another replica's copy, or let "
+                "Apache Kafka recover it: start Kafka on it, stop it cleanly, and try again"
+            )
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        raise AdoptError(
+            f"{source} cannot have a hard link ({error.strerror}): --copy reads and writes every byte instead"
+        ) from error
+
+
+def _take_snapshot(source: Path, target: Path, offset: int) -> None:
+    """With the one batch per producer that Kafka remembers; a damaged one is left out, as by Kafka's own recovery."""
+    try:
+        state = load_snapshot((source / file_name(offset, SNAPSHOT_SUFFIX)).read_bytes(), MonotonicMs(0))
+    except ValueError:
+        return
+    snapshot = encode_snapshot(state)
+    write(target / file_name(offset, SNAPSHOT_SUFFIX), snapshot.rows)
+    if snapshot.batches:
+        write(target / file_name(offset, BATCHES_SUFFIX), snapshot.batches)
+
+
+def _points_of(found: FoundPartition) -> LogPoints:
+    place, kafka_dir = (found.topic.name, found.partition), found.kafka_dir
+    # Of what Kafka has deleted, its checkpoint may not know yet.
+    log_start_offset = max(kafka_dir.log_starts.get(place, 0), found.segments[0])
+    return LogPoints(
+        max(kafka_dir.recovery_points.get(place, 0), found.segments[-1], log_start_offset), log_start_offset
+    )
+
+
+def _metadata_batches(plan: Plan) -> Iterator[bytes]:
+    """Our own metadata log from its beginning."""
+    now_ms, next_offset = SystemClock().wall_ms(), 0
+    records: list[Any] = []
+    for record in _metadata_records(plan):
+        records.append(record)
+        if sum(map(count_of, records)) >= _BATCH_RECORDS:
+            yield encode_metadata_batch(records, now_ms, next_offset, epoch=0)
+            next_offset, records = next_offset + sum(map(count_of, records)), []
+    if records:
+        yield encode_metadata_batch(records, now_ms, next_offset, epoch=0)
+
+
+def _metadata_records(plan: Plan) -> Iterator[Any]:
+    yield from plan.state.records()
+    for topic, leader_epochs in plan.topics:
+        spans, first = [], 0
+        for epoch, span in groupby(leader_epochs):
+            indexes = range(first, first + len(list(span)))
+            spans.append(NewPartitions(topic.topic_id, indexes, Leader(plan.node_id, epoch)))
+            first = indexes.stop
+        yield from topic_records(topic, *spans)

@@ -1,0 +1,154 @@
+"""The log directories of one Kafka broker, as they were found; nothing in them is changed.
+
+Owns: whose they are, the lock that keeps Kafka from starting on them meanwhile, their checkpoints, the role of each entry
+and of each file. Does not own: the metadata (`kafka_metadata`), what is adopted (`plan`).
+"""
+
+import fcntl
+import os
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from oncelog.broker.storage.local.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSET,
+    LOG_START,
+    RECOVERY_POINT,
+    read_checkpoint,
+)
+from oncelog.broker.storage.local.data_directory import KAFKAS_MARK
+from oncelog.broker.storage.local.partition_directory import partition_of
+from oncelog.broker.system.disk import RealDisk
+from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY
+
+_LOCK = ".lock"
+_META_LINE = re.compile(r"([^#!=:\s]+)\s*[=:]\s*(.*?)\s*\Z")
+_OF_ZOOKEEPER = "0"
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class AdoptError(Exception):
+    """It cannot be done; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDir:
+    path: Path
+    disk: RealDisk
+    """For reading."""
+    cluster_id: str
+    node_id: int
+    directory_id: UUID | None
+    """None in one that was formatted by a Kafka before 3.7 (KIP-858)."""
+    log_starts: Mapping[Place, int]
+    recovery_points: Mapping[Place, int]
+    """Up to which offset each log was flushed."""
+    cleaned: Mapping[Place, int]
+    """How far each log was compacted."""
+
+    @property
+    def was_clean(self) -> bool:
+        return self.disk.exists(CLEAN_SHUTDOWN)
+
+    @property
+    def has_metadata(self) -> bool:
+        return self.disk.exists(METADATA_DIRECTORY)
+
+    def directories(self, suffix: str = "") -> list[str]:
+        """The names of directories; those with a suffix as Kafka gives it to what is not a partition (yet, any more)."""
+        names = [name for name in self.disk.list_dir("") if (self.path / name).is_dir()]
+        return [name for name in names if (name.endswith(suffix) if suffix else partition_of(name))]
+
+
+@contextmanager
+def opened(paths: Sequence[Path]) -> Iterator[list[KafkaDir]]:
+    """The directories of one broker, on which Kafka cannot start meanwhile. Raises AdoptError."""
+    with ExitStack() as stack:
+        found = []
+        for path in paths:
+            _check_stopped(path, stack)
+            found.append(_read(path))
+            stack.callback(found[-1].disk.close)
+        _check_together(found)
+        yield found
+
+
+def _check_stopped(path: Path, stack: ExitStack) -> None:
+    """Kafka locks this file for itself alone while it runs, so a lock that is shared says whether it does."""
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # after a clean stop
+    except OSError as error:
+        raise AdoptError(f"cannot read {path}: {error.strerror}") from error
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        raise AdoptError(f"a Kafka is running on {path}: stop it, or take a copy of the directory") from error
+
+
+def _read(path: Path) -> KafkaDir:
+    if not path.is_dir():
+        raise AdoptError(f"{path} is no directory")
+    try:
+        properties = _properties((path / KAFKAS_MARK).read_text(errors="replace"))
+    except FileNotFoundError as error:
+        hint = "the directory itself is meant, the log.dirs of its server.properties"
+        raise AdoptError(f"{path} is not a log directory of Apache Kafka (it has no {KAFKAS_MARK}): {hint}") from error
+    except OSError as error:
+        raise AdoptError(f"cannot read {path / KAFKAS_MARK}: {error.strerror}") from error
+    if properties.get("version") == _OF_ZOOKEEPER or "broker.id" in properties:
+        raise AdoptError(
+            f"{path} is of a Kafka with ZooKeeper, where its topics are: migrate it to KRaft with Kafka 3.9 first "
+            "(KIP-866)"
+        )
+    try:
+        cluster_id, node_id = properties["cluster.id"], int(properties["node.id"])
+        directory_id = properties.get("directory.id")
+        disk = RealDisk(path, read_only=True)
+        return KafkaDir(
+            path,
+            disk,
+            cluster_id,
+            node_id,
+            None if directory_id is None else UUID(bytes=urlsafe_b64decode(f"{directory_id}==")),
+            _checkpoint(disk, LOG_START),
+            _checkpoint(disk, RECOVERY_POINT),
+            _checkpoint(disk, CLEANER_OFFSET),
+        )
+    except (KeyError, ValueError) as error:
+        raise AdoptError(f"{path / KAFKAS_MARK} is damaged ({error}): restore it from a copy") from error
+
+
+def _checkpoint(disk: RealDisk, name: str) -> dict[Place, int]:
+    return {(topic, partition): offset for topic, partition, offset in read_checkpoint(disk, name)}
+
+
+def _properties(text: str) -> dict[str, str]:
+    found = (_META_LINE.match(line.strip()) for line in text.splitlines() if not line.lstrip().startswith(("#", "!")))
+    return {line[1]: line[2] for line in found if line is not None}
+
+
+def _check_together(found: Sequence[KafkaDir]) -> None:
+    first = found[0]
+    for other in found[1:]:
+        if other.path.resolve() == first.path.resolve():
+            raise AdoptError(f"{other.path} is given twice")
+        if (other.cluster_id, other.node_id) != (first.cluster_id, first.node_id):
+            raise AdoptError(
+                f"{first.path} is of node {first.node_id} of the cluster {first.cluster_id}, {other.path} of node "
+                f"{other.node_id} of {other.cluster_id}: adopt one broker at a time"
+            )
+    if not any(each.has_metadata for each in found):
+        raise AdoptError(
+            f"{first.path} has no {METADATA_DIRECTORY}, so nothing is known about its topics: give the directory that "
+            "has it too (metadata.log.dir)"
+        )
