@@ -79,8 +79,9 @@ class _App:
 
     def _open_disk(self, open_files: int) -> RealDisk:
         path = self._config.data_dir
+        is_read_only = self._config.get_bool("oncelog.read.only")
         try:
-            disk = RealDisk(path, open_files)
+            disk = RealDisk(path, open_files, read_only=is_read_only)
             check_directory(self._config, disk)  # before locking, which already creates a file
             disk.lock()
         except DataDirectoryLocked as error:

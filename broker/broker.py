@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.observability.requests import RequestObserver
     from oncelog.broker.ports import Clock, Entropy, Scheduler
+    from oncelog.broker.request import Handler
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
+    from oncelog.protocol.api_keys import ApiKey
 
 
 class GroupsWhenNeeded:
@@ -71,6 +73,8 @@ class Broker:
     fetch_max_bytes: int
     authorizer: "Authorizer | None" = None
     """Which requests are allowed; None: all of them."""
+    around_handlers: "Callable[[ApiKey, Handler], Handler] | None" = None
+    """What a read-only broker answers in place of some handlers; None for any other."""
     faults: "Faults | None" = None
     """Fault injection into this broker; None unless enabled."""
     witness: "Witness | None" = None

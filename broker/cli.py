@@ -39,6 +39,9 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="Settings in server.properties syntax, with Kafka's names.",
 )
+@click.option(
+    "--read-only", is_flag=True, help="Change nothing, neither on request nor on disk; sets oncelog.read.only."
+)
 @click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may be repeated.")
 @click.option(
     "--log-level",
@@ -49,7 +52,12 @@ def main() -> None:
     help="The lowest level that is logged, to standard error.",
 )
 def serve(
-    listen: str | None, data_dir: str | None, config_file: Path | None, overrides: tuple[str, ...], log_level: str
+    listen: str | None,
+    data_dir: str | None,
+    config_file: Path | None,
+    read_only: bool,
+    overrides: tuple[str, ...],
+    log_level: str,
 ) -> None:
     """Run the broker until SIGTERM or SIGINT.
 
@@ -59,7 +67,8 @@ def serve(
     """
     if sys.platform == "win32":
         _fail(_NOT_ON_WINDOWS, EXIT_CANNOT_RUN)
-    cli = {key: value for key, value in (("listeners", listen), ("log.dirs", data_dir)) if value is not None}
+    given = (("listeners", listen), ("log.dirs", data_dir), ("oncelog.read.only", "true" if read_only else None))
+    cli = {key: value for key, value in given if value is not None}
     try:
         config, warnings = load_config(
             file=config_file, overrides=overrides, environ=os.environ, cli=cli, host_name=socket.gethostname

@@ -443,6 +443,9 @@ class Dispatcher:
 
     def _on_imported(self, api: Api) -> None:
         loaded = self._loaded[api.key] = LoadedApi(api, self._broker.serves_unstable)
+        if self._broker.around_handlers is not None:
+            loaded.handle = self._broker.around_handlers(api.key, loaded.handle)
+            loaded.handle_large = self._broker.around_handlers(api.key, loaded.handle_large)
         if self._broker.faults is not None:
             loaded.handle = self._broker.faults.around_handler(loaded.handle)
             loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)

@@ -229,10 +229,11 @@ class RunningBroker:
         broker = self.broker
         # Scheduled first: whatever fails in this turn, there is a next one.
         broker.scheduler.call_later(_STEP_INTERVAL_MS, self._step)
-        broker.logs.step()
-        broker.transactions.step()
-        if broker.known_groups is not None:
-            broker.known_groups.step()
+        if not self._config.get_bool("oncelog.read.only"):
+            broker.logs.step()
+            broker.transactions.step()
+            if broker.known_groups is not None:
+                broker.known_groups.step()
         self._summary.step()
         self._report_repeats()
 

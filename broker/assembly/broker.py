@@ -54,6 +54,7 @@ from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler, Stopwatch
+from oncelog.broker.request import Handler
 from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
@@ -61,6 +62,7 @@ from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, c
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
@@ -99,6 +101,11 @@ def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[
 
 
 def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) -> Sliced[Broker]:
+    is_read_only = config.get_bool("oncelog.read.only")
+    if is_read_only:
+        from oncelog.broker.assembly.read_only import over_disk
+
+        system = over_disk(system)
     if system.disk is not None:
         check_directory(config, system.disk)
     metrics = Metrics()
@@ -151,6 +158,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
         authorizer=_authorizer(config, metadata, log),
+        around_handlers=_read_only_answers() if is_read_only else None,
         faults=system.faults,
         witness=_witness(config, system, log),
     )
@@ -181,6 +189,12 @@ def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Autho
         allows_unruled=config.get_bool("allow.everyone.if.no.acl.found"),
         audit=AuditLog(log).on_decision,
     )
+
+
+def _read_only_answers() -> Callable[[ApiKey, Handler], Handler]:
+    from oncelog.broker.handlers.read_only import around_handler
+
+    return around_handler
 
 
 def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":
@@ -293,6 +307,11 @@ def _coordinators(
     """Both coordinators, not replayed yet; markers for offsets go through the group runtime."""
     loading = CoordinatorLoading(system.scheduler)
     failures = _ReplayFailures(system, loading, log)
+    is_read_only = config.get_bool("oncelog.read.only")
+    if is_read_only:
+        from oncelog.broker.assembly.read_only import HeldMarkers, without_timers
+
+        system = without_timers(system)
 
     def runtime_of(topic: str, make_shard: Callable[[int, int], ShardT]) -> CoordinatorRuntime[ShardT]:
         source = InternalTopicSource(topics, topic)
@@ -316,7 +335,7 @@ def _coordinators(
 
     transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)
     markers = PartitionMarkers(topics, group_runtime, system.clock)
-    channel: MarkerSender = LocalMarkerChannel(leadership.node_id, markers)
+    channel: MarkerSender = HeldMarkers() if is_read_only else LocalMarkerChannel(leadership.node_id, markers)
     if system.faults is not None:
         channel = system.faults.around_markers(channel)
         transitions = system.faults.around_listener(transitions)

@@ -476,6 +476,12 @@ _TABLE = (
     ),
     ConfigKey("oncelog.otlp.interval.ms", _INT, "10000", "How often metrics are pushed as OTLP.", 10),
     ConfigKey(
+        "oncelog.read.only",
+        _BOOLEAN,
+        "false",
+        "Serve what is stored, and change nothing: requests that would are refused, the data directory is not written.",
+    ),
+    ConfigKey(
         "oncelog.record.validation",
         _STRING,
         "short",

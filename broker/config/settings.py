@@ -76,6 +76,12 @@ class _Setting:
     """For messages: the file, the variable, the option."""
 
 
+_WHEN_READ_ONLY = {
+    "auto.create.topics.enable": "false",
+    "log.cleaner.enable": "false",
+    "oncelog.flush.policy": "memory",
+}
+
 METRIC_REPORTERS = ("oncelog.metrics.listen", "oncelog.statsd.address", "oncelog.otlp.endpoint")
 """Settings of which any makes the broker report its metrics, and measure durations for that."""
 
@@ -222,6 +228,7 @@ def load_config(
     settings, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}))
     _settle_listeners(settings)
     _settle_node_id(settings)
+    _settle_read_only(settings)
     return BrokerConfig(settings, host_name), warnings
 
 
@@ -361,6 +368,14 @@ def _settle_listeners(settings: dict[str, _Setting]) -> None:
     elif advertised.origin < listeners.origin:
         kept = with_names_of(advertised.value, listeners.value)
         settings["advertised.listeners"] = _Setting(kept, advertised.origin, advertised.where)
+
+
+def _settle_read_only(settings: dict[str, _Setting]) -> None:
+    """What a read-only broker must not do, whatever else was set."""
+    read_only = settings.get("oncelog.read.only")
+    if read_only is not None and read_only.value == "true":
+        for name, value in _WHEN_READ_ONLY.items():
+            settings[name] = _Setting(value, read_only.origin, "oncelog.read.only")
 
 
 def _settle_node_id(settings: dict[str, _Setting]) -> None:

@@ -260,6 +260,8 @@ class RealDisk:
         flags, kind = os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX
         if self._read_only:
             flags, kind = os.O_RDONLY, fcntl.LOCK_SH
+            if _LOCK_NAME not in os.listdir(self._root):
+                return  # a copy without it, which no broker serves
         descriptor = os.open(self._full(_LOCK_NAME), flags | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
