@@ -202,6 +202,28 @@ class Fetcher:
             self._raise_error()
         return taken
 
+    def take_chunks(self, max_bytes: int) -> list[tuple[TopicPartition, int, Chunk]]:
+        """Whole responses, undecoded, with the position before each, until they have `max_bytes`; positions move past
+        them. Nothing was taken with `take` from these partitions. Raises the error of a partition, once."""
+        taken: list[tuple[TopicPartition, int, Chunk]] = []
+        size_bytes = 0
+        for topic_partition, state in list(self.partitions.items()):
+            if size_bytes >= max_bytes:
+                break
+            if state.chunks:
+                # The other partitions come first next time.
+                self.partitions[topic_partition] = self.partitions.pop(topic_partition)
+            while state.chunks and size_bytes < max_bytes:
+                chunk = state.chunks.popleft()
+                taken.append((topic_partition, state.position, chunk))
+                state.position = chunk.next_offset
+                size_bytes += chunk.size_in_bytes
+        if taken:
+            self.wake()
+        else:
+            self._raise_error()
+        return taken
+
     def _raise_error(self) -> None:
         for state in self.partitions.values():
             if state.error is not None:

@@ -23,7 +23,7 @@ from oncelog.client.settings import ConsumerSettings, OnPartitions
 
 class Reading:
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, topics: Sequence[str]) -> None:
-        self.fetcher = Fetcher(cluster, _fetch_settings(settings))
+        self.fetcher = Fetcher(cluster, fetch_settings(settings))
         self.group: Membership | None = None
         if settings.group_id is not None:
             self.group = _membership(cluster, settings, settings.group_id, topics)
@@ -199,7 +199,7 @@ def _membership(cluster: Cluster, settings: ConsumerSettings, group_id: str, top
     return GroupMembership(cluster, chosen, topics)
 
 
-def _fetch_settings(settings: ConsumerSettings) -> FetchSettings:
+def fetch_settings(settings: ConsumerSettings) -> FetchSettings:
     return FetchSettings(
         read_committed=settings.reads_committed,
         min_bytes=settings.fetch_min_bytes,

@@ -13,6 +13,7 @@ _COMMANDS = {
     "completion": ("oncelog.tools.completion:completion", "Print the shell's completion of this command."),
     "console": ("oncelog.console.cli:console", "Show a cluster and its transactions in a browser."),
     "config": ("oncelog.tools.config:config", "Settings of topics, groups and brokers."),
+    "copy": ("oncelog.tools.copy.cli:copy", "Copy topics and group offsets to another cluster, exactly once."),
     "demo": ("oncelog.tools.demo.cli:demo", "Watch transactions at work."),
     "doctor": ("oncelog.tools.doctor:doctor", "Look for the usual troubles."),
     "graduate": ("oncelog.tools.graduate.cli:graduate", "Turn a data directory into one of Apache Kafka."),

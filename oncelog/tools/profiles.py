@@ -83,6 +83,17 @@ def target(
     return _target(chosen["bootstrap"], f"profile {name!r} in {path}", seconds, security)
 
 
+def named(text: str, named_by: str, timeout_s: float | None, environment: Mapping[str, str]) -> Target:
+    """HOST:PORT, several with commas, or the name of a profile. Raises ProfileError."""
+    if ":" in text:
+        return _target(text, named_by, timeout_s, _security(None, environment, None))
+    path = _path(environment)
+    chosen = _profile(_read(path), text, path, named_by)
+    seconds = timeout_s or float(chosen.get("timeout", DEFAULT_TIMEOUT_S))
+    security = _security(chosen, environment, None)
+    return _target(chosen["bootstrap"], f"profile {text!r} in {path}", seconds, security)
+
+
 def _target(bootstrap: str, named_by: str, timeout_s: float | None, security: "SecurityOptions") -> Target:
     found = []
     for text in bootstrap.split(","):

@@ -1,0 +1,99 @@
+"""`oncelog copy`: copy topics and group offsets from one cluster to another, each record exactly once.
+
+Owns: the options, the exit codes. Does not own: the work (`copying`), what is printed (`reporting`). Exit codes: 0
+done, or stopped with Ctrl-C while it followed; 2 not.
+"""
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncelog.tools.asking import EXIT_FAILED, attempt, probe
+from oncelog.tools.terminal import fail
+
+if TYPE_CHECKING:
+    from oncelog.tools.profiles import Target
+
+
+def _patterns(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Any, ...]:
+    try:
+        return tuple(re.compile(text) for text in texts)
+    except re.error as error:
+        raise click.BadParameter(f"{error.pattern!r} is not a regular expression: {error}") from error
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "-t",
+    "--topics",
+    metavar="REGEX",
+    multiple=True,
+    callback=_patterns,
+    help="Only topics whose whole name matches; may be repeated.  [default: all but those that begin with __]",
+)
+@click.option("--exclude", metavar="REGEX", multiple=True, callback=_patterns, help="Not these; may be repeated.")
+@click.option("--once", is_flag=True, help="End when everything is copied that was committed at the start.")
+@click.option("--switch", is_flag=True, help="Copy until you say that the clients are stopped, then finish for good.")
+@click.option("--dry-run", is_flag=True, help="Show what would be copied, and change nothing.")
+@click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(1, 86_400), help="For one request.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line, for programs.")
+def copy(
+    source: str,
+    target: str,
+    topics: tuple[re.Pattern[str], ...],
+    exclude: tuple[re.Pattern[str], ...],
+    once: bool,
+    switch: bool,
+    dry_run: bool,
+    timeout_s: float | None,
+    as_json: bool,
+) -> None:
+    """Copy topics and committed offsets of groups from SOURCE to TARGET, and follow what is written there.
+
+    Both are HOST:PORT of any Kafka cluster, or profiles. Only committed records are copied, each once, whatever is
+    killed or lost: the command goes on where it was. Partitions, order, timestamps, keys, values and headers stay;
+    offsets change, and those of groups are translated. It stops rather than leave something out: if the source has
+    deleted what was not copied yet, or a topic was created again.
+    """
+    import asyncio
+
+    from oncelog.tools.copy.copying import Copier
+    from oncelog.tools.copy.reporting import Reporter
+    from oncelog.tools.copy.survey import CopyError, Wish
+
+    if once and switch:
+        raise click.UsageError("choose one: --once or --switch.")
+    sides = _side(source, "SOURCE", timeout_s), _side(target, "TARGET", timeout_s)
+    addresses = sides[0].bootstrap, sides[1].bootstrap
+    timeout_ms = 1000 * max(each.timeout_s for each in sides)
+    reporter = Reporter(target=addresses[1], as_json=as_json)
+    copier = Copier(*addresses, Wish(topics, exclude), reporter, timeout_ms)
+
+    async def work() -> None:
+        if dry_run:
+            reporter.on_preview(await copier.preview())
+        else:
+            with reporter:
+                outcome = await copier.run(once=once, switch=switch)
+            reporter.on_end(outcome)
+
+    try:
+        attempt(lambda: asyncio.run(work()), sides[0], follows=not (once or switch))
+    except CopyError as error:
+        fail(f"{error}.", EXIT_FAILED)
+
+
+def _side(text: str, name: str, timeout_s: float | None) -> "Target":
+    """Ends the command unless one of its brokers responds."""
+    from oncelog.tools.profiles import ProfileError, named
+
+    try:
+        chosen = named(text, name, timeout_s, os.environ)
+    except ProfileError as error:
+        fail(str(error), EXIT_FAILED)
+    probe(chosen, EXIT_FAILED)
+    return chosen

@@ -1,0 +1,181 @@
+"""The copy of one cluster to another: life after life until it is done.
+
+Owns: which failures pass by themselves, fencing, the order of a switch-over. Does not own: a life (`life`).
+
+A life begins inside a transaction of the copy's own: by then nothing of an earlier one is undecided, neither of this
+process nor of one that was killed, and what the target says is all there is. A broker that is away ends the life, and
+the next one begins once it is back. The producer stays the same over all lives, so that a copy that was fenced learns
+it instead of fencing the other one in return.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from oncelog.client.admin import Admin
+from oncelog.client.errors import (
+    DeliveryTimeout,
+    KafkaError,
+    OutOfOrderSequence,
+    ProducerFenced,
+    RetriableError,
+    TransactionAborted,
+)
+from oncelog.client.following import BatchFollower
+from oncelog.client.producer import Producer
+from oncelog.client.records import TopicPartition
+from oncelog.tools.copy.groups import GroupCopy
+from oncelog.tools.copy.life import Life, LifeEnds, Watcher, commit
+from oncelog.tools.copy.state import transactional_id_of
+from oncelog.tools.copy.survey import CopyError, Survey, Wish, places_of, survey
+
+_BUFFER_BYTES = 32 << 20
+_QUEUED_BYTES = 64 << 20
+_FETCH_BYTES = 4 << 20
+_PAUSE_S = 0.5
+_QUIET_LOOKS = 3
+"""In a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done by a copy that ended by itself."""
+
+    groups: Sequence[GroupCopy]
+    hold_s: float | None = None
+    """Of a switch-over: from when the clients were stopped until the target had everything."""
+
+
+class Copier:
+    """A copy of one cluster to another."""
+
+    def __init__(self, source: str, target: str, wish: Wish, watcher: Watcher, timeout_ms: float = 10_000) -> None:
+        """`source` and `target` are bootstrap servers; `timeout_ms` limits a call of an administrator."""
+        self._source_bootstrap, self._target_bootstrap = source, target
+        self._wish = wish
+        self._watcher = watcher
+        self._timeout_ms = timeout_ms
+        self._stopped_at_s: float | None = None
+
+    async def preview(self) -> Survey:
+        """What `run` would do. Changes nothing."""
+        async with self._admins() as (source, target):
+            return await survey(source, target, self._target_bootstrap, self._wish)
+
+    async def run(self, *, once: bool = False, switch: bool = False) -> Outcome:
+        """Copy: `once` what is committed by now, with `switch` until a switch-over, otherwise without an end.
+
+        Raises CopyError, and KafkaError for what does not pass by itself; until the first survey is made, also if a
+        broker does not respond.
+        """
+        found = await self.preview()
+        found.require_possible()
+        ends = {place: plan.extents[place.partition].end for plan in found.topics for place in places_of(plan.source)}
+        async with Producer(
+            self._target_bootstrap,
+            transactional_id=transactional_id_of(found.source_cluster_id, found.target_cluster_id),
+            max_request_size=_FETCH_BYTES,
+            buffer_memory=_BUFFER_BYTES,
+        ) as producer:
+            await producer.init_transactions()
+            while True:
+                problem = ""
+                try:
+                    async with self._life(producer) as life:
+                        if once:
+                            await life.copy_until(ends)
+                            return Outcome(await life.copy_groups(is_final=False))
+                        if switch:
+                            return await self._switch_over(life)
+                        await life.follow()
+                except LifeEnds as change:
+                    problem = str(change)
+                except ProducerFenced as error:
+                    problem = await _regain(producer, error)
+                except KafkaError as error:
+                    if not _passes(error):
+                        raise
+                    problem = error.message
+                self._watcher.on_trouble(problem)
+                await asyncio.sleep(_PAUSE_S)
+
+    @asynccontextmanager
+    async def _life(self, producer: Producer) -> AsyncIterator[Life]:
+        async with self._admins() as (source, target):
+            async with producer.transaction() as transaction:
+                found = await survey(source, target, self._target_bootstrap, self._wish)
+                found.require_possible()
+                self._watcher.on_survey(found)
+                life = Life(source, target, producer, self._wish, self._watcher, found)
+                await life.prepare(transaction)
+                await commit(transaction, self._watcher)
+            async with BatchFollower(
+                bootstrap_servers=self._source_bootstrap,
+                isolation_level="read_committed",
+                max_partition_fetch_bytes=_FETCH_BYTES,
+                queued_max_bytes=_QUEUED_BYTES,
+                client_id="oncelog-copy",
+            ) as follower:
+                life.read_with(follower)
+                yield life
+
+    @asynccontextmanager
+    async def _admins(self) -> AsyncIterator[tuple[Admin, Admin]]:
+        async with (
+            Admin(self._source_bootstrap, default_api_timeout_ms=self._timeout_ms, client_id="oncelog-copy") as source,
+            Admin(self._target_bootstrap, default_api_timeout_ms=self._timeout_ms, client_id="oncelog-copy") as target,
+        ):
+            yield source, target
+
+    async def _switch_over(self, life: Life) -> Outcome:
+        """Copy until everything is there, have the clients stopped, and copy what they have written by then."""
+        if self._stopped_at_s is None:
+            await life.copy_until(await life.ends())
+            stopped = asyncio.ensure_future(self._watcher.until_stopped())
+            try:
+                await life.follow(stopped)
+            finally:
+                stopped.cancel()
+            self._stopped_at_s = time.monotonic()
+        ends = await life.ends()
+        await life.copy_until(ends)
+        groups = await life.copy_groups(is_final=True)
+        await _require_quiet(life, ends)
+        await life.finish()
+        return Outcome(groups, time.monotonic() - self._stopped_at_s)
+
+
+async def _require_quiet(life: Life, ends: Mapping[TopicPartition, int]) -> None:
+    """Raises CopyError if the source is still written to."""
+    for _ in range(_QUIET_LOOKS):
+        now = await life.ends()
+        if now == ends:
+            return
+        written = [f"{place.topic}-{place.partition}" for place, end in now.items() if end != ends.get(place)]
+        if await life.copy_until(now):
+            break
+        ends = now
+    raise CopyError(
+        f"the source is still written to, in {', '.join(written)}: nothing is switched, and clients stay there. Stop "
+        f"them and repeat the command"
+    )
+
+
+async def _regain(producer: Producer, error: ProducerFenced) -> str:
+    """The coordinator may have aborted a transaction for its age. Raises CopyError if another copy runs."""
+    try:
+        await producer.regain_epoch()
+    except ProducerFenced:
+        raise CopyError(
+            "another copy of the same two clusters has taken over: one can run at a time, for all topics together"
+        ) from error
+    except RetriableError as problem:
+        return problem.message
+    return error.message
+
+
+def _passes(error: KafkaError) -> bool:
+    passing = (RetriableError, DeliveryTimeout, OutOfOrderSequence, TransactionAborted)
+    return isinstance(error, passing) or (error.code is not None and error.code.retriable)

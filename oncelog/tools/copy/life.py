@@ -1,0 +1,323 @@
+"""One life of a copy: from what the target knows, in rounds, until something fails or changes.
+
+Owns: what is in a transaction and in which order, when it may commit, what of the source ends the copy. Does not own:
+what both clusters look like (`survey`), batches (`bundles`), the stored form of positions (`state`), the next life
+(`copying`).
+
+A round sends what one look at the source brought, learns at which offsets it is, adds the positions, and commits. Two
+things are compared before the commit. The ids of the topics, on both sides: what was fetched before it was compared is
+of the topic with that id. And the first offset of each partition on the target, which is where the last round has
+ended, if nobody else writes there.
+
+State is changed in place while a round runs: one that fails ends the life, and the next begins with what is stored.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from oncelog.client.admin import Admin
+from oncelog.client.batch import Delivery
+from oncelog.client.descriptions import NewTopic
+from oncelog.client.errors import CommitUnknown, NoOffsetForPartition, UnknownTopic
+from oncelog.client.following import BatchFollower, FollowedBatches
+from oncelog.client.producer import Producer
+from oncelog.client.records import TopicPartition
+from oncelog.client.transaction import Transaction
+from oncelog.tools.copy.bundles import bundles
+from oncelog.tools.copy.groups import GroupCopy, copy_groups
+from oncelog.tools.copy.state import Entry, PartitionCopy, TopicIds, entries_of, on_stored, switched_entry, topic_of
+from oncelog.tools.copy.survey import CopyError, Survey, Wish, extents_of, is_copied, lost_records, made_again
+
+_ROUND_BYTES = 16 << 20
+"""Of the source's log in a transaction. More are in memory twice: fetched ahead, and not acknowledged yet."""
+_LOOK_S = 5.0
+"""How often new topics, new partitions and the offsets of groups are looked for."""
+_LEAST_ROUND_S = 0.1
+"""A source that is written to all the time is copied in transactions of at least that length: each costs a marker on
+the target, and a run of the mapping, in each of its partitions."""
+_WAIT_MS = 50
+"""For something to copy, while a switch-over is waited for too."""
+
+
+class Watcher(Protocol):
+    """Learns how the copy does."""
+
+    def on_survey(self, found: Survey) -> None:
+        """A life begins."""
+
+    def on_copied(self, record_count: int, size_bytes: int, left: int) -> None:
+        """A transaction is committed; `left` offsets of the source are known that are not copied yet."""
+
+    def on_groups(self, groups: Sequence[GroupCopy]) -> None:
+        """Offsets of groups were translated."""
+
+    def on_trouble(self, problem: str) -> None:
+        """Something is away, and is waited for; or a new life begins."""
+
+    async def until_stopped(self) -> None:
+        """Called in a switch-over once everything is copied: returns when the source's clients are stopped."""
+
+
+class LifeEnds(Exception):
+    """Something has changed that the next life takes into account."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    ids: TopicIds
+    copied: PartitionCopy
+    target_end: int
+    """Where the next record should be on the target."""
+    high_watermark: int
+    has_written: bool = False
+    """In the transaction that is open: its marker comes behind."""
+
+
+class Life:
+    """Both clusters as `found`, and what is done with them."""
+
+    def __init__(
+        self, source: Admin, target: Admin, producer: Producer, wish: Wish, watcher: Watcher, found: Survey
+    ) -> None:
+        self._source, self._target, self._producer = source, target, producer
+        self._wish = wish
+        self._watcher = watcher
+        self._found = found
+        self._state_topic = topic_of(found.source_cluster_id)
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._follower: BatchFollower | None = None
+        self._next_look_s = time.monotonic() + _LOOK_S
+
+    # --- the beginning ------------------------------------------------------------------------------------------------
+
+    async def prepare(self, transaction: Transaction) -> None:
+        """Create what is missing on the target, and store where each partition begins: a gap before its first record
+        is a gap, too."""
+        new = [
+            NewTopic(plan.name, plan.source.partition_count, configs=plan.configs)
+            for plan in self._found.topics
+            if plan.target is None
+        ]
+        if not self._found.has_state_topic:
+            new.append(NewTopic(self._state_topic, 1, configs={"cleanup.policy": "compact"}))
+        if new:
+            await self._target.create_topics(*new)
+        counts = {
+            plan.name: plan.source.partition_count
+            for plan in self._found.topics
+            if plan.target is not None and plan.target.partition_count < plan.source.partition_count
+        }
+        if counts:
+            await self._target.create_partitions(counts)
+        names = [plan.name for plan in self._found.topics]
+        there = {each.name: each for each in await self._target.describe_topics(*names)} if names else {}
+        for plan in self._found.topics:
+            ids = TopicIds(plan.name, plan.source.topic_id, there[plan.name].topic_id)
+            for partition, extent in plan.extents.items():
+                place = TopicPartition(plan.name, partition)
+                copied = plan.copied.get(partition)
+                if copied is None:
+                    copied = PartitionCopy(extent.start)
+                    await self._store(transaction, entries_of(ids, partition, copied))
+                target_end = self._found.target_ends.get(place, 0)
+                self._partitions[place] = _Partition(ids, copied, target_end, extent.end)
+
+    def read_with(self, follower: BatchFollower) -> None:
+        """From what is stored on."""
+        self._follower = follower
+        follower.follow({place: each.copied.next_offset for place, each in self._partitions.items()})
+
+    # --- rounds -------------------------------------------------------------------------------------------------------
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """The high watermarks of the source now."""
+        return {place: each.end for place, each in (await extents_of(self._source, self._partitions)).items()}
+
+    async def copy_until(self, ends: Mapping[TopicPartition, int]) -> int:
+        """Everything below these offsets; waits for transactions that are open there. Returns how many records."""
+        record_count = 0
+        while self._behind(ends):
+            copied = await self._round(_LOOK_S * 1000)
+            if copied is None:
+                await self._say_what_waits(ends)
+            record_count += copied or 0
+            await self._maybe_look()
+        return record_count
+
+    async def follow(self, stopped: "asyncio.Future[None] | None" = None) -> None:
+        """Copy what comes, and translate offsets of groups, until `stopped`."""
+        while stopped is None or not stopped.done():
+            began_s = time.monotonic()
+            await self._round(_WAIT_MS)
+            if await self._maybe_look():
+                await self.copy_groups(is_final=False)
+            left_s = _LEAST_ROUND_S - (time.monotonic() - began_s)
+            if left_s > 0 and not self._has_backlog:
+                await (asyncio.sleep(left_s) if stopped is None else asyncio.wait((stopped,), timeout=left_s))
+
+    @property
+    def _has_backlog(self) -> bool:
+        return any(each.copied.next_offset < each.high_watermark for each in self._partitions.values())
+
+    def _behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        return [
+            place
+            for place, end in ends.items()
+            if place in self._partitions and self._partitions[place].copied.next_offset < end
+        ]
+
+    async def _round(self, timeout_ms: float) -> int | None:
+        """Copy some of what is there; the number of records, None if nothing came in time."""
+        pieces = await self._next(timeout_ms)
+        if not pieces:
+            return None
+        touched = {piece.topic_partition: self._partitions[piece.topic_partition] for piece in pieces}
+        async with self._producer.transaction() as transaction:
+            sent: list[tuple[_Partition, Sequence[tuple[int, int]], Delivery]] = []
+            for piece in pieces:
+                partition = touched[piece.topic_partition]
+                for bundle in bundles(piece.batches, piece.offset):
+                    delivery = await transaction.send_batch(*piece.topic_partition, bundle.encoded)
+                    sent.append((partition, bundle.runs, delivery))
+                partition.copied.next_offset = piece.next_offset
+                partition.high_watermark = piece.high_watermark
+            await self._check_ids({each.ids.name: each.ids for each in touched.values()})
+            for partition, runs, delivery in sent:
+                _place(partition, runs, (await delivery).offset)
+            for (_, number), partition in touched.items():
+                await self._store(transaction, entries_of(partition.ids, number, partition.copied))
+            await commit(transaction, self._watcher)
+        for partition in touched.values():
+            on_stored(partition.copied)
+            partition.target_end += partition.has_written
+            partition.has_written = False
+        return self._on_copied(pieces, sum(count for _, runs, _ in sent for _, count in runs))
+
+    async def _next(self, timeout_ms: float) -> list[FollowedBatches]:
+        if self._follower is None or not self._partitions:
+            await asyncio.sleep(timeout_ms / 1000)
+            return []
+        try:
+            return await self._follower.next(_ROUND_BYTES, timeout_ms)
+        except NoOffsetForPartition as error:
+            extents = await extents_of(self._source, self._partitions)
+            positions = {place: each.copied.next_offset for place, each in self._partitions.items()}
+            await self._look()  # a topic that was created again says more than its offsets
+            lost = [text for place, at in positions.items() if (text := lost_records(place, at, extents[place]))]
+            if lost:
+                raise CopyError("; ".join(lost)) from error
+            raise LifeEnds(error.message) from error
+
+    def _on_copied(self, pieces: Iterable[FollowedBatches], record_count: int) -> int:
+        left = sum(max(0, each.high_watermark - each.copied.next_offset) for each in self._partitions.values())
+        self._watcher.on_copied(record_count, sum(piece.size_in_bytes for piece in pieces), left)
+        return record_count
+
+    async def _store(self, transaction: Transaction, entries: Iterable[Entry]) -> None:
+        for key, value in entries:
+            await transaction.send_soon(self._state_topic, value, key=key, partition=0)
+
+    # --- what ends a life, or the copy --------------------------------------------------------------------------------
+
+    async def _check_ids(self, topics: Mapping[str, TopicIds]) -> None:
+        """Raises CopyError for a topic that is not the source's any more, LifeEnds for the target's."""
+        source, target = await asyncio.gather(
+            _topic_ids(self._source, topics), _topic_ids(self._target, topics), return_exceptions=True
+        )
+        if isinstance(source, UnknownTopic):
+            raise CopyError(_deleted(topics)) from source
+        if isinstance(target, UnknownTopic):
+            raise LifeEnds("a topic was deleted on the target") from target
+        for found in (source, target):
+            if isinstance(found, BaseException):
+                raise found
+        for name, ids in topics.items():
+            if source[name] != ids.source:  # type: ignore[index]
+                raise CopyError(made_again(name))
+            if target[name] != ids.target:  # type: ignore[index]
+                raise LifeEnds(f"{name} was deleted and created again on the target")
+
+    async def _maybe_look(self) -> bool:
+        """From time to time; whether it was now."""
+        if time.monotonic() < self._next_look_s:
+            return False
+        await self._look()
+        self._next_look_s = time.monotonic() + _LOOK_S
+        return True
+
+    async def _look(self) -> None:
+        """Raises CopyError for a topic that is gone or another one, LifeEnds if there is more to copy than before."""
+        there = {each.name: each for each in await self._source.describe_topics()}
+        for plan in self._found.topics:
+            topic = there.pop(plan.name, None)
+            if topic is None:
+                raise CopyError(_deleted([plan.name]))
+            if topic.topic_id != plan.source.topic_id:
+                raise CopyError(made_again(plan.name))
+            if topic.partition_count != plan.source.partition_count:
+                raise LifeEnds(f"{plan.name} has {topic.partition_count} partitions now")
+        new = [name for name, topic in there.items() if is_copied(topic, self._wish)]
+        if new:
+            raise LifeEnds(f"there are new topics: {', '.join(new)}")
+
+    async def _say_what_waits(self, ends: Mapping[TopicPartition, int]) -> None:
+        behind = self._behind(ends)
+        stable = await self._source.list_offsets(behind, isolation_level="read_committed")
+        held = [f"{place.topic}-{place.partition} at {stable[place].offset}" for place in behind]
+        self._watcher.on_trouble(f"open transactions on the source are waited for: {', '.join(held)}")
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def copy_groups(self, *, is_final: bool) -> list[GroupCopy]:
+        """Translate the committed offsets of all groups."""
+        partitions = {place: each.copied for place, each in self._partitions.items()}
+        found = await copy_groups(self._source, self._target, partitions, is_final=is_final)
+        self._watcher.on_groups(found)
+        return found
+
+    async def finish(self) -> None:
+        """Give the target what it could not have while it was copied to, and end the copy for good."""
+        for plan in self._found.topics:
+            if plan.stamps_on_append:
+                await self._target.alter_configs({"message.timestamp.type": "LogAppendTime"}, topic=plan.name)
+        async with self._producer.transaction() as transaction:
+            await self._store(transaction, [switched_entry(time.time_ns() // 1_000_000)])
+            await commit(transaction, self._watcher)
+
+
+async def commit(transaction: Transaction, watcher: Watcher) -> None:
+    """Until the outcome is known: what may be committed is never given up."""
+    while True:
+        try:
+            await transaction.commit()
+            return
+        except CommitUnknown as error:
+            watcher.on_trouble(error.message)
+
+
+def _place(partition: _Partition, runs: Sequence[tuple[int, int]], base_offset: int) -> None:
+    """These records were written at `base_offset` and behind it. Raises LifeEnds if somebody else writes there."""
+    if base_offset != partition.target_end:
+        raise LifeEnds(
+            f"{partition.ids.name} on the target went on at offset {base_offset}, not {partition.target_end}: does "
+            f"somebody write to it?"
+        )
+    for source, count in runs:
+        partition.copied.runs.append(source, partition.target_end, count)
+        partition.target_end += count
+    partition.has_written = True
+
+
+async def _topic_ids(admin: Admin, names: Collection[str]) -> dict[str, UUID]:
+    return {each.name: each.topic_id for each in await admin.describe_topics(*names)}
+
+
+def _deleted(names: Iterable[str]) -> str:
+    return (
+        f"{', '.join(names)}: a topic was deleted on the source; what it had at the end may be missing on the target. "
+        f"To go on with the others, --exclude it"
+    )
