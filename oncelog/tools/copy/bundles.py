@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from oncelog.protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, encode_batch
-from oncelog.protocol.records.batch import stamp_producer as stamp
+from oncelog.protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, BatchHeader, assemble_batch, encode_batch
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.record import Record, decode_records
 
@@ -61,12 +60,12 @@ def bundles(batches: Iterable[Batch], from_offset: int) -> Iterator[Bundle]:
 def _joined(batches: Sequence[Batch], from_offset: int) -> Iterator[Bundle]:
     if len(batches) == 1 and _may_be_sent(batches[0][0], from_offset):
         header, batch = batches[0]
-        encoded = stamp(
-            batch,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=NO_PRODUCER_EPOCH,
-            base_sequence=NO_SEQUENCE,
-            transactional=False,
+        encoded = assemble_batch(
+            batch[HEADER_SIZE : header.size_in_bytes],
+            attributes=header.attributes & ~TRANSACTIONAL_MASK,
+            record_count=header.record_count,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=header.max_timestamp,
         )
         yield Bundle(encoded, ((header.base_offset, header.record_count),), header.record_count)
         return
