@@ -277,6 +277,10 @@ class Producer(Generic[K, V]):
         """
         _check_encoded(encoded)
         intake = self._ready_intake()
+        known = self._cluster.topics.get(topic)
+        if known is not None and partition >= known.partition_count:
+            # It may have been added since.
+            await self._cluster.refresh((topic,), Deadline.after(self._settings.max_block_ms))
         while (delivery := intake.add_batch(topic, partition, encoded)) is None:
             await self._wait_until_ready(topic)
         await asyncio.sleep(0)

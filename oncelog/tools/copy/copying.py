@@ -106,6 +106,8 @@ class Copier:
         async with self._admins() as (source, target):
             async with producer.transaction() as transaction:
                 found = await survey(source, target, self._target_bootstrap, self._wish)
+                if not found.is_settled:
+                    raise LifeEnds("the last transaction of the copy is not complete yet on the target")
                 found.require_possible()
                 self._watcher.on_survey(found)
                 life = Life(source, target, producer, self._wish, self._watcher, found)

@@ -111,6 +111,8 @@ class Survey:
     target_cluster_id: str
     state: CopyState
     has_state_topic: bool
+    is_settled: bool
+    """No transaction of a copy is under way, whose records are on the target before the state has them."""
     topics: tuple[TopicPlan, ...]
     target_ends: Mapping[TopicPartition, int]
     """Of the target's partitions: where a reader of committed records ends."""
@@ -142,12 +144,15 @@ async def survey(source: Admin, target: Admin, target_bootstrap: str, wish: Wish
     """Compare. Raises CopyError for the same cluster twice, and KafkaError."""
     source_id, target_id = await cluster_ids(source, target)
     there = {each.name: each for each in await target.describe_topics()}
-    chosen = [each for each in await source.describe_topics() if is_copied(each, wish)]
+    topics = sorted(await source.describe_topics(), key=lambda topic: topic.name)
+    chosen = [each for each in topics if is_copied(each, wish)]
     places = [place for topic in chosen if topic.name in there for place in places_of(there[topic.name])]
     # Before the state: another copy may be running, whose records count as its own once the state has them.
     ends_before = await _ends(target, places)
     state_topic = topic_of(source_id)
-    state = await _read_state(target_bootstrap, state_topic, target) if state_topic in there else CopyState()
+    state, is_settled = CopyState(), True
+    if state_topic in there:
+        state, is_settled = await _read_state(target_bootstrap, TopicPartition(state_topic, 0), target)
     extents = await extents_of(source, [place for topic in chosen for place in places_of(topic)])
     plans = [await _plan(source, topic, there.get(topic.name), state, extents) for topic in chosen]
     copied = {plan.name: plan.copied for plan in plans}
@@ -155,10 +160,12 @@ async def survey(source: Admin, target: Admin, target_bootstrap: str, wish: Wish
         place: copied[place.topic][place.partition].runs.target_end if place.partition in copied[place.topic] else 0
         for place in places
     }
+    reasons = await _lost_there(target, begin)
+    if is_settled:
+        reasons |= await _written_by_others(target, target_bootstrap, begin, ends_before)
+    judged = tuple(replace(each, refusal=_refusal(each, reasons.get(each.name, ""))) for each in plans)
     ends = await _ends(target, places)
-    foreign = _lost_there(begin, ends) | await _written_by_others(target, target_bootstrap, begin, ends_before)
-    topics = tuple(replace(each, refusal=_refusal(each, foreign.get(each.name, ""))) for each in plans)
-    return Survey(source_id, target_id, state, state_topic in there, topics, ends)
+    return Survey(source_id, target_id, state, state_topic in there, is_settled, judged, ends)
 
 
 async def _ends(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -252,13 +259,14 @@ def lost_records(place: TopicPartition, next_offset: int, extent: Extent) -> str
     return ""
 
 
-def _lost_there(begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[str, str]:
+async def _lost_there(target: Admin, begin: Mapping[TopicPartition, int]) -> dict[str, str]:
     """By topic, what the target has no longer."""
+    ends = await target.list_offsets(begin) if begin else {}
     return {
-        place.topic: f"{place.topic}-{place.partition} ends on the target at offset {ends[place]}, and was copied up "
-        f"to {offset}: the target has lost records. Delete {place.topic} there, and it is copied once more"
+        place.topic: f"{place.topic}-{place.partition} ends on the target at offset {ends[place].offset}, and was "
+        f"copied up to {offset}: the target has lost records. Delete {place.topic} there, and it is copied once more"
         for place, offset in begin.items()
-        if ends[place] < offset
+        if ends[place].offset < offset
     }
 
 
@@ -295,24 +303,25 @@ async def _visible(
                 place = each.topic_partition
                 if place not in left:
                     continue
-                seen = [header.base_offset for header, _ in each.batches]
+                end = left[place][1]
+                seen = [header.base_offset for header, _ in each.batches if header.base_offset < end]
                 if seen:
-                    yield place, max(seen[0], left[place][0])
-                if seen or each.next_offset >= left[place][1]:
+                    yield place, seen[0]
+                if seen or each.next_offset >= end:
                     del left[place]
 
 
-async def _read_state(bootstrap: str, topic: str, target: Admin) -> CopyState:
-    """All that is committed."""
-    place = TopicPartition(topic, 0)
-    end = (await target.list_offsets([place], isolation_level="read_committed"))[place].offset
+async def _read_state(bootstrap: str, place: TopicPartition, target: Admin) -> tuple[CopyState, bool]:
+    """All that is committed, and whether nothing is open behind it."""
+    stable = (await target.list_offsets([place], isolation_level="read_committed"))[place].offset
     entries: dict[bytes, bytes | None] = {}
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([place])
-        while await consumer.position(place) < end:
+        while await consumer.position(place) < stable:
             for record in await consumer.poll(_PATIENCE_MS, _MANY):
                 entries[record.key or b""] = record.value
+    end = (await target.list_offsets([place]))[place].offset
     try:
-        return replay(entries)
+        return replay(entries), end == stable
     except (ValueError, KeyError, TypeError) as error:
-        raise CopyError(f"{topic} on the target has a record that no copy wrote: {error}") from error
+        raise CopyError(f"{place.topic} on the target has a record that no copy wrote: {error}") from error

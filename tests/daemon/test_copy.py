@@ -1,0 +1,437 @@
+"""`oncelog copy` between two of our brokers: every record once, whatever fails, and groups at the same records."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from oncelog.client import Admin, NewTopic, Producer, TopicPartition
+from oncelog.faults import Action, ApiKey, Point, Rule, Selector
+from oncelog.testing import Broker
+from oncelog.tools.copy import life
+from oncelog.tools.copy.copying import Copier
+from oncelog.tools.copy.state import topic_of
+from oncelog.tools.copy.survey import CopyError, Wish
+from tests.support.copies import Recorder, contents, copy, expected_offset, fill, placed
+
+
+@dataclass(frozen=True)
+class Pair:
+    source: Broker
+    target: Broker
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        return self.source.bootstrap_servers, self.target.bootstrap_servers
+
+    async def require_equal(self) -> None:
+        source, target = [await contents(each) for each in self.addresses]
+        assert target == source
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    with Broker() as source, Broker() as target:
+        yield Pair(source, target)
+
+
+@pytest.fixture
+def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction for each Fetch, and Fetches of little."""
+    monkeypatch.setattr(life, "_ROUND_BYTES", 1)
+    monkeypatch.setattr("oncelog.tools.copy.copying._FETCH_BYTES", 2_000)
+    monkeypatch.setattr("oncelog.tools.copy.copying._PAUSE_S", 0.01)
+
+
+# --- what is copied ---------------------------------------------------------------------------------------------------
+
+
+async def test_records_partitions_and_settings_are_as_on_the_source(pair: Pair) -> None:
+    await fill(pair.source.bootstrap_servers, Random(1))
+    await copy(*pair.addresses)
+    await pair.require_equal()
+    async with Admin(pair.addresses[0]) as source, Admin(pair.addresses[1]) as target:
+        for name in ("mixed", "empty", "cut"):
+            assert await target.describe_configs(topic=name) == await source.describe_configs(topic=name)
+        (topic,) = await target.describe_topics("mixed")
+        assert topic.partition_count == 3
+        assert (await target.describe_configs(topic="stamped"))["message.timestamp.type"] == "CreateTime"
+
+
+async def test_a_second_run_copies_only_what_is_new(pair: Pair) -> None:
+    await fill(pair.source.bootstrap_servers, Random(2), transaction_count=3)
+    await copy(*pair.addresses)
+    pair.source.produce("mixed", b"new", partition=2)
+    watcher = Recorder()
+    await copy(*pair.addresses, watcher=watcher)
+    assert watcher.record_count == 1
+    await pair.require_equal()
+
+
+async def test_a_compacted_topic_has_gaps_and_is_copied_with_what_is_left(pair: Pair) -> None:
+    pair.source.create_topic(
+        "table",
+        config={
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": 0.01,
+            "segment.ms": 100,
+            "delete.retention.ms": 60_000,
+        },
+    )
+    async with Producer(pair.addresses[0], linger_ms=50) as producer:
+        for number in range(100):
+            await producer.send_soon("table", b"%d" % number, key=b"%d" % (number % 7 if number < 90 else number))
+        await producer.send_soon("table", None, key=b"3")
+    pair.source.clock.advance(60)
+    pair.source.produce("table", b"rolls", key=b"the segment")
+    while len(pair.source.records("table")) > 50:
+        pair.source.clock.advance(20)
+    await copy(*pair.addresses)
+    await pair.require_equal()
+
+
+async def test_topics_are_chosen_by_patterns_and_internal_ones_never(pair: Pair) -> None:
+    for name in ("orders.eu", "orders.us", "orders.test", "__hidden"):
+        pair.source.produce(name, b"1")
+    wish = Wish(*([re.compile(text)] for text in (r"orders\..*|__.*", ".*test")))
+    found = await Copier(*pair.addresses, wish, Recorder()).preview()
+    assert [plan.name for plan in found.topics] == ["__hidden", "orders.eu", "orders.us"]
+    found = await Copier(*pair.addresses, Wish(), Recorder()).preview()
+    assert [plan.name for plan in found.topics] == ["orders.eu", "orders.test", "orders.us"]
+
+
+async def test_a_dry_run_writes_nothing(pair: Pair) -> None:
+    pair.source.produce("orders", b"1")
+    await Copier(*pair.addresses, Wish(), Recorder()).preview()
+    async with Admin(pair.addresses[1]) as admin:
+        assert await admin.list_topics(include_internal=True) == []
+
+
+@pytest.mark.parametrize("is_aborted", [True, False])
+async def test_an_open_transaction_is_waited_for(pair: Pair, is_aborted: bool) -> None:
+    """What is committed behind it counts as committed at the start."""
+    source, target = pair.addresses
+    async with Producer(source, transactional_id="slow") as producer:
+        transaction = producer.transaction()
+        await transaction.__aenter__()
+        await transaction.send("orders", b"open")
+        pair.source.produce("orders", b"behind")
+        copying = asyncio.ensure_future(copy(source, target))
+        while not pair.target.topics():
+            await asyncio.wait((copying,), timeout=0.01)
+        assert pair.target.records("orders") == []
+        await (transaction.abort() if is_aborted else transaction.commit())
+        await copying
+    expected = [b"behind"] if is_aborted else [b"open", b"behind"]
+    assert [each.value for each in pair.target.records("orders")] == expected
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+async def test_any_request_and_any_answer_may_be_lost(pair: Pair, small_rounds: None) -> None:
+    """Of every kind that the copy makes, on both sides, some at the first try and some later."""
+    await fill(pair.source.bootstrap_servers, Random(3))
+    apis = {
+        pair.source: (ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_CONFIGS),
+        pair.target: (
+            ApiKey.PRODUCE,
+            ApiKey.END_TXN,
+            ApiKey.INIT_PRODUCER_ID,
+            ApiKey.METADATA,
+            ApiKey.LIST_OFFSETS,
+            ApiKey.FIND_COORDINATOR,
+            ApiKey.FETCH,
+            ApiKey.CREATE_TOPICS,
+        ),
+    }
+    # What is lost before the first survey is said at once; so nothing is lost by then.
+    await copy(*pair.addresses)
+    await fill_more(pair, Random(4))
+    random = Random(5)
+    rules = [
+        (broker, broker.faults.plant(Rule(point, Action.DROP, Selector(api=api, client_id=client_id), nth=nth)))
+        for broker, kinds in apis.items()
+        for api in kinds
+        for point in (Point.REQUEST, Point.ANSWER)
+        for client_id, nth in ((None, random.randint(8, 14)),)
+    ]
+    watcher = Recorder()
+    await copy(*pair.addresses, watcher=watcher)
+    await pair.require_equal()
+    fired = {broker.faults.status(number).fired_count for broker, number in rules}
+    assert max(fired) == 1
+
+
+async def fill_more(pair: Pair, random: Random) -> None:
+    async with Producer(pair.addresses[0], transactional_id="more", batch_size=500) as producer:
+        for _ in range(12):
+            async with producer.transaction() as transaction:
+                for _ in range(random.randint(1, 30)):
+                    await transaction.send_soon("mixed", random.randbytes(50), partition=random.randint(0, 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_either_broker_may_lose_its_power_again_and_again(pair: Pair, small_rounds: None, seed: int) -> None:
+    random = Random(seed)
+    await fill(pair.source.bootstrap_servers, random)
+    crashed = []
+
+    def at_round(number: int) -> None:
+        if random.random() < 0.3:
+            crashed.append(random.choice((pair.source, pair.target)))
+            crashed[-1].crash()
+            crashed[-1].restart()
+
+    await copy(*pair.addresses, watcher=Recorder(at_round))
+    assert len(crashed) > 1
+    await pair.require_equal()
+
+
+@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER])
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
+async def test_a_copy_that_ends_in_the_middle_of_a_transaction_is_gone_on_with(
+    pair: Pair, small_rounds: None, api: ApiKey, point: Point
+) -> None:
+    """Nothing of it is told that it ends: its task never runs again."""
+    await fill(pair.source.bootstrap_servers, Random(6), transaction_count=4)
+    held = pair.target.faults.plant(Rule(point, Action.HOLD, Selector(api=api), nth=4))
+    dead = asyncio.ensure_future(copy(*pair.addresses))
+    await asyncio.to_thread(pair.target.faults.wait_fired, held)
+    alive = asyncio.ensure_future(copy(*pair.addresses))
+    await asyncio.wait((alive,), timeout=0.05)
+    pair.target.faults.release(held)
+    await alive
+    await asyncio.gather(dead, return_exceptions=True)
+    await pair.require_equal()
+
+
+async def test_a_second_copy_of_the_same_clusters_fences_the_first(pair: Pair) -> None:
+    pair.source.produce("orders", b"1")
+    watcher = Recorder()
+    first = asyncio.ensure_future(copy(*pair.addresses, once=False, watcher=watcher))
+    await watcher.copied.wait()
+    await copy(*pair.addresses)
+    pair.source.produce("orders", b"2")
+    with pytest.raises(CopyError, match="another copy of the same two clusters has taken over"):
+        await first
+    await copy(*pair.addresses)
+    await pair.require_equal()
+
+
+# --- what ends a copy -------------------------------------------------------------------------------------------------
+
+
+async def test_a_gap_at_the_source_is_said_with_its_offsets(pair: Pair) -> None:
+    for number in range(10):
+        pair.source.produce("orders", b"%d" % number)
+        if number == 3:
+            await copy(*pair.addresses)
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.delete_records({TopicPartition("orders", 0): 7})
+    with pytest.raises(CopyError, match=r"orders-0: offsets 4 to 6 were deleted on the source"):
+        await copy(*pair.addresses)
+    assert len(pair.target.records("orders")) == 4
+
+
+async def test_a_gap_that_appears_while_the_copy_follows_ends_it(pair: Pair) -> None:
+    place = TopicPartition("orders", 0)
+    pair.source.produce("orders", b"1")
+    watcher = Recorder()
+    following = asyncio.ensure_future(copy(*pair.addresses, once=False, watcher=watcher))
+    await watcher.copied.wait()
+    held = pair.source.faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.FETCH), times=None))
+    await asyncio.to_thread(pair.source.faults.wait_fired, held)
+    for number in range(5):
+        pair.source.produce("orders", b"%d" % number)
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.delete_records({place: 4})
+    pair.source.faults.remove(held)
+    with pytest.raises(CopyError, match="orders-0: offsets 1 to 3 were deleted on the source"):
+        await following
+
+
+async def test_what_is_deleted_of_aborted_transactions_is_no_gap(pair: Pair) -> None:
+    """Only positions move, and they are stored."""
+    pair.source.produce("orders", b"1")
+    async with Producer(pair.addresses[0], transactional_id="aborter") as producer:
+        transaction = producer.transaction()
+        await transaction.__aenter__()
+        await transaction.send("orders", b"never")
+        await transaction.abort()
+    await copy(*pair.addresses)
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.delete_records({TopicPartition("orders", 0): 3})
+    pair.source.produce("orders", b"2")
+    await copy(*pair.addresses)
+    assert [each.value for each in pair.target.records("orders")] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("is_following", [False, True])
+async def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one(pair: Pair, is_following: bool) -> None:
+    pair.source.produce("orders", b"old")
+    watcher = Recorder()
+    following = asyncio.ensure_future(copy(*pair.addresses, once=not is_following, watcher=watcher))
+    await (watcher.copied.wait() if is_following else following)
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.delete_topics("orders")
+        await admin.create_topics("orders")
+    for number in range(3):
+        pair.source.produce("orders", b"new %d" % number)
+    with pytest.raises(CopyError, match=r"orders was deleted and created again on the source|deleted on the source"):
+        await (following if is_following else copy(*pair.addresses))
+    assert [each.value for each in pair.target.records("orders")] == [b"old"]
+
+
+async def test_partitions_and_topics_that_are_added_are_added_on_the_target(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "_LOOK_S", 0.05)
+    pair.source.produce("orders", b"1")
+    watcher = Recorder()
+    following = asyncio.ensure_future(copy(*pair.addresses, once=False, watcher=watcher))
+    await watcher.copied.wait()
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.create_partitions({"orders": 3})
+    pair.source.produce("orders", b"2", partition=2)
+    pair.source.produce("others", b"3")
+    while watcher.record_count < 3:
+        await asyncio.wait((following,), timeout=0.02)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await pair.require_equal()
+
+
+@pytest.mark.parametrize(
+    ("there", "sentence"),
+    [
+        ("other records", "orders-0 has a record on the target, at offset 0, that this copy has not written"),
+        ("fewer partitions", "orders has 2 partitions, on the target 1"),
+        ("more partitions", "orders has 2 partitions, on the target 3"),
+    ],
+)
+async def test_a_topic_that_is_something_else_on_the_target_is_refused(pair: Pair, there: str, sentence: str) -> None:
+    """And nothing is written, of no topic."""
+    pair.source.create_topic("orders", partitions=2)
+    pair.source.produce("harmless", b"1")
+    count = {"other records": 2, "fewer partitions": 1, "more partitions": 3}[there]
+    pair.target.create_topic("orders", partitions=count)
+    if there == "other records":
+        pair.target.produce("orders", b"foreign", partition=0)
+    with pytest.raises(CopyError, match=sentence):
+        await copy(*pair.addresses)
+    async with Admin(pair.addresses[1]) as admin:
+        assert await admin.list_topics() == ["orders"]
+    assert pair.target.transactions() == []
+
+
+async def test_somebody_who_writes_to_the_target_meanwhile_ends_the_copy(pair: Pair, small_rounds: None) -> None:
+    pair.source.produce("orders", b"1")
+    watcher = Recorder()
+    following = asyncio.ensure_future(copy(*pair.addresses, once=False, watcher=watcher))
+    await watcher.copied.wait()
+    pair.target.produce("orders", b"foreign")
+    pair.source.produce("orders", b"2")
+    with pytest.raises(CopyError, match="orders-0 has a record on the target, at offset 2, that this copy has not"):
+        await following
+    assert [each.value for each in pair.target.records("orders")] == [b"1", b"foreign"]
+
+
+async def test_a_topic_that_was_deleted_on_the_target_is_copied_once_more(pair: Pair) -> None:
+    for number in range(3):
+        pair.source.produce("orders", b"%d" % number)
+    await copy(*pair.addresses)
+    async with Admin(pair.addresses[1]) as admin:
+        await admin.delete_topics("orders")
+    await copy(*pair.addresses)
+    await pair.require_equal()
+
+
+async def test_a_cluster_is_not_copied_to_itself(pair: Pair) -> None:
+    with pytest.raises(CopyError, match="source and target are the same cluster"):
+        await copy(pair.addresses[0], pair.addresses[0])
+
+
+# --- groups, switch-over ----------------------------------------------------------------------------------------------
+
+
+async def test_each_offset_of_a_group_is_translated_to_the_same_record(pair: Pair, small_rounds: None) -> None:
+    """Compared with both logs, for every offset that there is, by as many groups."""
+    await fill(pair.source.bootstrap_servers, Random(7), transaction_count=6)
+    await copy(*pair.addresses)
+    source, target = [await placed(each) for each in pair.addresses]
+    async with Admin(pair.addresses[0]) as admin:
+        ends = {place: each.offset for place, each in (await admin.list_offsets(source)).items()}
+        for offset in range(max(ends.values()) + 1):
+            offsets = {place: min(offset, end) for place, end in ends.items()}
+            await admin.alter_group_offsets(f"group-{offset}", offsets)
+    await copy(*pair.addresses)
+    for offset in range(max(ends.values()) + 1):
+        expected = {place: expected_offset(source[place], target[place], min(offset, ends[place])) for place in source}
+        assert pair.target.committed(f"group-{offset}") == expected
+
+
+async def test_offsets_on_the_target_never_move_back_until_the_switch_over(pair: Pair) -> None:
+    place = TopicPartition("orders", 0)
+    for number in range(5):
+        pair.source.produce("orders", b"%d" % number)
+    async with Admin(pair.addresses[0]) as source, Admin(pair.addresses[1]) as target:
+        await source.alter_group_offsets("readers", {place: 3})
+        await copy(*pair.addresses)
+        assert pair.target.committed("readers") == {place: 3}
+        await target.alter_group_offsets("readers", {place: 5})
+        await copy(*pair.addresses)
+        assert pair.target.committed("readers") == {place: 5}
+        await copy(*pair.addresses, once=False, switch=True)
+        assert pair.target.committed("readers") == {place: 3}
+
+
+async def test_a_switch_over_has_what_was_written_until_the_clients_stopped_and_is_final(pair: Pair) -> None:
+    await fill(pair.source.bootstrap_servers, Random(8), transaction_count=3)
+
+    async def stop() -> None:
+        await asyncio.to_thread(pair.source.produce, "mixed", b"last", partition=2)
+
+    outcome = await copy(*pair.addresses, once=False, switch=True, watcher=Recorder(stopped=stop))
+    await pair.require_equal()
+    assert outcome.hold_s is not None
+    async with Admin(pair.addresses[1]) as admin:
+        assert (await admin.describe_configs(topic="stamped"))["message.timestamp.type"] == "LogAppendTime"
+    with pytest.raises(CopyError, match="a switch-over has ended this copy"):
+        await copy(*pair.addresses)
+
+
+async def test_a_source_that_is_still_written_to_is_not_switched(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.source.produce("orders", b"1")
+    original = life.Life.copy_groups
+
+    async def while_written(self: life.Life, *, is_final: bool) -> object:
+        await asyncio.to_thread(pair.source.produce, "orders", b"late")
+        return await original(self, is_final=is_final)
+
+    monkeypatch.setattr(life.Life, "copy_groups", while_written)
+    with pytest.raises(CopyError, match="the source is still written to, in orders-0"):
+        await copy(*pair.addresses, once=False, switch=True)
+    monkeypatch.setattr(life.Life, "copy_groups", original)
+    await copy(*pair.addresses, once=False, switch=True)
+    await pair.require_equal()
+
+
+async def test_the_way_back_copies_into_the_other_cluster_with_a_state_of_its_own(pair: Pair) -> None:
+    """The topics of copies are never copied themselves."""
+    pair.source.produce("there", b"1")
+    pair.target.produce("back", b"2")
+    await copy(*pair.addresses)
+    found = await Copier(*reversed(pair.addresses), Wish(), Recorder()).preview()  # type: ignore[arg-type]
+    assert [plan.name for plan in found.topics] == ["back", "there"]
+    assert topic_of(found.target_cluster_id) in pair.target.topics()
+
+
+async def test_new_topics_have_no_name_that_a_copy_takes(pair: Pair) -> None:
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.create_topics(NewTopic("__oncelog_copy.x"))
+    found = await Copier(*pair.addresses, Wish((re.compile(".*"),)), Recorder()).preview()
+    assert found.topics == ()
