@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -72,25 +73,26 @@ async def test_a_second_run_copies_only_what_is_new(pair: Pair) -> None:
 
 
 async def test_a_compacted_topic_has_gaps_and_is_copied_with_what_is_left(pair: Pair) -> None:
-    pair.source.create_topic(
-        "table",
-        config={
-            "cleanup.policy": "compact",
-            "min.cleanable.dirty.ratio": 0.01,
-            "segment.ms": 100,
-            "delete.retention.ms": 60_000,
-        },
-    )
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01, "segment.ms": 100}
+    pair.source.create_topic("table", config=config)
     async with Producer(pair.addresses[0], linger_ms=50) as producer:
         for number in range(100):
-            await producer.send_soon("table", b"%d" % number, key=b"%d" % (number % 7 if number < 90 else number))
+            key = number % 7 if number < 90 else number
+            await producer.send_soon("table", b"%d" % number, key=b"%d" % key)
         await producer.send_soon("table", None, key=b"3")
-    pair.source.clock.advance(60)
-    pair.source.produce("table", b"rolls", key=b"the segment")
+        await producer.flush()
+        await producer.send("table", b"rolls", key=b"a segment", timestamp_ms=int(time.time() * 1000) + 50_000)
     while len(pair.source.records("table")) > 50:
         pair.source.clock.advance(20)
     await copy(*pair.addresses)
     await pair.require_equal()
+    place = TopicPartition("table", 0)
+    offsets = [offset for offset, _ in (await placed(pair.addresses[0]))[place]]
+    assert len(offsets) < offsets[-1] + 1 - offsets[0]
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.alter_group_offsets("readers", {place: offsets[2] - 1})
+    await copy(*pair.addresses)
+    assert pair.target.committed("readers") == {place: 2}
 
 
 async def test_topics_are_chosen_by_patterns_and_internal_ones_never(pair: Pair) -> None:
