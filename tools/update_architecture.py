@@ -45,6 +45,7 @@ FOLDERS = (
     "oncelog/console",
     "oncelog/tools",
     "oncelog/tools/demo",
+    "oncelog/tools/copy",
     "oncelog/tools/graduate",
     "oncelog/tools/log",
     "oncelog/tools/log/dump",

@@ -524,5 +524,6 @@ def test_no_command_is_left_out() -> None:
         "witness",  # in test_witness_cli.py
         "console",  # in a browser: tests/console
         "graduate",  # in test_graduate.py
+        "copy",  # in test_copy_cli.py
     }
     assert set(commands()) == driven

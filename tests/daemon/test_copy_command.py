@@ -1,0 +1,128 @@
+"""`oncelog copy` as a process: killed and started again, and the hold of a switch-over as a client sees it."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog.client import Admin, TopicPartition
+from oncelog.faults import Action, ApiKey, Point, Rule, Selector
+from oncelog.sync import Producer
+from oncelog.testing import Broker
+from tests.support.copies import contents, fill, placed
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@contextmanager
+def copying(source: Broker, target: Broker, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command, with --json; killed in the end if it still runs."""
+    command = [sys.executable, "-m", "oncelog", "copy", source.bootstrap_servers, target.bootstrap_servers, "--json"]
+    process = subprocess.Popen(
+        [*command, *options], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(process: "subprocess.Popen[str]", event: str) -> dict[str, Any]:
+    """The next event of this name."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        found: dict[str, Any] = json.loads(line)
+        if found["event"] == event:
+            return found
+    raise AssertionError(f"no {event}: {process.stderr.read() if process.stderr else ''}")
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Broker, Broker]]:
+    with Broker() as source, Broker() as target:
+        asyncio.run(fill(source.bootstrap_servers, Random(11), transaction_count=4))
+        yield source, target
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.CREATE_TOPICS)),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=3),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=5),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2),
+        Rule(Point.MARKER, Action.HOLD, Selector(topic="mixed"), times=None),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2),
+    ],
+    ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
+)
+def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
+    """At each step of a transaction; what was on its way arrives when the next one runs."""
+    source, target = pair
+    number = target.faults.plant(rule)
+    with copying(source, target, "--once") as process:
+        target.faults.wait_fired(number)
+        process.kill()
+    target.faults.remove(number)
+    with copying(source, target, "--once") as process:
+        until(process, "done")
+        assert process.wait(30) == 0
+    assert asyncio.run(contents(target.bootstrap_servers)) == asyncio.run(contents(source.bootstrap_servers))
+
+
+def test_a_switch_over_holds_clients_for_less_than_a_second(pair: tuple[Broker, Broker]) -> None:
+    """From the last record that a producer wrote to the source to the first that it wrote to the target."""
+    source, target = pair
+    place = TopicPartition("mixed", 2)
+    with copying(source, target, "--switch") as process:
+        until(process, "ready")
+        with Producer(source.bootstrap_servers) as producer:
+            for number in range(300):
+                offset = producer.send("mixed", b"live %d" % number, partition=2).offset
+            stopped_s = time.monotonic()
+        commit(source, place, offset - 4)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        done = until(process, "done")
+        with Producer(target.bootstrap_servers) as producer:
+            producer.send("mixed", b"after", partition=2)
+        hold_s = time.monotonic() - stopped_s
+    assert done["hold_seconds"] <= hold_s < 1
+    there = asyncio.run(placed(target.bootstrap_servers))
+    before = asyncio.run(contents(source.bootstrap_servers))
+    assert [each for _, each in there[place]][:-1] == before[place]
+    readers_at = target.committed("readers")[place]
+    left = [value for at, (_, _, value, _) in there[place] if at >= readers_at]
+    assert left == [b"live 295", b"live 296", b"live 297", b"live 298", b"live 299", b"after"]
+
+
+def commit(broker: Broker, place: TopicPartition, offset: int) -> None:
+    async def call() -> None:
+        async with Admin(broker.bootstrap_servers) as admin:
+            await admin.alter_group_offsets("readers", {place: offset})
+
+    asyncio.run(call())
+
+
+def test_a_dry_run_shows_a_table_and_what_is_in_the_way_and_fails(pair: tuple[Broker, Broker]) -> None:
+    source, target = pair
+    target.produce("empty", b"foreign")
+    command = [sys.executable, "-m", "oncelog", "copy", source.bootstrap_servers, target.bootstrap_servers, "--dry-run"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert shown.returncode == 2
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["topic", "partitions", "offsets", "settings", "what"]
+    assert lines[1].split() == ["cut", "1", "13", "0", "is", "created", "and", "copied"]
+    assert "empty has 2 partitions, on the target 1: delete it there, or --exclude it" in lines[2]
+    assert shown.stderr.startswith("oncelog: empty has 2 partitions")
+    assert target.topics() == ["empty"]
