@@ -114,6 +114,10 @@ bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and wri
 bench-testing: $(VENV)/.test ## Measure what a broker costs a test, beside Apache Kafka, and write docs/from-testcontainers.md
 	@$(BIN)/python -m bench.in_tests
 
+.PHONY: bench-copy
+bench-copy: $(VENV)/.dev ## Measure `oncelog copy` between two brokers, and write docs/beyond-one-node.md
+	@$(BIN)/python -m bench.copying
+
 .PHONY: bench-spark
 bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.spark $(ARGS)
