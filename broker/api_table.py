@@ -107,13 +107,13 @@ _APIS = (
     ),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "list_partition_reassignments", 0, 0),
     Api(ApiKey.OFFSET_DELETE, "offset_delete", 0, 0),
-    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "describe_client_quotas", 0, 1, left_out="Quotas: there are none to describe."),
+    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "describe_client_quotas", 0, 1),
     Api(
         ApiKey.ALTER_CLIENT_QUOTAS,
         "alter_client_quotas",
         0,
         1,
-        left_out="Quotas: INVALID_REQUEST, where Kafka stores them. No client is throttled.",
+        left_out="Quotas of addresses: names are not resolved, so an address is wanted.",
     ),
     Api(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,

@@ -33,6 +33,14 @@ STREAMS_GROUPS = (TOOLS + "streams.StreamsGroupCommand",)
 TOKENS = (TOOLS + "DelegationTokenCommand", "--command-config", "NO_SETTINGS")
 TOPICS = (TOOLS + "TopicCommand",)
 TRANSACTIONS = TOOLS + "TransactionsCommand"
+QUOTA_ENTITIES = (
+    ("--entity-type", "users", "--entity-name", "bob"),
+    ("--entity-type", "users", "--entity-default"),
+    ("--entity-type", "clients", "--entity-name", "slow"),
+    ("--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients", "--entity-name", "slow"),
+    ("--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-default"),
+)
+CONNECTIONS = "connection_creation_rate=1000"
 
 Command = tuple[tuple[str, ...], tuple[str, ...]]
 """What comes before the broker's address, and what after."""
@@ -69,6 +77,21 @@ COMMANDS: tuple[Command, ...] = (
     (CONFIGS, ("--describe", "--entity-type", "clients", "--entity-default")),
     (CONFIGS, ("--describe", "--entity-type", "ips")),
     (CONFIGS, ("--alter", "--entity-type", "users", "--entity-name", "alice", "--delete-config", "SCRAM-SHA-256")),
+    *(
+        (CONFIGS, ("--alter", *entity, "--add-config", "producer_byte_rate=1048576,request_percentage=12.5"))
+        for entity in QUOTA_ENTITIES
+    ),
+    (CONFIGS, ("--alter", "--entity-type", "ips", "--entity-name", "10.0.0.7", "--add-config", CONNECTIONS)),
+    (CONFIGS, ("--alter", "--entity-type", "ips", "--entity-default", "--add-config", CONNECTIONS)),
+    *((CONFIGS, ("--describe", *entity)) for entity in QUOTA_ENTITIES),
+    (CONFIGS, ("--describe", "--entity-type", "users", "--entity-type", "clients")),
+    (CONFIGS, ("--describe", "--entity-type", "clients")),
+    (CONFIGS, ("--describe", "--entity-type", "ips")),
+    (CONFIGS, ("--alter", *QUOTA_ENTITIES[0], "--delete-config", "producer_byte_rate")),
+    (CONFIGS, ("--describe", *QUOTA_ENTITIES[0])),
+    (CONFIGS, ("--alter", *QUOTA_ENTITIES[0], "--add-config", "producer_byte_rate=-1")),
+    (CONFIGS, ("--alter", *QUOTA_ENTITIES[0], "--add-config", "consumer_byte_rate=1.5")),
+    (CONFIGS, ("--alter", *QUOTA_ENTITIES[0], "--add-config", "nonsense=1")),
     (SHARE_GROUPS, ("--list",)),
     (SHARE_GROUPS, ("--describe", "--group", "share")),
     (SHARE_GROUPS, ("--reset-offsets", "--to-earliest", "--group", "share", "--topic", TOPIC, "--execute")),
@@ -123,6 +146,7 @@ def all_printed(bootstrap: str, directory: Path) -> Iterator[tuple[str, str]]:
         yield " ".join((*before, *after)), answer
 
 
+@pytest.mark.timeout(300)
 def test_the_tools_print_what_they_print_on_apache_kafka(daemon: Daemon, tmp_path: Path) -> None:
     ours = dict(all_printed(daemon.bootstrap, tmp_path))
     kafka = Kafka(tmp_path, features=FEATURES_OFF, static_quorum=True)
