@@ -25,6 +25,7 @@ _COMMANDS = {
     "spark": ("oncelog.tools.spark.cli:spark", "Compare what a Spark query's sink remembers with its checkpoint."),
     "topic": ("oncelog.tools.topic:topic", "Create, list, describe, alter and delete topics."),
     "txn": ("oncelog.tools.txn.cli:txn", "Inspect transactions, follow them, and end hanging ones."),
+    "user": ("oncelog.tools.user:user", "Users who log in, in the data directory of a stopped broker."),
     "witness": ("oncelog.tools.witness:witness", "Mistakes of clients that a broker has seen."),
 }
 """Where each is, and its line in `oncelog --help`, which imports none of them."""

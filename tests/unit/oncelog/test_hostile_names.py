@@ -516,6 +516,7 @@ def test_no_command_is_left_out() -> None:
         "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
         *(f"spark {name}" for name in ("state", "repair", "forget", "report")),
+        *(f"user {name}" for name in ("add", "list", "remove")),  # test_user.py
         "health",
         "serve",
         "demo isolation",
