@@ -13,6 +13,7 @@ from uuid import UUID
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult
+from oncelog.broker.handlers.shared.topic_filter import topic_filter
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -40,6 +41,7 @@ def handle(
         client_id=context.client_id or "",
         client_host=f"/{context.peer.host}",
         makes_its_own_id=context.api_version >= _OWN_MEMBER_ID_SINCE,
+        may_describe=topic_filter(context),
     )
     return context.broker.groups.consumers.heartbeat(heartbeat).map(_respond, _refuse)
 

@@ -10,6 +10,7 @@
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult
+from oncelog.broker.handlers.shared.topic_filter import topic_filter
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.join_group_request import JoinGroupRequest
@@ -30,6 +31,7 @@ def handle(context: RequestContext, request: JoinGroupRequest) -> JoinGroupRespo
         protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
         requires_known_member_id=version >= 4,
         supports_skip_assignment=version >= 9,
+        may_describe=topic_filter(context),
     )
     try:
         joined = context.broker.groups.join(join)

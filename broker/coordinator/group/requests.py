@@ -3,7 +3,7 @@
 Owns: the shapes, independent of protocol versions. Does not own: the decisions about them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oncelog.protocol.errors import ErrorCode
@@ -11,6 +11,8 @@ from oncelog.protocol.errors import ErrorCode
 NO_GENERATION = -1
 Protocol = tuple[str, bytes]
 """A name ("range") and the member's metadata for it (its subscription)."""
+TopicFilter = Callable[[str], bool]
+"""Whether a member may know of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class JoinRequest:
     protocols: Sequence[Protocol]
     requires_known_member_id: bool
     supports_skip_assignment: bool = False
+    may_describe: TopicFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)

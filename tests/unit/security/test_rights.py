@@ -1,7 +1,33 @@
 """Requests of a client without rights reach no handler; what is forbidden does not show."""
 
+import re
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
 from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.handlers.rights.guard import guard
 from oncelog.broker.handlers.rights.table import RIGHTS
+from oncelog.broker.ports import WallMs
+from oncelog.broker.request import Peer
+from oncelog.broker.security.access_rules import entry_record
+from oncelog.broker.security.principal import Principal
+from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from oncelog.protocol.generated.describe_topic_partitions_request import Cursor, DescribeTopicPartitionsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
+from tests.fakes.broker import VirtualBroker
 
 
 def test_every_api_has_a_row() -> None:
@@ -10,3 +36,195 @@ def test_every_api_has_a_row() -> None:
 
 def test_a_row_without_rights_says_why() -> None:
     assert [api.name for api, rights in RIGHTS.items() if bool(rights.all) == bool(rights.free)] == []
+
+
+SETTINGS = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+HOST = "10.0.0.1"
+
+
+class Guarded:
+    """A broker with an authorizer, and a client that begins without any right."""
+
+    def __init__(self, *settings: str) -> None:
+        self.virtual = VirtualBroker(SETTINGS, "super.users=User:admin", *settings)
+        self._ids: Iterator[int] = iter(range(1, 1_000))
+
+    def allow(self, operation: AclOperation, kind: ResourceType, name: str, *, deny: bool = False) -> UUID:
+        entry_id = UUID(int=next(self._ids))
+        permission = Permission.DENY if deny else Permission.ALLOW
+        acl = Acl(kind, name, PatternType.LITERAL, "User:ANONYMOUS", HOST, operation, permission)
+        self.virtual.broker.metadata.write([entry_record(entry_id, acl)])
+        self.virtual.time.settle()
+        return entry_id
+
+    def forbid(self, entry_id: UUID) -> None:
+        self.virtual.broker.metadata.write([RemoveAccessControlEntryRecord(id=entry_id)])
+        self.virtual.time.settle()
+
+    def create(self, *names: str) -> None:
+        for name in names:
+            self.virtual.broker.topics.create(name, 1)
+        self.virtual.time.settle()
+
+    def ask(self, request: Any, version: int) -> Any:
+        return self.virtual.send(request, version, host=HOST).message
+
+
+@pytest.fixture
+def guarded() -> Guarded:
+    made = Guarded()
+    made.create("orders", "secrets")
+    return made
+
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+READ, DESCRIBE, WRITE = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.WRITE
+
+
+def _fetch(name: str, epoch: int, session_id: int = 0, *, wait_ms: int = 0) -> FetchRequest:
+    partition = FetchPartition(partition=0, partition_max_bytes=10_000)
+    topics = [FetchTopic(topic=name, partitions=[partition])] if name else []
+    return FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, max_bytes=10_000, session_id=session_id, session_epoch=epoch, topics=topics
+    )
+
+
+def _append(guarded: Guarded, name: str) -> None:
+    log = guarded.virtual.broker.topics.partition(name, 0)
+    log.append(memoryview(encode_batch([Record(0, 0, None, b"value")])), wall_ms=WallMs(0))
+    guarded.virtual.time.settle()
+
+
+def _errors(response: Any) -> list[str]:
+    return [ErrorCode(row.error_code).name for topic in response.responses for row in topic.partitions]
+
+
+def test_a_session_reads_nothing_more_once_the_right_is_taken(guarded: Guarded) -> None:
+    right = guarded.allow(READ, TOPIC, "orders")
+    _append(guarded, "orders")
+    opened = guarded.ask(_fetch("orders", 0), 12)
+    assert _errors(opened) == ["NONE"]
+    guarded.forbid(right)
+    _append(guarded, "orders")
+    refused = guarded.ask(_fetch("", 1, opened.session_id), 12)
+    assert _errors(refused) == ["TOPIC_AUTHORIZATION_FAILED"]
+    assert not refused.responses[0].partitions[0].records
+    guarded.allow(READ, TOPIC, "orders")
+    assert _errors(guarded.ask(_fetch("", 2, opened.session_id), 12)) == ["NONE"]
+
+
+def test_a_fetch_that_waits_does_not_see_what_comes_after_its_right_was_taken(guarded: Guarded) -> None:
+    right = guarded.allow(READ, TOPIC, "orders")
+    reply = guarded.virtual.send(_fetch("orders", -1, wait_ms=1_000), 12, host=HOST)
+    assert not reply.is_there
+    guarded.forbid(right)
+    _append(guarded, "orders")
+    guarded.virtual.let_pass(1_000)
+    assert _errors(reply.message) == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def test_a_forbidden_partition_does_not_end_the_wait_for_others(guarded: Guarded) -> None:
+    guarded.allow(READ, TOPIC, "orders")
+    request = _fetch("orders", -1, wait_ms=1_000)
+    both = FetchRequest(
+        max_wait_ms=1_000,
+        min_bytes=1,
+        max_bytes=10_000,
+        topics=[*request.topics, *_fetch("secrets", -1).topics],
+    )
+    reply = guarded.virtual.send(both, 12, host=HOST)
+    assert not reply.is_there
+    guarded.virtual.let_pass(1_000)
+    assert _errors(reply.message) == ["NONE", "TOPIC_AUTHORIZATION_FAILED"]
+
+
+def test_what_exists_cannot_be_told_from_what_does_not(guarded: Guarded) -> None:
+    """Of both, the same answer but for the name; offsets, epochs and leaders would show."""
+    shown = [str(guarded.ask(_fetch(name, -1), 12)).replace(name, "NAME") for name in ("secrets", "absents")]
+    for request in (
+        lambda name: ListOffsetsRequest(
+            topics=[ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(timestamp=-1)])]
+        ),
+        lambda name: MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True),
+    ):
+        one, other = (str(guarded.ask(request(name), 9)).replace(name, "NAME") for name in ("secrets", "absents"))
+        assert one == other
+    assert re.sub("0x[0-9a-f]+", "", shown[0]) == re.sub("0x[0-9a-f]+", "", shown[1])
+
+
+def test_acks_0_without_the_right_closes_the_connection_and_writes_nothing(guarded: Guarded) -> None:
+    data = PartitionProduceData(index=0, records=memoryview(encode_batch([Record(0, 0, None, b"v")])))
+    request = ProduceRequest(acks=0, topic_data=[TopicProduceData(name="orders", partition_data=[data])])
+    assert guarded.virtual.send(request, 9, host=HOST).is_closed
+    assert guarded.virtual.broker.topics.partition("orders", 0).log_end_offset == 0
+
+
+def test_pages_are_made_of_what_may_be_seen(guarded: Guarded) -> None:
+    """Neither a page without topics nor a cursor that names a hidden one."""
+    guarded.create("hidden", "visible", "zebra")
+    for name in ("orders", "visible"):
+        guarded.allow(DESCRIBE, TOPIC, name)
+    pages, cursor = [], None
+    while True:
+        page = guarded.ask(DescribeTopicPartitionsRequest(response_partition_limit=1, cursor=cursor), 0)
+        pages.append([topic.name for topic in page.topics])
+        if page.next_cursor is None:
+            break
+        cursor = Cursor(topic_name=page.next_cursor.topic_name, partition_index=page.next_cursor.partition_index)
+    assert pages == [["orders"], ["visible"]]
+
+
+def test_an_expression_finds_only_topics_that_the_member_may_describe(guarded: Guarded) -> None:
+    guarded.allow(READ, GROUP, "readers")
+    guarded.allow(DESCRIBE, TOPIC, "orders")
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="readers",
+        member_id="m",
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_regex=".*",
+        topic_partitions=(),
+    )
+    guarded.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
+    joined = guarded.ask(request, 1)
+    assigned = [row.topic_id for row in joined.assignment.topic_partitions]
+    assert assigned == [guarded.virtual.broker.topics.get("orders").topic_id]
+
+
+def test_a_principal_has_the_rights_of_its_name(guarded: Guarded) -> None:
+    acl = Acl(TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", DESCRIBE, Permission.ALLOW)
+    guarded.virtual.broker.metadata.write([entry_record(UUID(int=999), acl)])
+    guarded.virtual.time.settle()
+    frame = VirtualBroker.frame(MetadataRequest(topics=None), 9)
+    seen = {}
+    for name in ("alice", "bob", "admin"):
+        peer = Peer(HOST, 1, "PLAINTEXT", (HOST, 1))
+        peer.principal = Principal("User", name)
+        exchange = guarded.virtual.dispatcher.dispatch(frame, peer)
+        seen[name] = [topic for topic in (b"orders", b"secrets") if topic in b"".join(exchange.parts or ())]
+    assert seen == {"alice": [b"orders"], "bob": [], "admin": [b"orders", b"secrets"]}
+
+
+def test_a_right_counts_from_the_turn_on_in_which_it_is_written(guarded: Guarded) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+    errors = [guarded.ask(request, 9).topics[0].error_code]
+    right = guarded.allow(DESCRIBE, TOPIC, "orders")
+    errors.append(guarded.ask(request, 9).topics[0].error_code)
+    guarded.allow(DESCRIBE, TOPIC, "*", deny=True)
+    errors.append(guarded.ask(request, 9).topics[0].error_code)
+    guarded.forbid(right)
+    forbidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert errors == [forbidden, ErrorCode.NONE, forbidden]
+
+
+def test_without_an_authorizer_handlers_are_not_wrapped() -> None:
+    plain, guarded = VirtualBroker(), Guarded().virtual
+    for broker in (plain, guarded):
+        broker.send(MetadataRequest(topics=()), 9)
+    modules = [broker.dispatcher._loaded[ApiKey.METADATA].handle.__module__ for broker in (plain, guarded)]
+    assert [module.startswith("oncelog.broker.handlers.rights") for module in modules] == [False, True]
+
+
+def test_an_api_without_rights_is_not_wrapped() -> None:
+    def handle(*_: Any) -> None: ...
+
+    assert guard(ApiKey.API_VERSIONS, handle) is handle

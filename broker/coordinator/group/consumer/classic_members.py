@@ -54,6 +54,7 @@ class ClassicMembers:
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         update = self._writer.update(group)
+        update.may_describe = request.may_describe
         member_id = request.member_id or self._coordinator.new_member_id()
         self._check_join(group, member_id, request)
         if not request.member_id and request.requires_known_member_id and request.group_instance_id is None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from oncelog.broker.coordinator.group.requests import TopicFilter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 NOT_SAID = -1
@@ -34,6 +35,7 @@ class HeartbeatRequest:
     client_id: str
     client_host: str
     makes_its_own_id: bool
+    may_describe: TopicFilter | None = None
 
     @property
     def is_leaving(self) -> bool:

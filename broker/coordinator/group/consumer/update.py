@@ -39,6 +39,7 @@ from oncelog.broker.coordinator.group.consumer.records import (
     encode,
 )
 from oncelog.broker.coordinator.group.consumer.regex import matching_names
+from oncelog.broker.coordinator.group.requests import TopicFilter
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.ports import WallMs
 
@@ -56,6 +57,8 @@ class GroupUpdate:
         """Members whose assignment was written, in order."""
         self.is_checked = False
         """Its topics have been checked."""
+        self.may_describe: TopicFilter | None = None
+        """Which topics the member in question may know of: an expression finds no others."""
         self._is_copy = False
         self._reads_otherwise = False
         self._topics = topics
@@ -126,6 +129,8 @@ class GroupUpdate:
     def _resolve(self, regex: str) -> bool:
         """Match against the current topics; True if the result has changed."""
         topics = matching_names(regex, (topic.name for topic in self._topics.all()))
+        if self.may_describe is not None:
+            topics = frozenset(filter(self.may_describe, topics))
         known = self.group.regexes.get(regex)
         if known is not None and known.topics == topics:
             return False
