@@ -1,61 +1,106 @@
-"""AlterUserScramCredentials (51), version 0: there are none to delete, and none can be created (KIP-554).
+"""AlterUserScramCredentials (51), version 0: users of SCRAM, made, changed and deleted (KIP-554).
 
-Kafka stores credentials. Here SECURITY_DISABLED says that no listener would ever use them; what Kafka would reject gets
-Kafka's error. One result per user, deletions before upsertions.
+- One result per user, as in Kafka those without errors first. A second change of a user, deletions first, is
+  DUPLICATE_RESOURCE for both, unless the first is impossible: then that is said.
+- 4,096 to 16,384 iterations, else UNACCEPTABLE_CREDENTIAL; no such credential to delete: RESOURCE_NOT_FOUND.
+- The client sends the salted password; the broker keeps the two keys made of it, in the metadata log, as Kafka. They
+  count from the next login on; the response is sent once they are durable.
 """
 
-from collections import Counter
+from typing import Any
 
+from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
+from oncelog.broker.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS, keys_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
 from oncelog.protocol.generated.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from oncelog.protocol.generated.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
+from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 
-_MECHANISMS = (1, 2)
-"""SCRAM-SHA-256 and SCRAM-SHA-512."""
-_LEAST_ITERATIONS, _MOST_ITERATIONS = 4096, 16_384
+_BY_NUMBER = {mechanism.number: mechanism for mechanism in SCRAM_MECHANISMS.values()}
 
-Verdict = tuple[ErrorCode, str]
+_Change = ScramCredentialDeletion | ScramCredentialUpsertion
+Verdict = tuple[ErrorCode, str | None]
+_ACCEPTED: Verdict = (ErrorCode.NONE, None)
+_TWICE: Verdict = (
+    ErrorCode.DUPLICATE_RESOURCE,
+    "A user credential cannot be altered twice in the same request",
+)
 
 
-def handle(_: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    counts = Counter(upsertion.name for upsertion in request.upsertions)
+def handle(
+    context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse | Completion[AlterUserScramCredentialsResponse]:
+    metadata = context.broker.metadata
+    known = metadata.state.security.scram_credentials
     verdicts: dict[str, Verdict] = {}
-    for upsertion in request.upsertions:
-        verdicts[upsertion.name] = _of_upsertion(upsertion, counts[upsertion.name])
-    for deletion in request.deletions:
-        missing = (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
-        verdicts[deletion.name] = _of_either(deletion.name, deletion.mechanism) or missing
-    return AlterUserScramCredentialsResponse(
+    records: dict[str, Any] = {}
+    changes: list[_Change] = [*request.deletions, *request.upsertions]
+    for change in changes:
+        name = change.name
+        if verdicts.get(name, _ACCEPTED) != _ACCEPTED:
+            continue
+        if name in verdicts:
+            verdict = _TWICE
+        elif isinstance(change, ScramCredentialDeletion):
+            verdict = _of_deletion(change, (name, change.mechanism) in known)
+        else:
+            verdict = _of_upsertion(change)
+        verdicts[name] = verdict
+        if verdict == _ACCEPTED:
+            records[name] = _record(change)
+        else:
+            records.pop(name, None)
+    response = AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user=name, error_code=error, error_message=text)
-            for name, (error, text) in verdicts.items()
+            for name, (error, text) in sorted(verdicts.items(), key=lambda each: each[1] != _ACCEPTED)
         ]
     )
+    return metadata.write(list(records.values())).map(lambda _: response) if records else response
 
 
 def _of_either(name: str, mechanism: int) -> Verdict | None:
     if not name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    if mechanism not in _MECHANISMS:
+    if mechanism not in _BY_NUMBER:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     return None
 
 
-def _of_upsertion(upsertion: ScramCredentialUpsertion, count: int) -> Verdict:
+def _of_deletion(deletion: ScramCredentialDeletion, exists: bool) -> Verdict:
+    missing = (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+    return _of_either(deletion.name, deletion.mechanism) or (_ACCEPTED if exists else missing)
+
+
+def _of_upsertion(upsertion: ScramCredentialUpsertion) -> Verdict:
     refusal = _of_either(upsertion.name, upsertion.mechanism)
     if refusal is not None:
         return refusal
-    if upsertion.iterations < _LEAST_ITERATIONS:
+    if upsertion.iterations < MIN_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
-    if upsertion.iterations > _MOST_ITERATIONS:
+    if upsertion.iterations > MAX_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
-    if count > 1:
-        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
-    return ErrorCode.SECURITY_DISABLED, "This broker has no SASL listener: credentials would never be used."
+    return _ACCEPTED
+
+
+def _record(change: _Change) -> Any:
+    if isinstance(change, ScramCredentialDeletion):
+        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
+    keys = keys_of(_BY_NUMBER[change.mechanism], bytes(change.salted_password))
+    return UserScramCredentialRecord(
+        name=change.name,
+        mechanism=change.mechanism,
+        salt=bytes(change.salt),
+        stored_key=keys.stored_key,
+        server_key=keys.server_key,
+        iterations=change.iterations,
+    )

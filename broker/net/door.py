@@ -7,6 +7,7 @@ Invariant: a connection of such a listener is served only after `Connection.admi
 """
 
 import asyncio
+import hashlib
 import ssl
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from oncelog.broker.security.certificate import certificate_names
 from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.broker.security.principal_rules import parse_principal_rules, user_of
 from oncelog.broker.security.sasl_settings import SaslError, SaslSettings, read_sasl_settings
+from oncelog.broker.security.scram import ScramUsers
 from oncelog.broker.security.tls import TlsError, make_context, read_tls_settings
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Door:
             if protocol.has_tls:
                 self._context = make_context(read_tls_settings(config, listener_name, with_sasl=protocol.has_sasl))
             if protocol.has_sasl:
-                self._sasl = read_sasl_settings(config, listener_name)
+                self._sasl = read_sasl_settings(config, listener_name, _scram_users(broker))
             self._rules = parse_principal_rules(config.get_of_listener(listener_name, "ssl.principal.mapping.rules"))
         except (TlsError, SaslError, ValueError) as error:
             raise ConfigError(f"listener {listener_name}: {error}") from error
@@ -75,3 +77,15 @@ class Door:
     def _principal_of(self, certificate: bytes) -> Principal | None:
         user = user_of(self._rules, certificate_names(certificate).distinguished_name)
         return None if user is None else Principal("User", user)
+
+
+def _scram_users(broker: "Broker") -> ScramUsers:
+    known = broker.metadata.state.security.scram_credentials
+    # The salts of users who do not exist are the same after a restart with the same users, and nobody who knows the
+    # keys of one user can tell them.
+    secrets = sorted(credential.stored_key for credential in known.values()) or [broker.entropy.uuid().bytes]
+
+    def nonce() -> str:
+        return broker.entropy.uuid().hex + broker.entropy.uuid().hex
+
+    return ScramUsers(known, hashlib.sha256(b"".join(secrets)).digest(), nonce)

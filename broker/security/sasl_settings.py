@@ -12,6 +12,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.security.jaas import parse_jaas
 from oncelog.broker.security.mechanisms import PLAIN, Mechanism
 from oncelog.broker.security.plain import Plain
+from oncelog.broker.security.scram import SCRAM_MECHANISMS, Scram, ScramUsers
 
 _PLAIN_EXAMPLE = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 
@@ -28,11 +29,11 @@ class SaslSettings:
     """By the name of the mechanism; 0: no end."""
 
 
-def read_sasl_settings(config: BrokerConfig, listener_name: str) -> SaslSettings:
+def read_sasl_settings(config: BrokerConfig, listener_name: str, users: ScramUsers) -> SaslSettings:
     """Raises SaslError."""
     text = config.get_of_listener(listener_name, "sasl.enabled.mechanisms")
     names = [item.strip() for item in text.split(",") if item.strip()]
-    mechanisms = {name: _mechanism(config, listener_name, name) for name in names}
+    mechanisms = {name: _mechanism(config, listener_name, name, users) for name in names}
     if not mechanisms:
         raise SaslError("sasl.enabled.mechanisms is empty: write sasl.enabled.mechanisms=SCRAM-SHA-512")
     sessions = {
@@ -41,10 +42,14 @@ def read_sasl_settings(config: BrokerConfig, listener_name: str) -> SaslSettings
     return SaslSettings(mechanisms, sessions)
 
 
-def _mechanism(config: BrokerConfig, listener_name: str, name: str) -> Mechanism:
+def _mechanism(config: BrokerConfig, listener_name: str, name: str, users: ScramUsers) -> Mechanism:
     if name == PLAIN:
         return Plain(_passwords(config, listener_name))
-    raise SaslError(f"sasl.enabled.mechanisms has {name}, which is not supported: write sasl.enabled.mechanisms=PLAIN")
+    if name in SCRAM_MECHANISMS:
+        return Scram(SCRAM_MECHANISMS[name], users)
+    raise SaslError(
+        f"sasl.enabled.mechanisms has {name}, which is not supported: write sasl.enabled.mechanisms=SCRAM-SHA-512"
+    )
 
 
 def _passwords(config: BrokerConfig, listener_name: str) -> dict[str, str]:

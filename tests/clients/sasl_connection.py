@@ -27,7 +27,7 @@ JAAS = (
 class SaslServer:
     """A broker in virtual time with one SASL listener."""
 
-    def __init__(self, *overrides: str, mechanisms: str = "PLAIN") -> None:
+    def __init__(self, *overrides: str, mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512") -> None:
         listener = ("listeners=SASL_PLAINTEXT://127.0.0.1:0", f"sasl.enabled.mechanisms={mechanisms}", JAAS)
         self.virtual = VirtualBroker(*listener, *overrides)
         broker = self.virtual.broker

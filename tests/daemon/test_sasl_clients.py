@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from oncelog.testing import Broker
 from tests.support.certificates import Certificates
@@ -24,15 +25,20 @@ def broker(certificates: Certificates) -> Iterator[Broker]:
     settings = {
         **certificates.server_settings(),
         "listeners": "SASL_SSL://localhost:0",
-        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS,
     }
     with Broker(config=settings) as running:
+        security = Security("SASL_SSL", certificates.authority_path, "", "PLAIN", "alice", PASSWORD)
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, **security.for_librdkafka()})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # Kafka takes one at a time
+            made = UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode())
+            admin.alter_user_scram_credentials([made])["alice"].result(10)
         yield running
 
 
 @pytest.mark.parametrize("client", ROUND_TRIPS)
-@pytest.mark.parametrize("mechanism", ["PLAIN"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_clients_log_in_write_and_read(broker: Broker, certificates: Certificates, client: str, mechanism: str) -> None:
     security = Security("SASL_SSL", certificates.authority_path, "", mechanism, "alice", PASSWORD)
     assert ROUND_TRIPS[client](broker.bootstrap_servers, security, client.encode()) == client.encode()

@@ -263,7 +263,7 @@ def quotas() -> Questions:
 
 
 def scram() -> Questions:
-    """Kafka does keep credentials, so only what it refuses is asked."""
+    """What is refused, then users who come, change and go; their descriptions would race with Kafka's controller."""
     some = describe_scram.UserName(name="user")
     yield "describe one", describe_scram.DescribeUserScramCredentialsRequest(users=[some]), range(1)
     yield "describe one twice", describe_scram.DescribeUserScramCredentialsRequest(users=[some] * 2), range(1)
@@ -280,6 +280,15 @@ def scram() -> Questions:
         ([], [("user", 3, 1)]),
         ([], [("user", 1, 4095)]),
         ([], [("user", 2, 16385)]),
+        ([], [("other", 2, 16384), ("kept", 1, 4096)]),
+        ([("kept", 1)], [("kept", 1, 8192)]),
+        ([("kept", 1)], [("kept", 2, 8192)]),
+        ([("kept", 1), ("kept", 1)], []),
+        ([], [("kept", 1, 4096), ("", 1, 4096)]),
+        ([("kept", 1)], [("other", 1, 4096)]),
+        ([("kept", 1), ("other", 1)], []),
+        ([("other", 2), ("other", 1)], []),
+        ([("kept", 2)], []),
     ):
         request = alter_scram.AlterUserScramCredentialsRequest(
             deletions=[alter_scram.ScramCredentialDeletion(name=name, mechanism=how) for name, how in deleted],

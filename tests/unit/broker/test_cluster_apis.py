@@ -119,15 +119,25 @@ def test_an_election_and_a_move_to_where_everything_is_change_nothing() -> None:
     assert produce(broker, TOPIC) is ErrorCode.NONE
 
 
-def test_credentials_that_nobody_would_be_asked_for_are_refused_and_not_described() -> None:
+def test_users_of_scram_are_kept_described_without_secrets_and_deleted() -> None:
     broker = VirtualBroker()
-    change = scram.ScramCredentialUpsertion(
-        name="alice", mechanism=1, iterations=8192, salt=b"salt", salted_password=b"password"
-    )
-    (refused,) = broker.ask(scram.AlterUserScramCredentialsRequest(upsertions=[change]), 0).results
-    assert refused.error_code == ErrorCode.SECURITY_DISABLED
-    assert "SASL" in refused.error_message
-    assert broker.ask(DescribeUserScramCredentialsRequest(users=None), 0).results == []
+    changes = [
+        scram.ScramCredentialUpsertion(
+            name="alice", mechanism=mechanism, iterations=8192, salt=b"salt", salted_password=b"password"
+        )
+        for mechanism in (1, 2)
+    ]
+    describe = DescribeUserScramCredentialsRequest(users=None)
+    for change in changes:
+        assert broker.ask(scram.AlterUserScramCredentialsRequest(upsertions=[change]), 0).results[0].error_code == 0
+    broker = broker.killed()
+    (alice,) = broker.ask(describe, 0).results
+    assert [(info.mechanism, info.iterations) for info in alice.credential_infos] == [(1, 8192), (2, 8192)]
+    assert "salt" not in repr(alice)
+    for change in changes:
+        gone = scram.ScramCredentialDeletion(name="alice", mechanism=change.mechanism)
+        assert broker.ask(scram.AlterUserScramCredentialsRequest(deletions=[gone]), 0).results[0].error_code == 0
+    assert broker.ask(describe, 0).results == []
 
 
 def test_the_only_broker_cannot_leave() -> None:

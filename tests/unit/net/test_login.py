@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.broker.security.sasl_states import SaslState
+from oncelog.broker.security.scram import SCRAM_MECHANISMS, ScramMechanism
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
+from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 from oncelog.protocol.headers import encode_request_header
 from tests.clients.sasl_connection import SaslClient, SaslServer
+from tests.clients.scram_client import ScramClient, keys
 
 ALICE = Principal("User", "alice")
 DELAY_MS = 100
@@ -33,6 +37,22 @@ BAD_TOKENS = (
     b"\0alice\0\xff\xfe",
     b"\0" * 100_000,
 )
+
+
+def alter(server: SaslServer, mechanism: ScramMechanism, user: str, password: str | None) -> None:
+    """The user gets this password; None: is deleted."""
+    record: object = RemoveUserScramCredentialRecord(name=user, mechanism=mechanism.number)
+    if password is not None:
+        made = keys(mechanism, password, b"salt", 4_096)
+        record = UserScramCredentialRecord(
+            name=user,
+            mechanism=mechanism.number,
+            salt=b"salt",
+            stored_key=made.stored_key,
+            server_key=made.server_key,
+            iterations=4_096,
+        )
+    server.virtual.broker.metadata.write([record])
 
 
 def metadata(client: SaslClient) -> bool:
@@ -57,7 +77,7 @@ def reach(state: SaslState) -> SaslClient:
 def test_a_login_by_plain_sets_the_principal_and_opens_all_requests() -> None:
     client = SaslServer().connect()
     assert client.api_versions().error_code == 0
-    assert client.handshake("PLAIN").mechanisms == ["PLAIN"]
+    assert client.handshake("PLAIN").mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     assert client.principal == ANONYMOUS
     answer = client.token(b"\0alice\0alice-secret")
     assert (answer.error_code, answer.auth_bytes, answer.session_lifetime_ms) == (0, b"", 0)
@@ -211,6 +231,43 @@ def test_without_sessions_a_second_handshake_is_refused_and_the_connection_goes_
     assert metadata(client)
 
 
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=lambda each: each.name)
+def test_a_user_of_scram_logs_in_with_the_keys_in_the_metadata_log(mechanism: ScramMechanism, version: int) -> None:
+    """sarama#1992: also by tokens as frames of their own."""
+    server = SaslServer()
+    client = server.connect()
+    alter(server, mechanism, "alice", "pencil")
+    scram = ScramClient(mechanism, "alice", "pencil")
+    client.handshake(mechanism.name, version)
+    if version == 0:
+        final = client.send(scram.final(client.send(scram.first)))
+    else:
+        final = client.token(scram.final(client.token(scram.first).auth_bytes)).auth_bytes
+    assert final == scram.expected
+    assert client.principal == ALICE
+
+
+def test_a_user_who_is_changed_or_deleted_logs_in_no_more_by_the_old_password() -> None:
+    server = SaslServer()
+    mechanism = SCRAM_MECHANISMS["SCRAM-SHA-512"]
+
+    def logs_in(password: str) -> bool:
+        client, scram = server.connect(), ScramClient(mechanism, "alice", password)
+        client.handshake(mechanism.name)
+        answer = client.token(scram.final(client.token(scram.first).auth_bytes), after_ms=DELAY_MS)
+        assert (answer.error_code == 0) is (client.principal == ALICE)
+        return client.principal == ALICE
+
+    assert not logs_in("old")
+    alter(server, mechanism, "alice", "old")
+    assert logs_in("old")
+    alter(server, mechanism, "alice", "new")
+    assert (logs_in("old"), logs_in("new")) == (False, True)
+    alter(server, mechanism, "alice", None)
+    assert not logs_in("new")
+
+
 class TestSessions:
     """KIP-368."""
 
@@ -244,6 +301,13 @@ class TestSessions:
         refusal = client.token(b"\0bob\0bob-secret", after_ms=DELAY_MS)
         text = "Cannot change principals during re-authentication from User.alice: User.bob"
         assert (refusal.error_code, refusal.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, text)
+        assert client.is_closed
+
+    def test_another_mechanism_is_refused(self) -> None:
+        client = self.server().connect()
+        client.log_in()
+        assert client.handshake("SCRAM-SHA-256").error_code == 0
+        assert "not supported for re-authentication" in client.token(b"n,,n=alice,r=x", after_ms=DELAY_MS).error_message
         assert client.is_closed
 
     def test_within_a_second_no_other_login_begins(self) -> None:

@@ -1,0 +1,234 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): both sides prove that they know the keys of the password, and
+neither says it.
+
+Owns: the messages, and comparing proofs. Does not own: where credentials are (the metadata log; `ScramUsers` finds
+them).
+Invariants
+- An unknown user gets a challenge like a known one, the same salt at each attempt, and fails at the same message with
+  the same text. (Kafka's fails at the first: kroxylicious#4683.)
+- The nonce, the channel binding and the proof are compared whole (CVE-2024-56128), in constant time.
+- A login as another identity fails, after the proof was looked at.
+- No password is here: the broker keeps StoredKey and ServerKey, and PBKDF2 runs in the client.
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from oncelog.broker.security.mechanisms import (
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    AuthenticationFailed,
+    Challenge,
+    Outcome,
+    Success,
+)
+
+MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
+"""As Kafka; its tools write the least."""
+SALT_BYTES = 26
+"""As Kafka's tools."""
+_CLIENT_FIRST = re.compile(
+    r"(n,(?:a=([^,]+))?,)((?:m=[^,]+,)?n=([^,]+),r=([\x21-\x2b\x2d-\x7e]+)((?:,[A-Za-z]+=[^,]+)*))\Z"
+)
+_CLIENT_FINAL = re.compile(
+    r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,]+)*),p=([A-Za-z0-9+/=]+)\Z"
+)
+_ESCAPE = re.compile(r"=(2C|3D)?")
+
+
+class ScramMechanism(NamedTuple):
+    name: str
+    number: int
+    """In Kafka's records and requests."""
+    hash_name: str
+
+    def hashed(self, data: bytes) -> bytes:
+        return hashlib.new(self.hash_name, data).digest()
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        return hmac.digest(key, data, self.hash_name)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of keys and proofs."""
+        return hashlib.new(self.hash_name).digest_size
+
+
+SCRAM_MECHANISMS: Final = {
+    SCRAM_SHA_256: ScramMechanism(SCRAM_SHA_256, 1, "sha256"),
+    SCRAM_SHA_512: ScramMechanism(SCRAM_SHA_512, 2, "sha512"),
+}
+
+
+class Credential(Protocol):
+    """As Kafka's UserScramCredentialRecord."""
+
+    @property
+    def salt(self) -> bytes: ...
+    @property
+    def stored_key(self) -> bytes: ...
+    @property
+    def server_key(self) -> bytes: ...
+    @property
+    def iterations(self) -> int: ...
+
+
+class _Phantom(NamedTuple):
+    """The credential of a user who does not exist."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class Keys(NamedTuple):
+    """What the broker keeps of a password."""
+
+    stored_key: bytes
+    server_key: bytes
+
+
+class ScramUsers:
+    """Who there is, and what is said of those who are not."""
+
+    def __init__(self, known: Mapping[tuple[str, int], Credential], secret: bytes, nonce: Callable[[], str]) -> None:
+        """`known` by user and number of the mechanism, and as it is at each login; `secret` decides the salts of users
+        who do not exist; `nonce` is random, and new at each call."""
+        self._known = known
+        self._secret = secret
+        self.nonce: Final = nonce
+
+    def find(self, user: str, mechanism: ScramMechanism) -> tuple[Credential, bool]:
+        """A credential, and whether it is of a user who exists."""
+        found = self._known.get((user, mechanism.number))
+        if found is not None:
+            return found, True
+        usual = Counter(
+            (len(each.salt), each.iterations) for (_, number), each in self._known.items() if number == mechanism.number
+        ).most_common(1)
+        salt_bytes, iterations = usual[0][0] if usual else (SALT_BYTES, MIN_ITERATIONS)
+        salt = hashlib.shake_256(self._secret + user.encode()).digest(salt_bytes)
+        nothing = bytes(mechanism.size_bytes)
+        return _Phantom(salt, nothing, nothing, iterations), False
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """What a client computes and sends in AlterUserScramCredentials."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def keys_of(mechanism: ScramMechanism, salted: bytes) -> Keys:
+    client_key = mechanism.hmac(salted, b"Client Key")
+    return Keys(mechanism.hashed(client_key), mechanism.hmac(salted, b"Server Key"))
+
+
+class Scram:
+    """What a listener has of one of the two mechanisms."""
+
+    def __init__(self, mechanism: ScramMechanism, users: ScramUsers) -> None:
+        self._mechanism = mechanism
+        self._users = users
+
+    def begin(self) -> "ScramConversation":
+        return ScramConversation(self._mechanism, self._users)
+
+
+class ScramConversation:
+    def __init__(self, mechanism: ScramMechanism, users: ScramUsers) -> None:
+        self._mechanism = mechanism
+        self._users = users
+        self._first: _First | None = None
+        self._has_ended = False
+
+    def evaluate(self, token: bytes) -> Outcome:
+        try:
+            text = token.decode("utf-8")
+        except UnicodeDecodeError:
+            raise self._failure() from None
+        if self._has_ended:
+            raise self._failure()
+        if self._first is None:
+            self._first = self._begin(text)
+            return Challenge(self._first.server_message.encode())
+        self._has_ended = True
+        return self._finish(text, self._first)
+
+    def _begin(self, text: str) -> "_First":
+        match = _CLIENT_FIRST.match(text)
+        if match is None:
+            raise self._failure()
+        header, authorization_id, bare, name, client_nonce, _ = match.groups()
+        user = self._unescaped(name)
+        credential, is_known = self._users.find(user, self._mechanism)
+        nonce = client_nonce + self._users.nonce()
+        salt = b64encode(credential.salt).decode()
+        return _First(
+            user=user,
+            authorization_id=None if authorization_id is None else self._unescaped(authorization_id),
+            header=header,
+            bare=bare,
+            nonce=nonce,
+            server_message=f"r={nonce},s={salt},i={credential.iterations}",
+            credential=credential,
+            is_known=is_known,
+        )
+
+    def _finish(self, text: str, first: "_First") -> Success:
+        mechanism, credential = self._mechanism, first.credential
+        match = _CLIENT_FINAL.match(text)
+        if match is None:
+            raise self._failure()
+        without_proof, binding, nonce, encoded_proof = match.groups()
+        try:
+            proof = b64decode(encoded_proof, validate=True)
+        except Base64Error:
+            raise self._failure() from None
+        if len(proof) != mechanism.size_bytes or b64encode(proof).decode() != encoded_proof:
+            raise self._failure()
+        message = f"{first.bare},{first.server_message},{without_proof}".encode()
+        signature = mechanism.hmac(credential.stored_key, message)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        checks = (
+            hmac.compare_digest(mechanism.hashed(client_key), credential.stored_key),
+            hmac.compare_digest(nonce, first.nonce),
+            hmac.compare_digest(binding, b64encode(first.header.encode()).decode()),
+            first.authorization_id in (None, first.user),
+            first.is_known,
+        )
+        if not all(checks):
+            raise self._failure()
+        return Success(b"v=" + b64encode(mechanism.hmac(credential.server_key, message)), first.user)
+
+    def _unescaped(self, name: str) -> str:
+        def plain(found: "re.Match[str]") -> str:
+            if found[1] is None:
+                raise self._failure()
+            return "," if found[1] == "2C" else "="
+
+        return _ESCAPE.sub(plain, name)
+
+    def _failure(self) -> AuthenticationFailed:
+        return AuthenticationFailed(
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            f"{self._mechanism.name}"
+        )
+
+
+class _First(NamedTuple):
+    """What the first message of the client has settled."""
+
+    user: str
+    authorization_id: str | None
+    header: str
+    bare: str
+    nonce: str
+    server_message: str
+    credential: Credential
+    is_known: bool
