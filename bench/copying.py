@@ -81,7 +81,9 @@ def main() -> int:
         fields = f"{size / 1e6 / seconds:.0f}", f"{log.record_count / seconds:,.0f}"
         rows.append((log.name, *fields, f"{processor / size * 1e9:.1f} s a GB"))
     load = os.getloadavg()[0]
-    text = f"- {os.cpu_count()} cores, load {load:.1f} at the end; the median of {_ROUNDS} rounds. Written by `{COMMAND}`"
+    text = (
+        f"- {os.cpu_count()} cores, load {load:.1f} at the end; the median of {_ROUNDS} rounds. Written by `{COMMAND}`"
+    )
     write_block(COMMAND, f"{text}\n\n{aligned(rows)}", PAGE)
     return 0
 

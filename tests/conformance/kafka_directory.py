@@ -41,7 +41,9 @@ async def make_past(bootstrap: str) -> None:
     async with Producer(bootstrap) as producer:
         for number in range(4):
             await producer.send("latest", b"%d" % number, key=b"k")
-    async with Consumer("latest", bootstrap_servers=bootstrap, group_id="veterans", auto_offset_reset="earliest") as one:
+    async with Consumer(
+        "latest", bootstrap_servers=bootstrap, group_id="veterans", auto_offset_reset="earliest"
+    ) as one:
         while not await one.poll(200):
             pass
         await one.commit_sync()
@@ -52,7 +54,9 @@ async def shown(bootstrap: str) -> dict[str, Any]:
     """What clients see, as JSON has it."""
     async with Admin(bootstrap) as admin:
         names = sorted(await admin.list_topics(include_internal=True))
-        topics = {topic.name: [str(topic.topic_id), len(topic.partitions)] for topic in await admin.describe_topics(*names)}
+        topics = {
+            topic.name: [str(topic.topic_id), len(topic.partitions)] for topic in await admin.describe_topics(*names)
+        }
         offsets = await admin.list_group_offsets("veterans")
         opened = await admin.describe_transaction("leaver")
         cluster_id = (await admin.describe_cluster()).cluster_id
@@ -64,7 +68,9 @@ async def shown(bootstrap: str) -> dict[str, Any]:
         "offsets": {str(place): committed.offset for place, committed in offsets.items()},
         "leaver": [opened.state, opened.producer_id, opened.producer_epoch],
         "records": {
-            level: {str(place): [[offset, value.decode()] for offset, _, _, value in found] for place, found in of.items()}
+            level: {
+                str(place): [[offset, value.decode()] for offset, _, _, value in found] for place, found in of.items()
+            }
             for level, of in records.items()
         },
     }
@@ -84,7 +90,9 @@ def main() -> None:
         finally:
             kafka.end()
         with tarfile.open(ARCHIVE, "w:gz") as archive:
-            archive.add(f"{directory}/data", "data", filter=lambda entry: None if entry.name.endswith(_LEFT_OUT) else entry)
+            archive.add(
+                f"{directory}/data", "data", filter=lambda entry: None if entry.name.endswith(_LEFT_OUT) else entry
+            )
 
 
 if __name__ == "__main__":
