@@ -32,8 +32,9 @@ STATE_RECORDS = {
     ),
     "kafka-metadata": (
         "TopicRecord", "PartitionRecord", "PartitionChangeRecord", "RemoveTopicRecord", "ConfigRecord",
-        "FeatureLevelRecord", "ProducerIdsRecord", "UserScramCredentialRecord", "RemoveUserScramCredentialRecord", "AccessControlEntryRecord",
-        "RemoveAccessControlEntryRecord", "ClientQuotaRecord", "DelegationTokenRecord", "RemoveDelegationTokenRecord",
+        "FeatureLevelRecord", "ProducerIdsRecord", "UserScramCredentialRecord", "RemoveUserScramCredentialRecord",
+        "AccessControlEntryRecord", "RemoveAccessControlEntryRecord", "ClientQuotaRecord", "DelegationTokenRecord",
+        "RemoveDelegationTokenRecord",
     ),
 }  # fmt: skip
 HEADERS = ("RequestHeader", "ResponseHeader", "ConsumerProtocolSubscription", "ConsumerProtocolAssignment")

@@ -117,7 +117,7 @@ def _control(offset: int, control_type: int, value: bytes, timestamp_ms: int, ep
 
 
 def decode_snapshot(data: bytes, decode: Callable[[memoryview, int], Any] = decode_metadata_record) -> list[Any]:
-    """The metadata records, by `decode(value, offset)`; raises ProtocolError or KafkaError for a damaged snapshot.
+    """The metadata records, by `decode(value, offset)`; raises ProtocolError or KafkaError unless it is whole.
 
     Kafka has control records about the voters of its quorum beside the header (KIP-853)."""
     records: list[Any] = []

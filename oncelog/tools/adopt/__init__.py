@@ -5,8 +5,9 @@ topics, settings and producer ids of a whole cluster, which Kafka keeps in the l
 records of our own metadata log, as far as one node can have them.
 
 One way that data flows: `kafka_dirs` reads the directories and keeps Kafka from starting on them meanwhile;
-`kafka_metadata` replays the quorum's log; `plan` decides for each partition, setting and file whether it goes along, and
-says so before anything is written; `adoption` makes the new directory and has our own recovery read every byte of it.
+`kafka_metadata` replays the quorum's log; `plan` decides for each partition, setting and file whether it goes along,
+and reports that before anything is written; `adoption` makes the new directory and has our own recovery read every byte
+of it.
 
 Invariants
 - Nothing below a KAFKA_DIR is written, renamed or deleted. A closed segment may get a second name, a hard link, and

@@ -1,7 +1,7 @@
 """One adoption, from what was planned to a directory that was recovered and closed cleanly.
 
-Owns: what is asked for, the order of the steps, what is written besides the files of partitions. Does not own: what goes
-along (`plan`), the options and what is printed (`cli`).
+Owns: what is asked for, the order of the steps, what is written besides the files of partitions. Does not own: what
+goes along (`plan`), the options and what is printed (`cli`).
 
 1. an empty directory beside the one to be, with the points up to which recovery must find each log whole;
 2. our metadata log;
@@ -9,9 +9,9 @@ along (`plan`), the options and what is printed (`cli`).
 4. our recovery, which reads every byte, rebuilds the indexes and closes the directory cleanly;
 5. the directory gets its name.
 
-Up to where a log was flushed, Kafka says only now and then. All segments but the last were complete, so damage in one of
-them is damage and never a torn write: recovery truncates nothing that is shared, and finds the gaps that compaction has
-left as such.
+Kafka notes down only now and then up to where a log was flushed. All segments but the last were complete, so whatever
+is wrong in one of them is damage and never a torn write: recovery truncates nothing that is shared, and accepts the
+gaps that compaction has left.
 """
 
 import os
@@ -131,7 +131,9 @@ def _planned(wish: Wish) -> Iterator[Report]:
 
 
 def _metadata_of(dirs: Sequence[KafkaDir]) -> KafkaMetadata:
-    return read_metadata(next(each for each in dirs if each.has_metadata).disk)
+    """A directory without the quorum's log may have what the log was to begin with."""
+    with_log = [each for each in dirs if each.disk.exists(METADATA_DIRECTORY)]
+    return read_metadata((with_log or [each for each in dirs if each.has_metadata])[0].disk)
 
 
 def _check_target(data_dir: Path) -> None:

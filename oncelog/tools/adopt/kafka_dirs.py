@@ -1,7 +1,7 @@
 """The log directories of one Kafka broker, as they were found; nothing in them is changed.
 
-Owns: whose they are, the lock that keeps Kafka from starting on them meanwhile, their checkpoints, the role of each entry
-and of each file. Does not own: the metadata (`kafka_metadata`), what is adopted (`plan`).
+Owns: whose they are, the lock that keeps Kafka from starting on them meanwhile, their checkpoints. Does not own: the
+metadata (`kafka_metadata`), what is adopted (`plan`).
 """
 
 import fcntl
@@ -15,7 +15,6 @@ from pathlib import Path
 from uuid import UUID
 
 from oncelog.broker.storage.local.checkpoints import (
-    CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
     LOG_START,
     RECOVERY_POINT,
@@ -24,7 +23,7 @@ from oncelog.broker.storage.local.checkpoints import (
 from oncelog.broker.storage.local.data_directory import KAFKAS_MARK
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.broker.system.disk import RealDisk
-from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY
+from oncelog.tools.adopt.kafka_metadata import BOOTSTRAP, METADATA_DIRECTORY
 
 _LOCK = ".lock"
 _META_LINE = re.compile(r"([^#!=:\s]+)\s*[=:]\s*(.*?)\s*\Z")
@@ -54,15 +53,12 @@ class KafkaDir:
     """How far each log was compacted."""
 
     @property
-    def was_clean(self) -> bool:
-        return self.disk.exists(CLEAN_SHUTDOWN)
-
-    @property
     def has_metadata(self) -> bool:
-        return self.disk.exists(METADATA_DIRECTORY)
+        """Also one that is formatted, and never was started."""
+        return self.disk.exists(METADATA_DIRECTORY) or self.disk.exists(BOOTSTRAP)
 
     def directories(self, suffix: str = "") -> list[str]:
-        """The names of directories; those with a suffix as Kafka gives it to what is not a partition (yet, any more)."""
+        """The names of partitions' directories, or of those with a suffix, which are not partitions yet or any more."""
         names = [name for name in self.disk.list_dir("") if (self.path / name).is_dir()]
         return [name for name in names if (name.endswith(suffix) if suffix else partition_of(name))]
 

@@ -89,6 +89,8 @@ class KafkaMetadata:
     """Its topics have no partitions."""
     partitions: dict[UUID, dict[int, KafkaPartition]] = field(default_factory=dict)
     """By topic id and number."""
+    was_started: bool = True
+    """A Kafka that was formatted and never started has made no directories yet."""
 
     def replay(self, record: Any, offset: int) -> None:
         """Raises KafkaError, LookupError."""
@@ -143,6 +145,7 @@ def read_metadata(disk: Disk) -> KafkaMetadata:
     log_records = list(metadata_log.records(start_offset))
     if not start_offset and not log_records:
         # Formatted, and never started: the first start begins the log with these.
+        metadata.was_started = False
         _replay(metadata, (_snapshot(disk, BOOTSTRAP) if disk.exists(BOOTSTRAP) else None) or [])
     _replay(metadata, log_records)
     return metadata
@@ -199,7 +202,7 @@ class _Log:
             raise MetadataError(
                 f"the metadata log begins at offset {self._bases[0]}, and no whole snapshot reaches it: {_START_KAFKA}"
             )
-        for base_offset, next_base in zip(self._bases, [*self._bases[1:], None], strict=True):
+        for base_offset, next_base in zip(self._bases, [*self._bases[1:], None], strict=False):
             if next_base is None or next_base > start_offset:
                 yield from self._of_segment(base_offset, next_base, start_offset)
 

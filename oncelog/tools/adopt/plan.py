@@ -1,7 +1,7 @@
 """What of a Kafka broker is adopted: decided and reported before anything is written.
 
-Owns: the role of each partition and file, the table of what goes along, what is left, and what is missing. Does not own:
-reading the metadata (`kafka_metadata`) and the directories (`kafka_dirs`), the work (`adoption`).
+Owns: the role of each partition and file, the table of what goes along, what is left, and what is missing. Does not
+own: reading the metadata (`kafka_metadata`) and the directories (`kafka_dirs`), the work (`adoption`).
 Invariant: a row that says MISSING is about records that clients of the cluster can read and clients of the adopted
 directory could not; nothing else needs consent (`--partial`).
 """
@@ -33,7 +33,7 @@ from oncelog.protocol.generated.register_broker_record import RegisterBrokerReco
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, Place
-from oncelog.tools.adopt.kafka_metadata import NO_LEADER, KafkaMetadata, KafkaPartition
+from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, NO_LEADER, KafkaMetadata, KafkaPartition
 
 _OF_SEGMENTS = re.compile(r"\d{20}\.(log|snapshot)\Z")
 _SWAP_SUFFIX = ".swap"
@@ -112,6 +112,11 @@ class Plan:
 def make_plan(dirs: Sequence[KafkaDir], metadata: KafkaMetadata, config: BrokerConfig) -> Plan:
     """Raises AdoptError if nothing can be adopted."""
     first = dirs[0]
+    if not metadata.state.topics and any(set(each.directories()) - {METADATA_DIRECTORY} for each in dirs):
+        raise AdoptError(
+            f"the metadata knows no topic, and {first.path} has partitions: give the directory with the newest "
+            "metadata too (metadata.log.dir)"
+        )
     taking = _Settings(metadata.state, first.node_id, config)
     state = _adopted_state(metadata.state, first, taking)
     placed = _Placing(dirs, metadata)
@@ -171,6 +176,8 @@ class _Placing:
             self._note(_ELSEWHERE_ROW, directory)
             return
         own = [each for each in self._found.get((topic.name, index), ()) if self._is_its_own(each, topic, directory)]
+        if not own and not self._metadata.was_started:
+            return
         if not own:
             directory_ids = dict(zip(partition.replicas, partition.directories, strict=False))
             is_given = directory_ids.get(self._node_id) in self._given

@@ -524,6 +524,7 @@ def test_no_command_is_left_out() -> None:
         "demo delivery",  # prints numbers and sentences of its own
         "witness",  # in test_witness_cli.py
         "console",  # in a browser: tests/console
+        "adopt",  # in test_adopt.py
         "graduate",  # in test_graduate.py
         "copy",  # in test_copy_cli.py
     }
