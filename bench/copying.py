@@ -1,7 +1,7 @@
 """How fast `oncelog copy` is between two brokers of this machine. Written to docs/beyond-one-node.md.
 
-Owns: the logs that are copied, what is timed: the command, as a user starts it, from its start to its end. Does not own:
-the copy. The brokers sync what they acknowledge; each round copies each log once, from a new broker to a new one.
+Owns: the logs that are copied, what is timed: the command, as a user starts it, from its start to its end. Does not
+own: the copy. The brokers sync what they acknowledge; each round copies each log once, from a new broker to a new one.
 """
 
 import asyncio

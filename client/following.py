@@ -16,6 +16,7 @@ from oncelog.client.errors import CorruptBatch, InvalidState, NoOffsetForPartiti
 from oncelog.client.fetcher import Fetcher
 from oncelog.client.reading import fetch_settings
 from oncelog.client.records import TopicPartition
+from oncelog.client.security import security_of
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
 from oncelog.protocol.records.batch import BatchHeader, check_crc
 
@@ -55,6 +56,7 @@ class BatchFollower:
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
+            security=security_of(settings),
         )
         self._fetcher: Fetcher | None = None
 

@@ -1,4 +1,4 @@
-"""The pages to type along with, docs/tutorial.md and the like, in one shell from their first command to their last: each
+"""The pages to type along with, docs/tutorial.md and the like, in one shell from the first command to the last: each
 prints what the page says below it."""
 
 from pathlib import Path

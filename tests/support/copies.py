@@ -10,7 +10,7 @@ from oncelog.client.records import Headers
 from oncelog.protocol.records.compression import CODECS
 from oncelog.tools.copy.copying import Copier, Outcome
 from oncelog.tools.copy.groups import GroupCopy
-from oncelog.tools.copy.survey import Survey, Wish
+from oncelog.tools.copy.survey import Side, Survey, Wish
 
 Content = tuple[int, bytes | None, bytes | None, Headers]
 """Timestamp, key, value and headers of a record: what a copy keeps."""
@@ -54,7 +54,7 @@ class Recorder:
 async def copy(
     source: str, target: str, *, once: bool = True, switch: bool = False, watcher: Recorder | None = None
 ) -> Outcome:
-    return await Copier(source, target, Wish(), watcher or Recorder()).run(once=once, switch=switch)
+    return await Copier(Side(source), Side(target), Wish(), watcher or Recorder()).run(once=once, switch=switch)
 
 
 async def contents(bootstrap: str, *topics: str) -> dict[TopicPartition, list[Content]]:

@@ -38,6 +38,8 @@ def _patterns(_context: click.Context, _parameter: click.Parameter, texts: tuple
 @click.option("--exclude", metavar="REGEX", multiple=True, callback=_patterns, help="Not these; may be repeated.")
 @click.option("--once", is_flag=True, help="End when everything is copied that was committed at the start.")
 @click.option("--switch", is_flag=True, help="Copy until you say that the clients are stopped, then finish for good.")
+@click.option("--source-config", metavar="FILE", help="Settings of Kafka's clients for SOURCE: sasl.*, ssl.*")
+@click.option("--target-config", metavar="FILE", help="The same for TARGET.")
 @click.option("--dry-run", is_flag=True, help="Show what would be copied, and change nothing.")
 @click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(1, 86_400), help="For one request.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line, for programs.")
@@ -48,6 +50,8 @@ def copy(
     exclude: tuple[re.Pattern[str], ...],
     once: bool,
     switch: bool,
+    source_config: str | None,
+    target_config: str | None,
     dry_run: bool,
     timeout_s: float | None,
     as_json: bool,
@@ -63,15 +67,15 @@ def copy(
 
     from oncelog.tools.copy.copying import Copier
     from oncelog.tools.copy.reporting import Reporter
-    from oncelog.tools.copy.survey import CopyError, Wish
+    from oncelog.tools.copy.survey import CopyError, Side, Wish
 
     if once and switch:
         raise click.UsageError("choose one: --once or --switch.")
-    sides = _side(source, "SOURCE", timeout_s), _side(target, "TARGET", timeout_s)
-    addresses = sides[0].bootstrap, sides[1].bootstrap
-    timeout_ms = 1000 * max(each.timeout_s for each in sides)
-    reporter = Reporter(target=addresses[1], as_json=as_json)
-    copier = Copier(*addresses, Wish(topics, exclude), reporter, timeout_ms)
+    chosen = _side(source, "SOURCE", timeout_s, source_config), _side(target, "TARGET", timeout_s, target_config)
+    reporter = Reporter(target=chosen[1].bootstrap, as_json=as_json)
+    sides = [Side(each.bootstrap, each.security) for each in chosen]
+    timeout_ms = 1000 * max(each.timeout_s for each in chosen)
+    copier = Copier(sides[0], sides[1], Wish(topics, exclude), reporter, timeout_ms)
 
     async def work() -> None:
         if dry_run:
@@ -82,17 +86,17 @@ def copy(
             reporter.on_end(outcome)
 
     try:
-        attempt(lambda: asyncio.run(work()), sides[0], follows=not (once or switch))
+        attempt(lambda: asyncio.run(work()), chosen[0], follows=not (once or switch))
     except CopyError as error:
         fail(f"{error}.", EXIT_FAILED)
 
 
-def _side(text: str, name: str, timeout_s: float | None) -> "Target":
+def _side(text: str, name: str, timeout_s: float | None, command_config: str | None) -> "Target":
     """Ends the command unless one of its brokers responds."""
     from oncelog.tools.profiles import ProfileError, named
 
     try:
-        chosen = named(text, name, timeout_s, os.environ)
+        chosen = named(text, name, timeout_s, os.environ, command_config)
     except ProfileError as error:
         fail(str(error), EXIT_FAILED)
     probe(chosen, EXIT_FAILED)

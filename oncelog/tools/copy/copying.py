@@ -29,12 +29,13 @@ from oncelog.client.records import TopicPartition
 from oncelog.tools.copy.groups import GroupCopy
 from oncelog.tools.copy.life import Life, LifeEnds, Watcher, commit
 from oncelog.tools.copy.state import transactional_id_of
-from oncelog.tools.copy.survey import CopyError, Survey, Wish, places_of, survey
+from oncelog.tools.copy.survey import CopyError, Side, Survey, Wish, places_of, survey
 
 _BUFFER_BYTES = 32 << 20
 _QUEUED_BYTES = 64 << 20
 _FETCH_BYTES = 4 << 20
 _PAUSE_S = 0.5
+_CLIENT_ID = "oncelog-copy"
 _QUIET_LOOKS = 3
 """In a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be added."""
 
@@ -51,9 +52,9 @@ class Outcome:
 class Copier:
     """A copy of one cluster to another."""
 
-    def __init__(self, source: str, target: str, wish: Wish, watcher: Watcher, timeout_ms: float = 10_000) -> None:
-        """`source` and `target` are bootstrap servers; `timeout_ms` limits a call of an administrator."""
-        self._source_bootstrap, self._target_bootstrap = source, target
+    def __init__(self, source: Side, target: Side, wish: Wish, watcher: Watcher, timeout_ms: float = 10_000) -> None:
+        """`timeout_ms` limits a call of an administrator."""
+        self._source, self._target = source, target
         self._wish = wish
         self._watcher = watcher
         self._timeout_ms = timeout_ms
@@ -62,7 +63,7 @@ class Copier:
     async def preview(self) -> Survey:
         """What `run` would do. Changes nothing."""
         async with self._admins() as (source, target):
-            return await survey(source, target, self._target_bootstrap, self._wish)
+            return await survey(source, target, self._target, self._wish)
 
     async def run(self, *, once: bool = False, switch: bool = False) -> Outcome:
         """Copy: `once` what is committed by now, with `switch` until a switch-over, otherwise without an end.
@@ -74,10 +75,12 @@ class Copier:
         found.require_possible()
         ends = {place: plan.extents[place.partition].end for plan in found.topics for place in places_of(plan.source)}
         async with Producer(
-            self._target_bootstrap,
+            self._target.bootstrap,
             transactional_id=transactional_id_of(found.source_cluster_id, found.target_cluster_id),
             max_request_size=_FETCH_BYTES,
             buffer_memory=_BUFFER_BYTES,
+            client_id=_CLIENT_ID,
+            **self._target.security,
         ) as producer:
             await producer.init_transactions()
             while True:
@@ -105,7 +108,7 @@ class Copier:
     async def _life(self, producer: Producer) -> AsyncIterator[Life]:
         async with self._admins() as (source, target):
             async with producer.transaction() as transaction:
-                found = await survey(source, target, self._target_bootstrap, self._wish)
+                found = await survey(source, target, self._target, self._wish)
                 if not found.is_settled:
                     raise LifeEnds("the last transaction of the copy is not complete yet on the target")
                 found.require_possible()
@@ -114,22 +117,22 @@ class Copier:
                 await life.prepare(transaction)
                 await commit(transaction, self._watcher)
             async with BatchFollower(
-                bootstrap_servers=self._source_bootstrap,
-                isolation_level="read_committed",
+                bootstrap_servers=self._source.bootstrap,
                 max_partition_fetch_bytes=_FETCH_BYTES,
                 queued_max_bytes=_QUEUED_BYTES,
-                client_id="oncelog-copy",
+                client_id=_CLIENT_ID,
+                **self._source.security,
             ) as follower:
                 life.read_with(follower)
                 yield life
 
     @asynccontextmanager
     async def _admins(self) -> AsyncIterator[tuple[Admin, Admin]]:
-        async with (
-            Admin(self._source_bootstrap, default_api_timeout_ms=self._timeout_ms, client_id="oncelog-copy") as source,
-            Admin(self._target_bootstrap, default_api_timeout_ms=self._timeout_ms, client_id="oncelog-copy") as target,
-        ):
+        async with self._admin(self._source) as source, self._admin(self._target) as target:
             yield source, target
+
+    def _admin(self, side: Side) -> Admin:
+        return Admin(side.bootstrap, default_api_timeout_ms=self._timeout_ms, client_id=_CLIENT_ID, **side.security)
 
     async def _switch_over(self, life: Life) -> Outcome:
         """Copy until everything is there, have the clients stopped, and copy what they have written by then."""

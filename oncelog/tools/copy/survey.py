@@ -6,13 +6,14 @@ It writes nothing. A reason is a sentence that says what to do; with one reason 
 
 import re
 from collections.abc import AsyncIterator, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from oncelog.client.admin import Admin
 from oncelog.client.consumer import Consumer
 from oncelog.client.descriptions import TopicDescription
 from oncelog.client.following import BatchFollower
 from oncelog.client.records import TopicPartition
+from oncelog.client.security import SecurityOptions
 from oncelog.tools.copy.state import TOPIC_PREFIX, CopyState, PartitionCopy, TopicIds, replay, topic_of
 
 _LEFT_OUT = frozenset(
@@ -37,6 +38,14 @@ _MANY = 10_000
 
 class CopyError(Exception):
     """The copy cannot begin, or go on; the message says what was lost or is in the way, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How one of the clusters is reached: bootstrap servers, and the options of TLS and SASL."""
+
+    bootstrap: str
+    security: SecurityOptions = field(default_factory=SecurityOptions, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +149,7 @@ async def cluster_ids(source: Admin, target: Admin) -> tuple[str, str]:
     return ids[0], ids[1]
 
 
-async def survey(source: Admin, target: Admin, target_bootstrap: str, wish: Wish) -> Survey:
+async def survey(source: Admin, target: Admin, target_side: Side, wish: Wish) -> Survey:
     """Compare. Raises CopyError for the same cluster twice, and KafkaError."""
     source_id, target_id = await cluster_ids(source, target)
     there = {each.name: each for each in await target.describe_topics()}
@@ -152,7 +161,7 @@ async def survey(source: Admin, target: Admin, target_bootstrap: str, wish: Wish
     state_topic = topic_of(source_id)
     state, is_settled = CopyState(), True
     if state_topic in there:
-        state, is_settled = await _read_state(target_bootstrap, TopicPartition(state_topic, 0), target)
+        state, is_settled = await _read_state(target_side, TopicPartition(state_topic, 0), target)
     extents = await extents_of(source, [place for topic in chosen for place in places_of(topic)])
     plans = [await _plan(source, topic, there.get(topic.name), state, extents) for topic in chosen]
     copied = {plan.name: plan.copied for plan in plans}
@@ -162,7 +171,7 @@ async def survey(source: Admin, target: Admin, target_bootstrap: str, wish: Wish
     }
     reasons = await _lost_there(target, begin)
     if is_settled:
-        reasons |= await _written_by_others(target, target_bootstrap, begin, ends_before)
+        reasons |= await _written_by_others(target, target_side, begin, ends_before)
     judged = tuple(replace(each, refusal=_refusal(each, reasons.get(each.name, ""))) for each in plans)
     ends = await _ends(target, places)
     return Survey(source_id, target_id, state, state_topic in there, is_settled, judged, ends)
@@ -271,16 +280,14 @@ async def _lost_there(target: Admin, begin: Mapping[TopicPartition, int]) -> dic
 
 
 async def _written_by_others(
-    target: Admin, bootstrap: str, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    target: Admin, side: Side, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[str, str]:
     """By topic, what the target has behind what was copied."""
     found: dict[str, str] = {}
     behind = {place: offset for place, offset in begin.items() if offset < ends[place]}
     starts = await target.list_offsets(behind, "earliest") if behind else {}
     ranges = {place: (max(offset, starts[place].offset), ends[place]) for place, offset in behind.items()}
-    async for place, offset in _visible(
-        bootstrap, {place: each for place, each in ranges.items() if each[0] < each[1]}
-    ):
+    async for place, offset in _visible(side, {place: each for place, each in ranges.items() if each[0] < each[1]}):
         found.setdefault(
             place.topic,
             f"{place.topic}-{place.partition} has a record on the target, at offset {offset}, that this copy has not "
@@ -290,13 +297,13 @@ async def _written_by_others(
 
 
 async def _visible(
-    bootstrap: str, ranges: Mapping[TopicPartition, tuple[int, int]]
+    side: Side, ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> AsyncIterator[tuple[TopicPartition, int]]:
     """The first committed record of each of these ranges."""
     left = dict(ranges)
     if not left:
         return
-    async with BatchFollower(bootstrap_servers=bootstrap, isolation_level="read_committed") as follower:
+    async with BatchFollower(bootstrap_servers=side.bootstrap, **side.security) as follower:
         follower.follow({place: start for place, (start, _) in left.items()})
         while left:
             for each in await follower.next(_MAX_BYTES, _PATIENCE_MS):
@@ -311,11 +318,11 @@ async def _visible(
                     del left[place]
 
 
-async def _read_state(bootstrap: str, place: TopicPartition, target: Admin) -> tuple[CopyState, bool]:
+async def _read_state(side: Side, place: TopicPartition, target: Admin) -> tuple[CopyState, bool]:
     """All that is committed, and whether nothing is open behind it."""
     stable = (await target.list_offsets([place], isolation_level="read_committed"))[place].offset
     entries: dict[bytes, bytes | None] = {}
-    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    async with Consumer(bootstrap_servers=side.bootstrap, auto_offset_reset="earliest", **side.security) as consumer:
         consumer.assign([place])
         while await consumer.position(place) < stable:
             for record in await consumer.poll(_PATIENCE_MS, _MANY):
