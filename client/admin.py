@@ -1,73 +1,50 @@
 """Topics, settings, records, groups, offsets and transactions of a cluster.
 
-Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_cluster`,
-`admin_groups`, `admin_transactions`, each imported at its first use), the values (`descriptions`), retries (`cluster`).
-Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without auto-creation.
+Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_topics`,
+`admin_cluster`, `admin_groups`, `admin_transactions`, each imported at its first use, as loading costs a command
+time), the values (`descriptions`), retries (`cluster`). Invariant: nothing but `create_topics` creates a topic:
+look-ups ask for metadata without auto-creation.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Literal, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
-from oncelog.client.apis import (
-    API_VERSIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    DESCRIBE_CONFIGS,
-    Api,
-    RequestT,
-    ResponseT,
-)
-from oncelog.client.arguments import ConfigValue, config_values, offsets_of, partitions_of
-from oncelog.client.cluster import Cluster, Purpose
+from oncelog.client.apis import API_VERSIONS, Api, RequestT, ResponseT
+from oncelog.client.arguments import ConfigValue, offsets_of, partitions_of
+from oncelog.client.cluster import Cluster, Purpose, leader_of
 from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
-from oncelog.client.descriptions import (
-    CONFIG_SOURCES,
-    ClusterDescription,
-    ConfigEntry,
-    ConfigSynonym,
-    GroupDescription,
-    ListedGroup,
-    ListedTransaction,
-    LogDirDescription,
-    NewTopic,
-    PartitionDescription,
-    PartitionLag,
-    ProducerState,
-    TopicDescription,
-    TransactionDescription,
-)
 from oncelog.client.errors import ConfigError, check_each, check_options, raise_for
-from oncelog.client.offsets import (
-    CONSUMER,
-    DEBUGGING_REPLICA,
-    EARLIEST,
-    LATEST,
-    MAX_TIMESTAMP,
-    IsolationLevel,
-    fetch_committed,
-    leader_of,
-    list_offsets,
-)
 from oncelog.client.option_values import check_values
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.client.security import SecurityOptions, SecuritySettings, security_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from oncelog.protocol.generated.metadata_response import MetadataResponseTopic
+
+if TYPE_CHECKING:
+    from oncelog.client.descriptions import (
+        ClusterDescription,
+        ConfigEntry,
+        GroupDescription,
+        ListedGroup,
+        ListedTransaction,
+        LogDirDescription,
+        NewTopic,
+        PartitionLag,
+        ProducerState,
+        TopicDescription,
+        TransactionDescription,
+    )
+    from oncelog.client.offsets import IsolationLevel
 
 _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
 """Earlier versions leave out features that may be off (KIP-1022); connections begin with one that all brokers have."""
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
-_SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 
 
 class AdminOptions(SecurityOptions, total=False):
@@ -143,7 +120,7 @@ class Admin:
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
-    async def create_topics(self, *topics: NewTopic | str, exist_ok: bool = False) -> None:
+    async def create_topics(self, *topics: "NewTopic | str", exist_ok: bool = False) -> None:
         """Create topics, by name or as NewTopic, and wait for their leaders.
 
             await admin.create_topics("events", NewTopic("totals", partition_count=3), exist_ok=True)
@@ -151,22 +128,12 @@ class Admin:
         Raises ConfigError with code TOPIC_ALREADY_EXISTS (with `exist_ok`, existing topics are left unchanged),
         INVALID_CONFIG and the like.
         """
+        from oncelog.client import admin_topics
+
         deadline = self._deadline()
-        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
-        check_each("create_topics", wanted, NewTopic)
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=topic.name,
-                    num_partitions=topic.partition_count,
-                    replication_factor=topic.replication_factor,
-                    configs=[CreatableTopicConfig(*each) for each in config_values(topic.configs).items()],
-                )
-                for topic in wanted
-            ],
-            timeout_ms=int(self._api_timeout_ms),
-        )
-        response = await self._call_controller(CREATE_TOPICS, request, deadline)
+        wanted = admin_topics.new_topics(topics)
+        request = admin_topics.create_topics_request_of(wanted, int(self._api_timeout_ms))
+        response = await self._call_controller(admin_topics.CREATE_TOPICS, request, deadline)
         for result in response.topics:
             if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and exist_ok:
                 continue
@@ -177,9 +144,11 @@ class Admin:
 
     async def delete_topics(self, *names: str) -> None:
         """Delete topics with their records. Raises UnknownTopic for the first that does not exist."""
+        from oncelog.client import admin_topics
+
         check_each("delete_topics", names, str)
-        request = DeleteTopicsRequest(topic_names=names, timeout_ms=int(self._api_timeout_ms))
-        response = await self._call_controller(DELETE_TOPICS, request, self._deadline())
+        request = admin_topics.delete_topics_request_of(names, int(self._api_timeout_ms))
+        response = await self._call_controller(admin_topics.DELETE_TOPICS, request, self._deadline())
         for result in response.responses:
             await self._raise_for_topic(result.error_code, result.name or "", result.error_message)
         self._cluster.forget_leaders(names)
@@ -191,14 +160,16 @@ class Admin:
             topic.name for topic in response.topics if topic.name and (include_internal or not topic.is_internal)
         )
 
-    async def describe_topics(self, *names: str) -> list[TopicDescription]:
+    async def describe_topics(self, *names: str) -> "list[TopicDescription]":
         """Describe these topics, or all. Raises UnknownTopic if one does not exist."""
         check_each("describe_topics", names, str)
         response = await self._cluster.refresh(names or None, self._deadline())
         found = {topic.name: topic for topic in response.topics if topic.name is not None}
         for name, topic in found.items():
             await self._raise_for_topic(topic.error_code, name)
-        return [_description(found[name]) for name in names or found]
+        from oncelog.client.admin_topics import description
+
+        return [description(found[name]) for name in names or found]
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise the number of partitions of topics to these counts; they never shrink.
@@ -258,36 +229,22 @@ class Admin:
 
     async def describe_config_entries(
         self, *, topic: str | None = None, node_id: int | Literal["all"] | None = None, group: str | None = None
-    ) -> list[ConfigEntry]:
+    ) -> "list[ConfigEntry]":
         """As `describe_configs`, with the source of each value. Of node "all": what is set for all nodes at once."""
+        from oncelog.client import admin_cluster
+
         deadline = self._deadline()
         await self._cluster.refresh((), deadline)
         if topic is None and group is None and node_id is None:
             node_id = min(self._cluster.nodes)
-        request = DescribeConfigsRequest(
-            resources=[DescribeConfigsResource(*_resource(topic, node_id, group), configuration_keys=None)],
-            include_synonyms=True,
-        )
+        request = admin_cluster.describe_configs_request_of(*_resource(topic, node_id, group))
         if isinstance(node_id, int):
-            response = await self._cluster.call_node(node_id, DESCRIBE_CONFIGS, request, deadline)
+            response = await self._cluster.call_node(node_id, admin_cluster.DESCRIBE_CONFIGS, request, deadline)
         else:
-            response = await self._cluster.call_any(DESCRIBE_CONFIGS, request, deadline)
+            response = await self._cluster.call_any(admin_cluster.DESCRIBE_CONFIGS, request, deadline)
         result = response.results[0]
         await self._raise_for_topic(result.error_code, topic, result.error_message)
-        return [
-            ConfigEntry(
-                each.name,
-                each.value,
-                CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
-                each.read_only,
-                each.is_sensitive,
-                tuple(
-                    ConfigSynonym(synonym.name, synonym.value, CONFIG_SOURCES.get(synonym.source, "UNKNOWN"))
-                    for synonym in each.synonyms
-                ),
-            )
-            for each in result.configs
-        ]
+        return admin_cluster.config_entries(result)
 
     async def alter_configs(
         self,
@@ -329,8 +286,10 @@ class Admin:
         for result in response.responses:
             await self._raise_for_topic(result.error_code, topic, result.error_message)
 
-    async def describe_cluster(self) -> ClusterDescription:
+    async def describe_cluster(self) -> "ClusterDescription":
         """The cluster id, controller, nodes and features."""
+        from oncelog.client.descriptions import ClusterDescription
+
         deadline = self._deadline()
         await self._cluster.refresh((), deadline)
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
@@ -343,7 +302,7 @@ class Admin:
             {each.name: (each.min_version, each.max_version) for each in response.supported_features},
         )
 
-    async def describe_log_dirs(self, *node_ids: int) -> list[LogDirDescription]:
+    async def describe_log_dirs(self, *node_ids: int) -> "list[LogDirDescription]":
         """The data directories of these nodes (default: all), and the size of each partition in them."""
         from oncelog.client import admin_cluster
 
@@ -373,7 +332,7 @@ class Admin:
         partitions: Iterable[TopicPartition],
         at: str | int = "latest",
         *,
-        isolation_level: IsolationLevel = "read_uncommitted",
+        isolation_level: "IsolationLevel" = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Look up offsets; `at` is "latest" (the last stable offset at read_committed, else the high watermark),
         "earliest", "max_timestamp", "log_end" (with what no reader may see yet), or a time in milliseconds since the
@@ -383,22 +342,24 @@ class Admin:
 
         An offset is -1 if no record matches. Raises UnknownTopic, or a ConfigError for a partition that a topic lacks.
         """
-        when = _SPECS[at] if isinstance(at, str) else at
+        from oncelog.client import offsets
+
+        when = offsets.SPECS[at] if isinstance(at, str) else at
         wanted, deadline = dict.fromkeys(partitions_of("list_offsets", partitions), when), self._deadline()
         await self._require({each.topic for each in wanted}, deadline)
-        replica_id = DEBUGGING_REPLICA if at == "log_end" else CONSUMER
-        return await list_offsets(self._cluster, wanted, isolation_level, deadline, replica_id)
+        replica_id = offsets.DEBUGGING_REPLICA if at == "log_end" else offsets.CONSUMER
+        return await offsets.list_offsets(self._cluster, wanted, isolation_level, deadline, replica_id)
 
     # --- groups -------------------------------------------------------------------------------------------------------
 
-    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> "list[ListedGroup]":
         """The groups of all nodes that pass the filters: in one of `states` ("Stable", "Empty", ...), of one of `types`
         ("classic", "consumer"). Brokers before Kafka 2.6 and 3.7 do not know the filters: UNSUPPORTED_VERSION."""
         from oncelog.client import admin_groups
 
         return await admin_groups.list_groups(self._cluster, states, types, self._deadline())
 
-    async def describe_groups(self, *group_ids: str) -> list[GroupDescription]:
+    async def describe_groups(self, *group_ids: str) -> "list[GroupDescription]":
         """State and members of these groups, classic or KIP-848. Raises GROUP_ID_NOT_FOUND (a ConfigError)."""
         from oncelog.client import admin_groups
 
@@ -420,6 +381,8 @@ class Admin:
         """The group's committed offsets of these partitions (default: all); those without one are left out. With
         `require_stable` it waits for open transactions that hold offsets of the group (KIP-447). A group that does not
         exist has no offsets."""
+        from oncelog.client.offsets import fetch_committed
+
         return await fetch_committed(
             self._cluster,
             group_id,
@@ -452,9 +415,11 @@ class Admin:
             self._cluster, group_id, partitions_of("delete_group_offsets", partitions), self._deadline()
         )
 
-    async def list_group_lag(self, group_id: str) -> list[PartitionLag]:
+    async def list_group_lag(self, group_id: str) -> "list[PartitionLag]":
         """How far the group is behind in each partition that it has an offset of or reads now, sorted. Raises
         GROUP_ID_NOT_FOUND (a ConfigError)."""
+        from oncelog.client.descriptions import PartitionLag
+
         (group,) = await self.describe_groups(group_id)
         readers = {place: member for member in group.members for place in member.partitions}
         committed = await self.list_group_offsets(group_id, require_stable=False)
@@ -477,7 +442,7 @@ class Admin:
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
-    async def describe_producers(self, topic_partition: TopicPartition) -> list[ProducerState]:
+    async def describe_producers(self, topic_partition: TopicPartition) -> "list[ProducerState]":
         """The producers that the partition's leader keeps state for. Raises as `list_offsets`."""
         from oncelog.client import admin_transactions
 
@@ -497,7 +462,7 @@ class Admin:
         producer_ids: Sequence[int] = (),
         duration_ms: int = -1,
         pattern: str | None = None,
-    ) -> list[ListedTransaction]:
+    ) -> "list[ListedTransaction]":
         """The transactional ids of all coordinators that pass every filter: in one of `states` ("Ongoing",
         "PrepareCommit", ...), of one of `producer_ids`, running for longer than `duration_ms`, and whose whole id
         matches `pattern`, a regular expression in the broker's dialect (RE2 in Kafka). Raises FatalError if the broker
@@ -508,7 +473,7 @@ class Admin:
             self._cluster, states, producer_ids, duration_ms, pattern, self._deadline()
         )
 
-    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+    async def describe_transaction(self, transactional_id: str) -> "TransactionDescription":
         """State, producer and partitions of one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND as a
         ConfigError."""
         from oncelog.client import admin_transactions
@@ -551,14 +516,6 @@ class Admin:
         else:
             transport = await self._cluster.transport(node_id, Purpose.DATA, deadline)
         return await transport.request(api, request, deadline.remaining_s)
-
-
-def _description(topic: MetadataResponseTopic) -> TopicDescription:
-    partitions = [
-        PartitionDescription(each.partition_index, each.leader_id, tuple(each.replica_nodes), tuple(each.isr_nodes))
-        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
-    ]
-    return TopicDescription(topic.name or "", topic.topic_id, tuple(partitions), topic.is_internal)
 
 
 def _resource(topic: str | None, node_id: int | Literal["all"] | None, group: str | None) -> tuple[int, str]:

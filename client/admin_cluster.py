@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping
 from oncelog.client.admin_calls import ask_nodes
 from oncelog.client.apis import Api
 from oncelog.client.arguments import ConfigValue, config_values
-from oncelog.client.cluster import Cluster
+from oncelog.client.cluster import Cluster, leader_of
 from oncelog.client.deadline import Deadline
-from oncelog.client.descriptions import LogDirDescription
+from oncelog.client.descriptions import CONFIG_SOURCES, ConfigEntry, ConfigSynonym, LogDirDescription
 from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for, raise_for
-from oncelog.client.offsets import leader_of
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
@@ -22,6 +21,8 @@ from oncelog.protocol.generated import (
     create_partitions_response,
     delete_records_request,
     delete_records_response,
+    describe_configs_request,
+    describe_configs_response,
     describe_log_dirs_request,
     describe_log_dirs_response,
     incremental_alter_configs_request,
@@ -35,6 +36,8 @@ from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResult
 from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterableConfig,
@@ -58,6 +61,14 @@ DELETE_RECORDS = Api(
     delete_records_request.FLEXIBLE_FROM,
     0,
     2,
+)
+DESCRIBE_CONFIGS = Api(
+    ApiKey.DESCRIBE_CONFIGS,
+    describe_configs_request.encode,
+    describe_configs_response.decode,
+    describe_configs_request.FLEXIBLE_FROM,
+    1,
+    4,
 )
 DESCRIBE_LOG_DIRS = Api(
     ApiKey.DESCRIBE_LOG_DIRS,
@@ -92,6 +103,28 @@ def create_partitions_request_of(
 ) -> CreatePartitionsRequest:
     topics = [CreatePartitionsTopic(name, count, None) for name, count in counts.items()]
     return CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=validate_only)
+
+
+def describe_configs_request_of(resource_type: int, resource_name: str) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(resource_type, resource_name, configuration_keys=None)
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+
+
+def config_entries(result: DescribeConfigsResult) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(
+            each.name,
+            each.value,
+            CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
+            each.read_only,
+            each.is_sensitive,
+            tuple(
+                ConfigSynonym(synonym.name, synonym.value, CONFIG_SOURCES.get(synonym.source, "UNKNOWN"))
+                for synonym in each.synonyms
+            ),
+        )
+        for each in result.configs
+    ]
 
 
 def alterations(

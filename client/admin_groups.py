@@ -8,11 +8,12 @@ coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oncelog.client.admin_calls import Code, ask_coordinator, ask_nodes
-from oncelog.client.apis import OFFSET_COMMIT, Api
+from oncelog.client.apis import Api
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription
 from oncelog.client.errors import ConfigError, KafkaError, raise_for
+from oncelog.client.group_apis import OFFSET_COMMIT
 from oncelog.client.records import OffsetAndMetadata, TopicPartition
 from oncelog.client.subscriptions import decode_assignment
 from oncelog.protocol.api_keys import ApiKey

@@ -7,12 +7,11 @@ Owns: the requests, and their errors as exceptions. Does not own: a producer's o
 from collections.abc import Sequence
 
 from oncelog.client.admin_calls import ask_coordinator, ask_nodes
-from oncelog.client.apis import INIT_PRODUCER_ID, Api
-from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.apis import Api
+from oncelog.client.cluster import Cluster, CoordinatorKind, leader_of
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import ListedTransaction, ProducerState, TransactionDescription
 from oncelog.client.errors import raise_for
-from oncelog.client.offsets import leader_of
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
@@ -27,7 +26,6 @@ from oncelog.protocol.generated import (
 )
 from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
@@ -158,6 +156,9 @@ async def abort_on_partition(
 
 
 async def fence_producer(cluster: Cluster, transactional_id: str, deadline: Deadline) -> tuple[int, int]:
+    from oncelog.client.producer_apis import INIT_PRODUCER_ID  # with all that only producers send
+    from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+
     response = await ask_coordinator(
         cluster,
         CoordinatorKind.TRANSACTION,

@@ -13,7 +13,6 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from uuid import UUID
 
@@ -471,6 +470,8 @@ class Cluster:
 
     async def unknown_topic(self, name: str, deadline: Deadline) -> UnknownTopic:
         """The error for it, with the names that it may have been."""
+        from difflib import get_close_matches
+
         known = [each.name for each in (await self.refresh(None, deadline)).topics if each.name is not None]
         similar = get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "create it first, or check its name"
@@ -518,3 +519,12 @@ async def _shared(task: "asyncio.Task[Transport]", deadline: Deadline, what: str
             return await asyncio.shield(task)
     except TimeoutError:
         raise RequestTimedOut(what) from None
+
+
+def leader_of(cluster: Cluster, place: TopicPartition) -> int:
+    """Node id of the leader. Raises ConfigError for a partition that its topic, which is known, does not have."""
+    count = cluster.topics[place.topic].partition_count
+    if not 0 <= place.partition < count:
+        text = f"topic {place.topic!r} has no partition {place.partition}: the last is {count - 1}"
+        raise ConfigError(text, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return cluster.topics[place.topic].leaders[place.partition]

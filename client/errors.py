@@ -9,7 +9,6 @@ these is raised. Invariant: an exception about a broker's response is always one
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from oncelog.protocol.errors import ErrorCode
@@ -297,6 +296,8 @@ def check_options(
     for name in options:
         if name not in known:
             inside = [option for option, kind in (nested or {}).items() if name in {each.name for each in fields(kind)}]
+            from difflib import get_close_matches
+
             near = get_close_matches(name, sorted(known), 1, 0.5)
             hint = f"the nearest one is {near[0]}" if near else "docs/client-options.md lists them"
             raise ConfigError(

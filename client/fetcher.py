@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 
-from oncelog.client.apis import FETCH
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConnectionLost, CorruptBatch, KafkaError, error_for
 from oncelog.client.fetch_sessions import FIRST_VERSION, SESSION_ERRORS, FetchSession, SessionPart
 from oncelog.client.isolation import AbortedTransactions
+from oncelog.client.reader_apis import FETCH
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.transport import Transport
 from oncelog.protocol.errors import ErrorCode, ProtocolError

@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
-from oncelog.client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from oncelog.client.assignors import ASSIGNORS
 from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, FatalError, KafkaError, error_for, raise_for
+from oncelog.client.group_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from oncelog.client.membership import GroupSettings, Rebalance, send_commit
 from oncelog.client.offsets import fetch_committed
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition

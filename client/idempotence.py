@@ -7,11 +7,11 @@ own: sequences (`accumulator`).
 import asyncio
 from collections.abc import Callable
 
-from oncelog.client.apis import INIT_PRODUCER_ID, PRODUCE
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import KafkaError, raise_for
+from oncelog.client.producer_apis import INIT_PRODUCER_ID, PRODUCE
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 

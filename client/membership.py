@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from oncelog.client.apis import OFFSET_COMMIT
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
+from oncelog.client.group_apis import OFFSET_COMMIT
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from oncelog.client.apis import LIST_OFFSETS, OFFSET_FETCH
-from oncelog.client.cluster import LEADER_MOVED, Cluster, CoordinatorKind
+from oncelog.client.cluster import LEADER_MOVED, Cluster, CoordinatorKind, leader_of
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.reader_apis import LIST_OFFSETS, OFFSET_FETCH
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
@@ -24,6 +23,7 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 CONSUMER = -1
 DEBUGGING_REPLICA = -2
 """As Kafka's ListOffsetsRequest names it: who asks as this one gets the log end for LATEST."""
@@ -60,15 +60,6 @@ async def list_offsets(
                 cause = failed
         if len(found) < len(timestamps):
             await deadline.pause(cluster.retry_backoff_ms, "LIST_OFFSETS", cause)
-
-
-def leader_of(cluster: Cluster, place: TopicPartition) -> int:
-    """Node id of the leader. Raises ConfigError for a partition that its topic, which is known, does not have."""
-    count = cluster.topics[place.topic].partition_count
-    if not 0 <= place.partition < count:
-        text = f"topic {place.topic!r} has no partition {place.partition}: the last is {count - 1}"
-        raise ConfigError(text, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return cluster.topics[place.topic].leaders[place.partition]
 
 
 async def _list_offsets_of(

@@ -3,10 +3,10 @@
 Owns: the request, and its retries while the leader moves. Does not own: what the bytes mean.
 """
 
-from oncelog.client.apis import FETCH
 from oncelog.client.cluster import LEADER_MOVED, Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.reader_apis import FETCH
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.fetch_response import PartitionData

@@ -11,19 +11,7 @@ that prepared it or by `complete`.
 import asyncio
 from collections.abc import Mapping
 
-from oncelog.client.apis import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    END_TXN_V1,
-    INIT_PRODUCER_ID,
-    INIT_TWO_PHASE_COMMIT,
-    PRODUCE,
-    PRODUCE_V1,
-    TXN_OFFSET_COMMIT,
-    TXN_OFFSET_COMMIT_V1,
-    Api,
-)
+from oncelog.client.apis import Api
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
@@ -40,6 +28,18 @@ from oncelog.client.errors import (
     error_for,
 )
 from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.producer_apis import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    END_TXN_V1,
+    INIT_PRODUCER_ID,
+    INIT_TWO_PHASE_COMMIT,
+    PRODUCE,
+    PRODUCE_V1,
+    TXN_OFFSET_COMMIT,
+    TXN_OFFSET_COMMIT_V1,
+)
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.sender import Sender
 from oncelog.client.transaction_states import TransactionState, check_move
