@@ -77,21 +77,36 @@ def target(
         name, named_by = known["profile"], f"profile in {path}"
     else:
         return unnamed(DEFAULT_BOOTSTRAP, "--bootstrap")
+    return _of_profile(known, name, path, named_by, timeout_s, environment, command_config)
+
+
+def named(
+    text: str,
+    named_by: str,
+    timeout_s: float | None,
+    environment: Mapping[str, str],
+    command_config: str | None = None,
+) -> Target:
+    """HOST:PORT, several with commas, or the name of a profile. Raises ProfileError."""
+    if ":" in text:
+        return _target(text, named_by, timeout_s, _security(None, environment, command_config))
+    path = _path(environment)
+    return _of_profile(_read(path), text, path, named_by, timeout_s, environment, command_config)
+
+
+def _of_profile(
+    known: Mapping[str, Any],
+    name: Any,
+    path: str,
+    named_by: str,
+    timeout_s: float | None,
+    environment: Mapping[str, str],
+    command_config: str | None,
+) -> Target:
     chosen = _profile(known, name, path, named_by)
     security = _security(chosen, environment, command_config)
     seconds = timeout_s or float(chosen.get("timeout", DEFAULT_TIMEOUT_S))
     return _target(chosen["bootstrap"], f"profile {name!r} in {path}", seconds, security)
-
-
-def named(text: str, named_by: str, timeout_s: float | None, environment: Mapping[str, str]) -> Target:
-    """HOST:PORT, several with commas, or the name of a profile. Raises ProfileError."""
-    if ":" in text:
-        return _target(text, named_by, timeout_s, _security(None, environment, None))
-    path = _path(environment)
-    chosen = _profile(_read(path), text, path, named_by)
-    seconds = timeout_s or float(chosen.get("timeout", DEFAULT_TIMEOUT_S))
-    security = _security(chosen, environment, None)
-    return _target(chosen["bootstrap"], f"profile {text!r} in {path}", seconds, security)
 
 
 def _target(bootstrap: str, named_by: str, timeout_s: float | None, security: "SecurityOptions") -> Target:

@@ -3,13 +3,15 @@
 Owns: the list. Those of the log and its compaction that a client of a whole broker would feel are used again here.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
 import pytest
 
 from oncelog.broker.cluster import metadata_log
-from oncelog.broker.cluster.metadata_log import ClusterState
+from oncelog.broker.cluster.metadata_log import ClusterState, MetadataLog
+from oncelog.broker.cluster.security_state import SecurityState
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import runtime
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
@@ -28,6 +30,7 @@ from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.storage.local import local_log
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.client_quota_record import ClientQuotaRecord
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
     map_aborted_keys,
@@ -226,6 +229,20 @@ def leave_a_topic_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterState, "records", shortened)
 
 
+def leave_quotas_and_users_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SecurityState, "records", lambda self: iter(()))
+
+
+def acknowledge_quotas_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    write = MetadataLog.write
+
+    def hasty(self: MetadataLog, records: Sequence[Any]) -> Completion[None]:
+        written = write(self, records)
+        return Completion.of(None) if isinstance(records[0], ClientQuotaRecord) else written
+
+    patch.setattr(MetadataLog, "write", hasty)
+
+
 def keep_the_leader_epoch_of_the_last_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(metadata_log, "EPOCHS_A_START", 0)
 
@@ -236,6 +253,8 @@ PLANTS: tuple[Plant, ...] = (
     go_on_after_the_loss_of_a_partition,
     delete_the_state_under_open_transactions,
     leave_a_topic_out_of_snapshots,
+    leave_quotas_and_users_out_of_snapshots,
+    acknowledge_quotas_before_they_are_durable,
     acknowledge_acks_1_before_the_flush,
     take_commits_of_old_generations,
     forget_a_fence,

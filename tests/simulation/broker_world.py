@@ -53,6 +53,7 @@ from tests.history.events import (
 from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
 from tests.simulation.broker_handovers import Handovers
+from tests.simulation.broker_guardian import guards
 from tests.simulation.broker_janitor import tidies
 from tests.simulation.broker_looks import PURGED, compares, purges
 from tests.simulation.broker_members import Member
@@ -350,6 +351,7 @@ class BrokerWorld:
             self._readers(partition)
         self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
         self._join(Client(tidies(Random(self.random.random()), 6), "janitor"))
+        self._join(Client(guards(Random(self.random.random()), 6), "guardian"))
         self._join(Client(purges(self.recorder, self.random, 30), "purger"))
         self._join(Client(compares(self.recorder, Random(self.random.random()), LEGS, 60), "comparer"))
         self._incarnate()
