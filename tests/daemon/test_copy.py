@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from oncelog.client import Admin, NewTopic, Producer, TopicPartition
-from oncelog.faults import Action, ApiKey, Point, Rule, Selector
+from oncelog.faults import Action, ApiKey, ErrorCode, Point, Rule, Selector
 from oncelog.testing import Broker
 from oncelog.tools.copy import life
 from oncelog.tools.copy.copying import Copier
@@ -228,6 +228,19 @@ async def test_a_second_copy_of_the_same_clusters_fences_the_first(pair: Pair) -
     await pair.require_equal()
 
 
+async def test_a_copy_that_has_nothing_to_do_learns_too_that_it_was_fenced(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "_SIGN_S", 0.02)
+    pair.source.produce("orders", b"1")
+    watcher = Recorder()
+    first = asyncio.ensure_future(copy(*pair.addresses, once=False, watcher=watcher))
+    await watcher.copied.wait()
+    await copy(*pair.addresses)
+    with pytest.raises(CopyError, match="another copy of the same two clusters has taken over"):
+        await first
+
+
 # --- what ends a copy -------------------------------------------------------------------------------------------------
 
 
@@ -353,6 +366,18 @@ async def test_a_topic_that_was_deleted_on_the_target_is_copied_once_more(pair: 
     async with Admin(pair.addresses[1]) as admin:
         await admin.delete_topics("orders")
     await copy(*pair.addresses)
+    await pair.require_equal()
+
+
+async def test_settings_that_the_target_does_not_take_are_said_with_a_way_on(pair: Pair) -> None:
+    """The other topics wait: one that is left out silently would be missed after a switch-over."""
+    pair.source.create_topic("orders", config={"retention.ms": 5_000})
+    pair.source.produce("orders", b"1")
+    error = Rule(Point.ANSWER, Action.ERROR, Selector(api=ApiKey.CREATE_TOPICS), error=ErrorCode.INVALID_CONFIG)
+    pair.target.faults.plant(error)
+    with pytest.raises(CopyError, match=r"orders cannot be created on the target: .*Create it there yourself, empty"):
+        await copy(*pair.addresses)
+    await copy(*pair.addresses)  # it was created, and is empty
     await pair.require_equal()
 
 

@@ -22,7 +22,7 @@ from uuid import UUID
 from oncelog.client.admin import Admin
 from oncelog.client.batch import Delivery
 from oncelog.client.descriptions import NewTopic
-from oncelog.client.errors import CommitUnknown, NoOffsetForPartition, UnknownTopic
+from oncelog.client.errors import CommitUnknown, ConfigError, NoOffsetForPartition, UnknownTopic
 from oncelog.client.following import BatchFollower, FollowedBatches
 from oncelog.client.producer import Producer
 from oncelog.client.records import TopicPartition
@@ -39,6 +39,9 @@ _LOOK_S = 5.0
 _LEAST_ROUND_S = 0.1
 """A source that is written to all the time is copied in transactions of at least that length: each costs a marker on
 the target, and a run of the mapping, in each of its partitions."""
+_SIGN_S = 3600.0
+"""A transactional id that is idle is forgotten after seven days (transactional.id.expiration.ms); and a copy that was
+fenced learns it from a transaction alone."""
 _WAIT_MS = 50
 """For something to copy, while a switch-over is waited for too."""
 
@@ -90,7 +93,11 @@ class Life:
         self._state_topic = topic_of(found.source_cluster_id)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._follower: BatchFollower | None = None
-        self._next_look_s = time.monotonic() + _LOOK_S
+        self._was_full = False
+        """The last transaction had as much as one may have: there is more."""
+        now_s = time.monotonic()
+        self._next_look_s = now_s + _LOOK_S
+        self._next_sign_s = now_s + _SIGN_S
 
     # --- the beginning ------------------------------------------------------------------------------------------------
 
@@ -104,8 +111,8 @@ class Life:
         ]
         if not self._found.has_state_topic:
             new.append(NewTopic(self._state_topic, 1, configs={"cleanup.policy": "compact"}))
-        if new:
-            await self._target.create_topics(*new)
+        for topic in new:
+            await _create(self._target, topic)
         counts = {
             plan.name: plan.source.partition_count
             for plan in self._found.topics
@@ -116,6 +123,8 @@ class Life:
         names = [plan.name for plan in self._found.topics]
         there = {each.name: each for each in await self._target.describe_topics(*names)} if names else {}
         for plan in self._found.topics:
+            if there[plan.name].partition_count != plan.source.partition_count:
+                raise LifeEnds(f"not all partitions of {plan.name} are there yet on the target")
             ids = TopicIds(plan.name, plan.source.topic_id, there[plan.name].topic_id)
             for partition, extent in plan.extents.items():
                 place = TopicPartition(plan.name, partition)
@@ -155,13 +164,11 @@ class Life:
             await self._round(_WAIT_MS)
             if await self._maybe_look():
                 await self.copy_groups(is_final=False)
+            if time.monotonic() >= self._next_sign_s:
+                await self._give_a_sign()
             left_s = _LEAST_ROUND_S - (time.monotonic() - began_s)
-            if left_s > 0 and not self._has_backlog:
+            if left_s > 0 and not self._was_full:
                 await (asyncio.sleep(left_s) if stopped is None else asyncio.wait((stopped,), timeout=left_s))
-
-    @property
-    def _has_backlog(self) -> bool:
-        return any(each.copied.next_offset < each.high_watermark for each in self._partitions.values())
 
     def _behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         return [
@@ -197,6 +204,14 @@ class Life:
             partition.has_written = False
         return self._on_copied(pieces, sum(count for _, runs, _ in sent for _, count in runs))
 
+    async def _give_a_sign(self) -> None:
+        """A transaction that changes nothing."""
+        async with self._producer.transaction() as transaction:
+            for (_, number), partition in list(self._partitions.items())[:1]:
+                await self._store(transaction, entries_of(partition.ids, number, partition.copied))
+            await commit(transaction, self._watcher)
+        self._next_sign_s = time.monotonic() + _SIGN_S
+
     async def _next(self, timeout_ms: float) -> list[FollowedBatches]:
         if self._follower is None or not self._partitions:
             await asyncio.sleep(timeout_ms / 1000)
@@ -214,7 +229,10 @@ class Life:
 
     def _on_copied(self, pieces: Iterable[FollowedBatches], record_count: int) -> int:
         left = sum(max(0, each.high_watermark - each.copied.next_offset) for each in self._partitions.values())
-        self._watcher.on_copied(record_count, sum(piece.size_in_bytes for piece in pieces), left)
+        size_bytes = sum(piece.size_in_bytes for piece in pieces)
+        self._was_full = size_bytes >= _ROUND_BYTES
+        self._next_sign_s = time.monotonic() + _SIGN_S
+        self._watcher.on_copied(record_count, size_bytes, left)
         return record_count
 
     async def _store(self, transaction: Transaction, entries: Iterable[Entry]) -> None:
@@ -225,20 +243,15 @@ class Life:
 
     async def _check_ids(self, topics: Mapping[str, TopicIds]) -> None:
         """Raises CopyError for a topic that is not the source's any more, LifeEnds for the target's."""
-        source, target = await asyncio.gather(
-            _topic_ids(self._source, topics), _topic_ids(self._target, topics), return_exceptions=True
-        )
-        if isinstance(source, UnknownTopic):
-            raise CopyError(_deleted(topics)) from source
-        if isinstance(target, UnknownTopic):
-            raise LifeEnds("a topic was deleted on the target") from target
-        for found in (source, target):
-            if isinstance(found, BaseException):
-                raise found
+        try:
+            source, target = await _topic_ids(self._source, topics), await _topic_ids(self._target, topics)
+        except UnknownTopic as error:
+            await self._look()  # which names the topic, if it is the source's
+            raise LifeEnds(error.message) from error
         for name, ids in topics.items():
-            if source[name] != ids.source:  # type: ignore[index]
+            if source[name] != ids.source:
                 raise CopyError(made_again(name))
-            if target[name] != ids.target:  # type: ignore[index]
+            if target[name] != ids.target:
                 raise LifeEnds(f"{name} was deleted and created again on the target")
 
     async def _maybe_look(self) -> bool:
@@ -255,7 +268,10 @@ class Life:
         for plan in self._found.topics:
             topic = there.pop(plan.name, None)
             if topic is None:
-                raise CopyError(_deleted([plan.name]))
+                raise CopyError(
+                    f"{plan.name} was deleted on the source; what it had at the end may be missing on the target. To "
+                    f"go on with the others, --exclude it"
+                )
             if topic.topic_id != plan.source.topic_id:
                 raise CopyError(made_again(plan.name))
             if topic.partition_count != plan.source.partition_count:
@@ -267,8 +283,10 @@ class Life:
     async def _say_what_waits(self, ends: Mapping[TopicPartition, int]) -> None:
         behind = self._behind(ends)
         stable = await self._source.list_offsets(behind, isolation_level="read_committed")
-        held = [f"{place.topic}-{place.partition} at {stable[place].offset}" for place in behind]
-        self._watcher.on_trouble(f"open transactions on the source are waited for: {', '.join(held)}")
+        held = {place: stable[place].offset for place in behind if stable[place].offset < ends[place]}
+        if held:
+            where = ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in held.items())
+            self._watcher.on_trouble(f"open transactions on the source are waited for: {where}")
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -312,12 +330,16 @@ def _place(partition: _Partition, runs: Sequence[tuple[int, int]], base_offset: 
     partition.has_written = True
 
 
+async def _create(target: Admin, topic: NewTopic) -> None:
+    """Raises CopyError for settings that the target does not take."""
+    try:
+        await target.create_topics(topic, exist_ok=True)
+    except ConfigError as error:
+        raise CopyError(
+            f"{topic.name} cannot be created on the target: {error.message}. Create it there yourself, empty and with "
+            f"{topic.partition_count} partitions, and repeat the command; or --exclude it"
+        ) from error
+
+
 async def _topic_ids(admin: Admin, names: Collection[str]) -> dict[str, UUID]:
     return {each.name: each.topic_id for each in await admin.describe_topics(*names)}
-
-
-def _deleted(names: Iterable[str]) -> str:
-    return (
-        f"{', '.join(names)}: a topic was deleted on the source; what it had at the end may be missing on the target. "
-        f"To go on with the others, --exclude it"
-    )
