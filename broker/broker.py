@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.observability.requests import RequestObserver
     from oncelog.broker.ports import Clock, Entropy, Scheduler
-    from oncelog.broker.request import Handler
+    from oncelog.broker.request import AroundHandler
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
-    from oncelog.protocol.api_keys import ApiKey
 
 
 class GroupsWhenNeeded:
@@ -73,15 +72,22 @@ class Broker:
     fetch_max_bytes: int
     authorizer: "Authorizer | None" = None
     """Which requests are allowed; None: all of them."""
-    around_handlers: "Callable[[ApiKey, Handler], Handler] | None" = None
-    """What a read-only broker answers in place of some handlers; None for any other."""
     faults: "Faults | None" = None
     """Fault injection into this broker; None unless enabled."""
     witness: "Witness | None" = None
     """What its clients do wrong; None unless enabled."""
     quotas: "Quotas | None" = None
-    """None until the first one is set (`security.quotas.quotas_of`)."""
-    on_first_quota: "list[Callable[[], None]]" = field(default_factory=list)
+    """None until the first one is set (`throttling.quotas_of`)."""
+    around_handlers: "list[AroundHandler]" = field(default_factory=list)
+    """What is put around the handler of each API, the innermost first."""
+    on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)
+    """Who has handlers already."""
+
+    def put_around_handlers(self, around: "AroundHandler") -> None:
+        """Outside of everything that is around them."""
+        self.around_handlers.append(around)
+        for put in self.on_around:
+            put(around)
 
     @property
     def serves_unstable(self) -> bool:

@@ -19,14 +19,13 @@ ApiVersions alone gets a response in an unsupported version: error 35 in the lay
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.api_table import API_TABLE, Api
 from oncelog.broker.completion import Completion
-from oncelog.broker.request import CloseConnection, Handler, Pipelined, RequestContext
+from oncelog.broker.request import AroundHandler, CloseConnection, Handler, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced, TooMany
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, ProtocolError
@@ -84,6 +83,22 @@ _WITH_TRANSACTIONS = frozenset(
     }
 )
 """APIs whose handlers need a partition of `__transaction_state`."""
+_WITH_SECURITY = frozenset(
+    {
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    }
+)
+"""APIs whose handlers need what few brokers have: rules, quotas, users, tokens."""
 _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
@@ -132,6 +147,10 @@ class LoadedApi:
         most_elements = ELEMENTS_AT_ONCE if at_once else _ELEMENTS_IN_SLICES
         self.most_elements: int = getattr(handlers, "MOST_ELEMENTS", most_elements)
 
+    def put_around(self, around: AroundHandler) -> None:
+        key = ApiKey(self.key)
+        self.handle, self.handle_large = around(key, self.handle), around(key, self.handle_large)
+
 
 def import_api(api: Api) -> None:
     """Everything that requests of this API will need."""
@@ -139,6 +158,8 @@ def import_api(api: Api) -> None:
         import_module("oncelog.broker.assembly.groups")
     if api.key in _WITH_TRANSACTIONS:
         import_module("oncelog.broker.coordinator.transaction.shard_life")
+    if api.key in _WITH_SECURITY:
+        import_module("oncelog.broker.cluster.security_state")
     for name in (
         f"oncelog.protocol.generated.{api.name}_request",
         f"oncelog.protocol.generated.{api.name}_response",
@@ -371,7 +392,7 @@ class Dispatcher:
         self._loaded: dict[int, LoadedApi] = {}
         self._waiting: dict[int, deque[_Waiting]] = {}
         """Requests that wait for an import, by API."""
-        broker.on_first_quota.append(self._charge_all)
+        broker.on_around.append(self._put_around)
 
     def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
         """Start one request, perhaps one whose exchange was already returned. Raises ProtocolError when the bytes are
@@ -443,36 +464,12 @@ class Dispatcher:
 
     def _on_imported(self, api: Api) -> None:
         loaded = self._loaded[api.key] = LoadedApi(api, self._broker.serves_unstable)
-        if self._broker.around_handlers is not None:
-            loaded.handle = self._broker.around_handlers(api.key, loaded.handle)
-            loaded.handle_large = self._broker.around_handlers(api.key, loaded.handle_large)
-        if self._broker.faults is not None:
-            loaded.handle = self._broker.faults.around_handler(loaded.handle)
-            loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
-        if self._broker.authorizer is not None:  # around the faults: what is not allowed does not reach them
-            guard = import_module("oncelog.broker.handlers.rights.guard").guard
-            loaded.handle, loaded.handle_large = map(partial(guard, api.key), (loaded.handle, loaded.handle_large))
-        if self._broker.witness is not None:  # around the faults: it sees what clients are told
-            from oncelog.broker.witness.requests import around_handler
+        for around in self._broker.around_handlers:
+            loaded.put_around(around)
 
-            loaded.handle = around_handler(self._broker.witness, api.key, loaded.handle)
-            loaded.handle_large = around_handler(self._broker.witness, api.key, loaded.handle_large)
-
-        if self._broker.quotas is not None:
-            self._charge(loaded)
-
-    def _charge_all(self) -> None:
-        """From the first quota on clients are charged with what they use."""
+    def _put_around(self, around: AroundHandler) -> None:
         for loaded in self._loaded.values():
-            self._charge(loaded)
-
-    def _charge(self, loaded: LoadedApi) -> None:
-        from oncelog.broker.security.quotas import quotas_of
-        from oncelog.broker.throttling import around_handler
-
-        quotas, timer_ns = quotas_of(self._broker), self._observer.timer_ns
-        loaded.handle = around_handler(quotas, ApiKey(loaded.key), timer_ns, loaded.handle)
-        loaded.handle_large = around_handler(quotas, ApiKey(loaded.key), timer_ns, loaded.handle_large)
+            loaded.put_around(around)
 
     def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:
         from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from oncelog.broker.net.memory import AnswerMemory
 
 Handler = Callable[["RequestContext", Any], Any]
+AroundHandler = Callable[[ApiKey, Handler], Handler]
+"""Something that sees, refuses or changes what an API's handler does; the handler itself where it has no concern."""
 
 _NO_LIMIT = 2**31 - 1
 

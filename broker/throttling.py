@@ -11,6 +11,7 @@ more than the quota allows for in ten seconds.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.message import Message
 
 if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
     from oncelog.broker.slices import Sliced
     from oncelog.protocol.generated.fetch_request import FetchRequest
     from oncelog.protocol.generated.fetch_response import FetchResponse
@@ -34,10 +36,17 @@ _EXEMPT = frozenset((ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SAS
 """Between brokers, and before it is known who asks."""
 
 
-def around_handler(quotas: Quotas, api: ApiKey, timer_ns: Callable[[], int], handle: Handler) -> Handler:
-    if api in _EXEMPT:
-        return handle
-    return _Charged(quotas, api, timer_ns, handle).handle
+def quotas_of(broker: "Broker") -> Quotas:
+    """Those of a broker that has, or is about to have, the first one: from then on clients are charged."""
+    quotas = broker.quotas
+    if quotas is None:
+        quotas = broker.quotas = Quotas(broker.metadata.state.security, broker.clock, broker.config)
+        broker.put_around_handlers(partial(_around_handler, quotas, broker.request_observer.timer_ns))
+    return quotas
+
+
+def _around_handler(quotas: Quotas, timer_ns: Callable[[], int], api: ApiKey, handle: Handler) -> Handler:
+    return handle if api in _EXEMPT else _Charged(quotas, api, timer_ns, handle).handle
 
 
 class _Charged:

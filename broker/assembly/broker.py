@@ -9,6 +9,7 @@ that it is still loading (`broker.coordinator.loading`).
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.broker import Broker, GroupsWhenNeeded
@@ -54,7 +55,6 @@ from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler, Stopwatch
-from oncelog.broker.request import Handler
 from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
@@ -62,7 +62,6 @@ from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, c
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
@@ -158,18 +157,36 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
         authorizer=_authorizer(config, metadata, log),
-        around_handlers=_read_only_answers() if is_read_only else None,
         faults=system.faults,
         witness=_witness(config, system, log),
     )
-    if system.faults is not None:
-        system.faults.broker = broker
+    _put_around_handlers(broker, is_read_only=is_read_only)
     _load_coordinators(coordinators)
-    if metadata.state.has_quotas:
-        from oncelog.broker.security.quotas import quotas_of
+    return broker
+
+
+def _put_around_handlers(broker: Broker, *, is_read_only: bool) -> None:
+    """From the inside out; each part is imported only where it is wanted."""
+    if is_read_only:
+        from oncelog.broker.handlers import read_only
+
+        broker.put_around_handlers(read_only.around_handler)
+    faults = broker.faults
+    if faults is not None:
+        faults.broker = broker
+        broker.put_around_handlers(faults.around_handler)
+    if broker.authorizer is not None:  # around the faults: what is not allowed does not reach them
+        from oncelog.broker.handlers.rights.guard import guard
+
+        broker.put_around_handlers(guard)
+    if broker.witness is not None:  # around the faults: it sees what clients are told
+        from oncelog.broker.witness import requests
+
+        broker.put_around_handlers(partial(requests.around_handler, broker.witness))
+    if broker.metadata.state.has_quotas:
+        from oncelog.broker.throttling import quotas_of
 
         quotas_of(broker)
-    return broker
 
 
 def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Authorizer | None":
@@ -189,12 +206,6 @@ def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Autho
         allows_unruled=config.get_bool("allow.everyone.if.no.acl.found"),
         audit=AuditLog(log).on_decision,
     )
-
-
-def _read_only_answers() -> Callable[[ApiKey, Handler], Handler]:
-    from oncelog.broker.handlers.read_only import around_handler
-
-    return around_handler
 
 
 def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":

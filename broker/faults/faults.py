@@ -25,6 +25,7 @@ from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, api_name
 from oncelog.broker.faults.time import MovableTime
 from oncelog.broker.machine import System
 from oncelog.broker.request import Handler
+from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
@@ -152,7 +153,7 @@ class Faults:
 
     # --- assembly -----------------------------------------------------------------------------------------------------
 
-    def around_handler(self, handle: Handler) -> Handler:
+    def around_handler(self, _: ApiKey, handle: Handler) -> Handler:
         return FaultHandler(self, handle).handle
 
     def around_markers(self, markers: MarkerSender) -> MarkerSender:

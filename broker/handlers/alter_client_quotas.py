@@ -21,9 +21,9 @@ from oncelog.broker.security.quotas import (
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
-    quotas_of,
 )
 from oncelog.broker.slices import Sliced, count_each
+from oncelog.broker.throttling import quotas_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from oncelog.protocol.generated.alter_client_quotas_request import EntryData as Wanted

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from oncelog.broker.security.rate import TokenBucket
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
     from oncelog.broker.cluster.security_state import QuotaEntity, SecurityState
     from oncelog.broker.config.settings import BrokerConfig
     from oncelog.broker.ports import Clock, MonotonicMs
@@ -148,15 +147,6 @@ class Quotas:
     def _value(self, key: str, user: str, client_id: str) -> float | None:
         limit = self.limit(key, user, client_id)
         return None if limit is None else limit.value
-
-
-def quotas_of(broker: "Broker") -> Quotas:
-    """Those of a broker that has, or is about to have, the first one."""
-    if broker.quotas is None:
-        broker.quotas = Quotas(broker.metadata.state.security, broker.clock, broker.config)
-        for on_first in broker.on_first_quota:
-            on_first()
-    return broker.quotas
 
 
 def _find(quotas: Mapping["QuotaEntity", Mapping[str, float]], key: str, user: str, client_id: str) -> Limit | None:
