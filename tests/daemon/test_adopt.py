@@ -1,0 +1,132 @@
+"""A directory of Apache Kafka 3.9, adopted: clients see in it what Kafka showed, and go on from it.
+
+How it was recorded: tests/conformance/kafka_directory.py.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Producer as ConfluentProducer
+
+from oncelog.cli import main
+from oncelog.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from oncelog.client import TopicPartition as Place
+from tests.conformance.kafka_directory import shown
+from tests.support.daemon import Daemon
+from tests.support.graduation import read
+from tests.support.kafka_directories import fingerprint, recorded
+
+
+@pytest.fixture
+def adopted(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """The new directory, and what Kafka showed."""
+    kafka, seen = recorded(tmp_path)
+    result = CliRunner().invoke(main, ["adopt", str(kafka), "--out", str(tmp_path / "ours")])
+    assert result.exit_code == 0, result.output
+    return tmp_path / "ours", seen
+
+
+@pytest.fixture
+def looking(adopted: tuple[Path, dict[str, Any]]) -> Iterator[Daemon]:
+    daemon = Daemon(adopted[0], "oncelog.read.only=true")
+    yield daemon
+    daemon.stop()
+
+
+def test_a_read_only_broker_shows_what_kafka_showed_and_writes_nothing(adopted: tuple[Path, dict[str, Any]]) -> None:
+    data_dir, seen = adopted
+    before = fingerprint(data_dir)
+    daemon = Daemon(data_dir, "oncelog.read.only=true")
+    try:
+        assert asyncio.run(shown(daemon.bootstrap)) == seen
+    finally:
+        assert daemon.stop() == 0
+    assert fingerprint(data_dir) == before
+
+
+def test_two_read_only_brokers_share_a_directory_and_another_is_kept_out(looking: Daemon) -> None:
+    second = Daemon(looking.data_dir, "oncelog.read.only=true")
+    with pytest.raises(RuntimeError, match="did not start"):
+        Daemon(looking.data_dir)
+    assert second.stop() == 0
+
+
+def test_librdkafka_reads_by_assignment_and_is_told_at_once_that_it_may_not_write_commit_or_join(
+    looking: Daemon,
+) -> None:
+    settings = {"bootstrap.servers": looking.bootstrap, "group.id": "veterans", "enable.auto.commit": False}
+    reader = ConfluentConsumer(settings | {"auto.offset.reset": "earliest"})
+    place = TopicPartition("latest", 0)
+    assert reader.committed([place], timeout=30)[0].offset == 4
+    reader.assign([TopicPartition("latest", 0, 0)])
+    message = reader.poll(30)
+    assert message is not None and (message.error(), message.value()) == (None, b"0")
+    with pytest.raises(KafkaException, match="Group authorization failed"):
+        reader.commit(offsets=[TopicPartition("latest", 0, 1)], asynchronous=False)
+    reader.close()
+    member = ConfluentConsumer(settings)
+    member.subscribe(["latest"])
+    message = member.poll(30)
+    assert message is not None and message.error() is not None and "authorization" in message.error().str().lower()
+    member.close()
+    failures: list[Any] = []
+    producer = ConfluentProducer({"bootstrap.servers": looking.bootstrap})
+    producer.produce("orders", b"never", on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(30) == 0
+    assert [failure.name() for failure in failures] == ["TOPIC_AUTHORIZATION_FAILED"]
+    transactional = ConfluentProducer({"bootstrap.servers": looking.bootstrap, "transactional.id": "payer"})
+    with pytest.raises(KafkaException, match="Transactional"):
+        transactional.init_transactions(30)
+
+
+def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) -> None:
+    async def create() -> None:
+        async with Admin(looking.bootstrap) as admin:
+            await admin.create_topics(NewTopic("new", 1, 1))
+
+    with pytest.raises(KafkaError, match="read-only"):
+        asyncio.run(create())
+    assert '"api":"CREATE_TOPICS"' in looking.stderr_path.read_text().replace(" ", "")
+
+
+def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> None:
+    """The open transaction ends by its timeout, its id goes on in the next epoch, the group from its offset."""
+    data_dir, _ = adopted
+
+    async def go_on(bootstrap: str) -> list[bytes | None]:
+        async with Admin(bootstrap) as admin:
+            before = await admin.describe_transaction("payer")
+            while (await admin.describe_transaction("leaver")).state != "CompleteAbort":
+                pass  # ask again
+            async with Producer(bootstrap, transactional_id="payer") as payer, payer.transaction() as transaction:
+                await transaction.send("orders", b"here", partition=0)
+            after = await admin.describe_transaction("payer")
+        assert (after.producer_id, after.state) == (before.producer_id, "CompleteCommit")
+        assert after.producer_epoch > before.producer_epoch
+        async with Producer(bootstrap) as producer:
+            await producer.send("latest", b"next", key=b"k", partition=0)
+        async with Consumer("latest", bootstrap_servers=bootstrap, group_id="veterans") as member:
+            got: list[bytes | None] = []
+            while not got:
+                got = [record.value for record in await member.poll(200)]
+            await member.commit_sync()
+        return got
+
+    daemon = Daemon(data_dir)
+    try:
+        assert asyncio.run(asyncio.wait_for(go_on(daemon.bootstrap), 60)) == [b"next"]
+    finally:
+        daemon.kill()
+    daemon.start()
+    try:
+        place = Place("orders", 0)
+        found = asyncio.run(read(daemon.bootstrap, [place], "read_committed"))[place]
+        assert [value for *_, value in found] == [b"paid", b"here"]
+    finally:
+        daemon.stop()
