@@ -256,6 +256,18 @@ async def test_a_gap_at_the_source_is_said_with_its_offsets(pair: Pair) -> None:
     assert len(pair.target.records("orders")) == 4
 
 
+async def test_a_gap_before_the_first_record_that_is_copied_is_one_too(pair: Pair) -> None:
+    """A partition that was empty when it was seen first has a position."""
+    pair.source.create_topic("orders")
+    await copy(*pair.addresses)
+    for number in range(3):
+        pair.source.produce("orders", b"%d" % number)
+    async with Admin(pair.addresses[0]) as admin:
+        await admin.delete_records({TopicPartition("orders", 0): 2})
+    with pytest.raises(CopyError, match=r"orders-0: offsets 0 to 1 were deleted on the source"):
+        await copy(*pair.addresses)
+
+
 async def test_a_gap_that_appears_while_the_copy_follows_ends_it(pair: Pair) -> None:
     place = TopicPartition("orders", 0)
     pair.source.produce("orders", b"1")
@@ -276,6 +288,7 @@ async def test_a_gap_that_appears_while_the_copy_follows_ends_it(pair: Pair) -> 
 async def test_what_is_deleted_of_aborted_transactions_is_no_gap(pair: Pair) -> None:
     """Only positions move, and they are stored."""
     pair.source.produce("orders", b"1")
+    await copy(*pair.addresses)
     async with Producer(pair.addresses[0], transactional_id="aborter") as producer:
         transaction = producer.transaction()
         await transaction.__aenter__()

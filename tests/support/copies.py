@@ -119,6 +119,7 @@ async def _transaction(bootstrap: str, random: Random, codec: str, *, is_aborted
                     partition=random.randint(0, 1),
                 )
             if is_aborted:
+                await producer.flush()  # otherwise they are never written
                 raise _AbortedError
     except _AbortedError:
         pass
