@@ -26,6 +26,7 @@ from oncelog.broker.cluster.topics import InternalTopicSource, Topics
 from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.completion import Completion
 from oncelog.broker.config.dynamic_keys import is_security
+from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig
 from oncelog.broker.config.topic_config import (
@@ -220,7 +221,10 @@ def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None"
 
 
 def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig) -> None:
-    """Warn about settings of TLS and SASL: they are stored as in Kafka, and operators may rely on them."""
+    """Warn about settings of TLS and SASL where nothing reads them: they are stored as in Kafka, and operators may rely
+    on them."""
+    if any(listener.protocol is not SecurityProtocol.PLAINTEXT for listener in live_config.current.listeners):
+        return
 
     def warn(resource_type: int, name: str) -> None:
         if resource_type == ResourceType.BROKER:

@@ -165,6 +165,8 @@ _TABLE = (
     ConfigKey("ssl.truststore.location", _STRING, None, "The file with these certificates."),
     ConfigKey("ssl.truststore.password", _PASSWORD, None, "The password of a PKCS12 file."),
     ConfigKey("ssl.truststore.certificates", _PASSWORD, None, "These certificates themselves, as PEM."),
+    ConfigKey("ssl.allow.dn.changes", _BOOLEAN, "false", "A new certificate may have another distinguished name."),
+    ConfigKey("ssl.allow.san.changes", _BOOLEAN, "false", "A new certificate may lack alternative names."),
     ConfigKey(
         "ssl.principal.mapping.rules",
         _STRING,

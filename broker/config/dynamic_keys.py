@@ -7,7 +7,7 @@ at each use, or again after each change.
 
 import re
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
 from oncelog.broker.config.kafka_names import UNNEEDED
 
 _EFFECTIVE = frozenset(
@@ -48,6 +48,10 @@ _EFFECTIVE = frozenset(
         "min.insync.replicas",
         "oncelog.record.validation",
         "producer.id.expiration.ms",
+        "sasl.enabled.mechanisms",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
         "unclean.leader.election.enable",
     )
 )
@@ -82,8 +86,7 @@ _WITHOUT_EFFECT = frozenset(
     )
 )
 
-# The same for security settings, which may differ between brokers. Every listener here is PLAINTEXT, where Kafka does
-# not read them either.
+# Settings of security, which may differ between brokers.
 _OF_ONE_BROKER = frozenset(
     (
         "sasl.enabled.mechanisms",
@@ -126,12 +129,16 @@ _OF_ONE_LISTENER = frozenset(
 )
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _LISTENERS_OF_ALL_BROKERS = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
+_JAAS = ".sasl.jaas.config"
 JAVA_CLASS = "ssl.engine.factory.class"
 
 
 def has_effect_while_running(name: str) -> bool:
     """A setting of ours that can change while the broker runs."""
-    return name in _EFFECTIVE
+    of_listener = key_of_listener(name)
+    if of_listener is None:
+        return name in _EFFECTIVE
+    return of_listener.name in _EFFECTIVE or of_listener.name in _OF_ONE_LISTENER or name.endswith(_JAAS)
 
 
 def may_change_while_running(name: str) -> bool:
@@ -158,6 +165,7 @@ def is_java_class(name: str) -> bool:
 
 
 def is_security(name: str) -> bool:
-    """Has no effect here, which may surprise an operator who sets it."""
-    of_listener = _LISTENER_PREFIX.fullmatch(name)
-    return (of_listener[1] if of_listener else name).startswith(("ssl.", "sasl."))
+    """Of TLS and SASL."""
+    return name.startswith(("ssl.", "sasl.")) or (
+        name.startswith("listener.name.") and not name.endswith(tuple(_LISTENERS_OF_ALL_BROKERS))
+    )

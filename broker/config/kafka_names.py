@@ -232,8 +232,6 @@ UNNEEDED = frozenset(
         "share.fetch.purgatory.purge.interval.requests",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
-        "ssl.allow.dn.changes",
-        "ssl.allow.san.changes",
         "ssl.endpoint.identification.algorithm",
         "ssl.engine.factory.class",
         "ssl.keymanager.algorithm",

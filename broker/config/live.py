@@ -5,11 +5,14 @@ verdict on a change (`broker.config.changes`), the log of changes (`broker.clust
 is the combination of the metadata log and the start's settings, also after a restart. KIP-226.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.dynamic_keys import is_security
+from oncelog.broker.config.settings import BrokerConfig, ConfigError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class LiveConfig:
@@ -19,15 +22,42 @@ class LiveConfig:
         self.node_id = node_id
         """Whose settings these are."""
         self._watchers: list[Callable[[int, str], None]] = []
+        self._checks: list[Callable[[BrokerConfig], None]] = []
         self.current = self._resolved()
 
     def watch(self, on_change: Callable[[int, str], None]) -> None:
         """Call `on_change(resource_type, name)` whenever settings of a resource have changed, in that turn."""
         self._watchers.append(on_change)
 
+    def check(self, check: Callable[[BrokerConfig], None]) -> None:
+        """Call `check(settings)` before settings of TLS and SASL change: it raises ConfigError if they may not."""
+        self._checks.append(check)
+
+    def alter(
+        self,
+        resource_type: int,
+        name: str,
+        changes: Mapping[str, str | None],
+        named: Iterable[str],
+        validate_only: bool,
+    ) -> Completion[None]:
+        """As `change`, of a request that names `named`: files that settings of TLS name are read again even if the
+        settings stay the same, as in Kafka. Raises KafkaError."""
+        reads_files = resource_type == ResourceType.BROKER and bool(self._checks) and any(map(is_security, named))
+        if reads_files:
+            try:
+                settings = self._resolved({name: changes})
+                for check in self._checks:
+                    check(settings)
+            except ConfigError as error:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        if validate_only or not (changes or reads_files):
+            return Completion.of(None)
+        return self.change(resource_type, name, changes)
+
     def change(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Completion[None]:
         """Set, or with None unset; effective at once, completes once durable. The changes must be valid."""
-        written = self._metadata.set_config(resource_type, name, changes)
+        written = self._metadata.set_config(resource_type, name, changes) if changes else Completion.of(None)
         if written.error is not None:
             return written
         if resource_type == ResourceType.BROKER:
@@ -36,8 +66,15 @@ class LiveConfig:
             on_change(resource_type, name)
         return written
 
-    def _resolved(self) -> BrokerConfig:
-        state = self._metadata.state
-        return self._started_with.with_dynamic(
-            state.config(ResourceType.BROKER, ""), state.config(ResourceType.BROKER, str(self.node_id))
-        )
+    def _resolved(self, changes: Mapping[str, Mapping[str, str | None]] = MappingProxyType({})) -> BrokerConfig:
+        """With `changes` of brokers by their name."""
+        layers = []
+        for name in ("", str(self.node_id)):
+            layer = dict(self._metadata.state.config(ResourceType.BROKER, name))
+            for key, value in changes.get(name, {}).items():
+                if value is None:
+                    layer.pop(key, None)
+                else:
+                    layer[key] = value
+            layers.append(layer)
+        return self._started_with.with_dynamic(*layers)

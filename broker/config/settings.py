@@ -208,7 +208,7 @@ def _usable(values: Mapping[str, str], origin: Origin) -> dict[str, _Setting]:
     settings = {}
     for name, value in values.items():
         key = _key_of(name)
-        if key is not None and has_effect_while_running(key.name):
+        if key is not None and has_effect_while_running(name):
             try:
                 settings[name] = _Setting(key.check(value), origin, "the metadata log")
             except ValueError:

@@ -32,6 +32,5 @@ def _decide(context: RequestContext, resource: AlterConfigsResource, validate_on
     )
     found = find_resource(kind, name, broker.metadata.state, broker.config, broker.live_config.node_id)
     difference = prepare_replacement(found, {item.name: item.value or "" for item in resource.configs})
-    if validate_only or not difference:
-        return Completion.of(None)
-    return broker.live_config.change(kind, found.name, difference)
+    names = [item.name for item in resource.configs]
+    return broker.live_config.alter(kind, found.name, difference, names, validate_only)

@@ -9,6 +9,7 @@
 
 from typing import Any
 
+from oncelog.broker.cluster.security_state import SecurityState
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
 from oncelog.broker.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS, keys_of
@@ -40,7 +41,8 @@ def handle(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse | Completion[AlterUserScramCredentialsResponse]:
     metadata = context.broker.metadata
-    known = metadata.state.security.scram_credentials
+    security: SecurityState = metadata.state.security
+    known = security.scram_credentials
     verdicts: dict[str, Verdict] = {}
     records: dict[str, Any] = {}
     changes: list[_Change] = [*request.deletions, *request.upsertions]

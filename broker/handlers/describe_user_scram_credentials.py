@@ -7,6 +7,7 @@ No users, or null: all of them. A user without credentials: RESOURCE_NOT_FOUND; 
 from collections import Counter
 from collections.abc import Mapping
 
+from oncelog.broker.cluster.security_state import SecurityState
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
@@ -20,8 +21,9 @@ from oncelog.protocol.generated.describe_user_scram_credentials_response import 
 def handle(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
+    security: SecurityState = context.broker.metadata.state.security
     known: dict[str, list[CredentialInfo]] = {}
-    for (name, mechanism), credential in sorted(context.broker.metadata.state.security.scram_credentials.items()):
+    for (name, mechanism), credential in sorted(security.scram_credentials.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
         known.setdefault(name, []).append(info)
     counts = Counter([user.name for user in request.users or ()] or list(known))

@@ -44,9 +44,8 @@ def _decide(context: RequestContext, resource: AlterConfigsResource, validate_on
         resource.resource_type, resource.resource_name, broker.metadata.state, broker.config, broker.live_config.node_id
     )
     difference = prepare_changes(found, changes)
-    if validate_only or not difference:
-        return Completion.of(None)
-    return broker.live_config.change(resource.resource_type, found.name, difference)
+    names = [change.name for change in changes]
+    return broker.live_config.alter(resource.resource_type, found.name, difference, names, validate_only)
 
 
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:

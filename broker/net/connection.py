@@ -105,6 +105,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._stop_admission_timer()
+        if self._peer.login is not None:  # which refers to this connection: a cycle
+            self._peer.login = None
+            self._dispatch = _dispatch_nothing
         self.is_closing = True
         self._open_connections.remove(self)
         self._forget()
@@ -444,6 +447,10 @@ class Connection(asyncio.Protocol):
         self.note_answers()
         self._note_requests()
         self._peer.disconnect()
+
+
+def _dispatch_nothing(_frame: memoryview, _peer: Peer) -> Exchange:
+    raise CloseConnection("the connection has ended")
 
 
 def _buffer_bytes(frame: memoryview) -> int:

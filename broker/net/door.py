@@ -3,16 +3,20 @@
 Owns: what each new connection gets (`TlsLayer`, `Login`), and which principal a certificate stands for. Does not own:
 keys and certificates (`broker.security.tls`), mechanisms (`broker.security.sasl_settings`), the limits of connections
 (`broker.net.quotas`).
-Invariant: a connection of such a listener is served only after `Connection.admit`.
+Invariants
+- A connection of such a listener is served only after `Connection.admit`.
+- Settings that change while the broker runs are read whole before they replace the current ones; what cannot be read is
+  refused, or leaves them.
 """
 
 import asyncio
 import hashlib
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.config.listeners import SecurityProtocol
-from oncelog.broker.config.settings import ConfigError
+from oncelog.broker.config.settings import BrokerConfig, ConfigError
 from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.login import Login
@@ -20,13 +24,22 @@ from oncelog.broker.net.tls import TlsLayer
 from oncelog.broker.security.authentication import Authentication
 from oncelog.broker.security.certificate import certificate_names
 from oncelog.broker.security.principal import ANONYMOUS, Principal
-from oncelog.broker.security.principal_rules import parse_principal_rules, user_of
+from oncelog.broker.security.principal_rules import Rules, parse_principal_rules, user_of
 from oncelog.broker.security.sasl_settings import SaslError, SaslSettings, read_sasl_settings
 from oncelog.broker.security.scram import ScramUsers
-from oncelog.broker.security.tls import TlsError, make_context, read_tls_settings
+from oncelog.broker.security.tls import TlsError, TlsSettings, check_replacement, make_context, read_tls_settings
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+
+
+class _Passage(NamedTuple):
+    """What the settings of a listener come to."""
+
+    tls: TlsSettings | None
+    context: ssl.SSLContext | None
+    rules: Rules
+    sasl: SaslSettings | None
 
 
 class Door:
@@ -34,38 +47,76 @@ class Door:
         self, broker: "Broker", dispatcher: Dispatcher, listener_name: str, protocol: SecurityProtocol
     ) -> None:
         """Raises ConfigError."""
-        config = broker.config
         self._broker = broker
         self._dispatcher = dispatcher
         self._listener_name = listener_name
-        self._context: ssl.SSLContext | None = None
-        self._sasl: SaslSettings | None = None
+        self._protocol = protocol
+        self._users = _scram_users(broker) if protocol.has_sasl else None
+        self._passage = self._read(broker.config)
+        broker.live_config.check(self._check)
+        broker.live_config.watch(self._on_change)
+
+    def _read(self, config: BrokerConfig) -> _Passage:
+        """With all files. Raises ConfigError."""
+        name, protocol = self._listener_name, self._protocol
         try:
-            if protocol.has_tls:
-                self._context = make_context(read_tls_settings(config, listener_name, with_sasl=protocol.has_sasl))
-            if protocol.has_sasl:
-                self._sasl = read_sasl_settings(config, listener_name, _scram_users(broker))
-            self._rules = parse_principal_rules(config.get_of_listener(listener_name, "ssl.principal.mapping.rules"))
+            tls = read_tls_settings(config, name, with_sasl=protocol.has_sasl) if protocol.has_tls else None
+            return _Passage(
+                tls,
+                None if tls is None else make_context(tls),
+                parse_principal_rules(config.get_of_listener(name, "ssl.principal.mapping.rules")),
+                None if self._users is None else read_sasl_settings(config, name, self._users),
+            )
         except (TlsError, SaslError, ValueError) as error:
-            raise ConfigError(f"listener {listener_name}: {error}") from error
+            raise ConfigError(f"listener {name}: {error}") from error
+
+    def _check(self, config: BrokerConfig) -> None:
+        """Whether these settings may replace the current ones. Raises ConfigError."""
+        before, after = self._passage.tls, self._read(config).tls
+        if before is None or after is None:
+            return
+
+        def allows(key: str) -> bool:
+            return config.get_of_listener(self._listener_name, key) == "true"
+
+        try:
+            check_replacement(
+                before.key,
+                after.key,
+                other_dn=allows("ssl.allow.dn.changes"),
+                other_san=allows("ssl.allow.san.changes"),
+            )
+        except TlsError as error:
+            raise ConfigError(f"listener {self._listener_name}: {error}") from error
+
+    def _on_change(self, resource_type: int, _name: str) -> None:
+        """New connections pass by the new settings; those that are open stay as they are."""
+        if resource_type != ResourceType.BROKER:
+            return
+        try:
+            self._passage = self._read(self._broker.config)
+        except ConfigError as error:
+            # Another setting changed, and the files that were read before are gone meanwhile.
+            self._broker.log.error("listener.security_not_read", listener=self._listener_name, error=str(error))
 
     def enter(self, connection: Connection) -> asyncio.Protocol:
         """What the socket of a new connection gets as its protocol."""
-        connection.await_admission(self._broker.config.get_int("oncelog.authentication.timeout.ms"))
-        if self._sasl is not None:
-            authentication = Authentication(self._sasl.mechanisms, self._sasl.max_session_ms)
+        config, passage = self._broker.config, self._passage
+        connection.await_admission(config.get_int("oncelog.authentication.timeout.ms"))
+        if passage.sasl is not None:
+            authentication = Authentication(passage.sasl.mechanisms, passage.sasl.max_session_ms)
             login = Login(self._broker, self._dispatcher, connection, authentication)
-            most = self._broker.config.get_of_listener(self._listener_name, "sasl.server.max.receive.size")
+            most = config.get_of_listener(self._listener_name, "sasl.server.max.receive.size")
             connection.await_login(login, int(most))
-        if self._context is None:
+        if passage.context is None:
             return connection
         return TlsLayer(
-            connection, self._context, self._broker.scheduler, lambda layer: self._on_secured(layer, connection)
+            connection, passage.context, self._broker.scheduler, lambda layer: self._on_secured(layer, connection)
         )
 
     def _on_secured(self, layer: TlsLayer, connection: Connection) -> None:
         """The handshake is finished: without SASL, the certificate says who it is."""
-        if self._sasl is not None:
+        if self._protocol.has_sasl:
             return
         certificate = layer.certificate
         principal = ANONYMOUS if certificate is None else self._principal_of(certificate)
@@ -75,7 +126,7 @@ class Door:
             connection.admit(principal, self._dispatcher.dispatch)
 
     def _principal_of(self, certificate: bytes) -> Principal | None:
-        user = user_of(self._rules, certificate_names(certificate).distinguished_name)
+        user = user_of(self._passage.rules, certificate_names(certificate).distinguished_name)
         return None if user is None else Principal("User", user)
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.security.certificate import Names, certificate_names
 
 Read = Callable[[str], str]
 """A setting of a listener by its name; empty when it is not set."""
@@ -47,6 +48,19 @@ class KeyMaterial:
     chain: bytes = field(repr=False)
     """The certificate of the broker first."""
     password: str = field(default="", repr=False)
+
+    @property
+    def names(self) -> Names:
+        """Of the broker. Raises TlsError."""
+        try:
+            certificate = re.search(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----", self._text)
+            return certificate_names(ssl.PEM_cert_to_DER_cert(certificate[0] if certificate else ""))
+        except ValueError as error:
+            raise TlsError("ssl.keystore: it has no certificate that can be read") from error
+
+    @property
+    def _text(self) -> str:
+        return (self.key + self.chain).decode("latin-1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,22 @@ def read_tls_settings(config: BrokerConfig, listener_name: str, *, with_sasl: bo
         tuple(_items(read("ssl.enabled.protocols"))),
         ":".join(_openssl_names(_items(read("ssl.cipher.suites")))),
     )
+
+
+def check_replacement(before: KeyMaterial, after: KeyMaterial, *, other_dn: bool, other_san: bool) -> None:
+    """A certificate that replaces another is of the same broker, as in Kafka: clients may know it by its name. Raises
+    TlsError."""
+    old, new = before.names, after.names
+    if not other_dn and new.distinguished_name != old.distinguished_name:
+        raise TlsError(
+            f"Keystore DistinguishedName does not match: existing={old.distinguished_name}, "
+            f"new={new.distinguished_name}; ssl.allow.dn.changes=true allows it"
+        )
+    if not other_san and not new.alternative_names >= old.alternative_names:
+        raise TlsError(
+            "Keystore SubjectAltNames do not match: the new certificate lacks names of the existing one; "
+            "ssl.allow.san.changes=true allows it"
+        )
 
 
 def make_context(settings: TlsSettings) -> ssl.SSLContext:

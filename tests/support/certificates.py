@@ -24,7 +24,7 @@ class Certificates:
 
     def issued(self, name: str, *identities: str, common_name: str | None = None) -> str:
         """Key and chain in a file of that name."""
-        issued = self.authority.issue_cert(*identities, common_name=common_name)
+        issued = self.authority.issue_cert(*identities, common_name=common_name, organization_unit_name="tests")
         return self._written(f"{name}.pem", issued.private_key_and_cert_chain_pem.bytes())
 
     def client(self, common_name: str) -> str:

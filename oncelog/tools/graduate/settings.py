@@ -13,7 +13,7 @@ from uuid import UUID
 
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.kafka_names import REMOVED
-from oncelog.broker.config.listeners import ListenerConfig
+from oncelog.broker.config.listeners import ListenerConfig, SecurityProtocol
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.tools.graduate.records import is_kafkas
 
@@ -74,6 +74,13 @@ class Controller:
 def controller_beside(listeners: tuple[ListenerConfig, ...], chosen: tuple[str, int] | None) -> Controller:
     """On the host of the first listener, at the next free port, unless chosen. Raises SettingsError."""
     for listener in listeners:
+        if listener.protocol is not SecurityProtocol.PLAINTEXT:
+            # In Kafka its settings would be others (a login of the broker itself), and without them it would be open.
+            raise SettingsError(
+                f"the listener {listener.name} is {listener.protocol.value}, and Kafka would get it as PLAINTEXT: "
+                f"close it with --override listeners=PLAINTEXT://127.0.0.1:9092, and set {listener.protocol.value} up in the "
+                "server.properties that is written"
+            )
         if not listener.port:
             raise SettingsError(
                 f"the listener {listener.name} has port 0, any free one, and Kafka's clients need one that stays: "

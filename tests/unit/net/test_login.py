@@ -10,12 +10,18 @@ from oncelog.broker.security.sasl_states import SaslState
 from oncelog.broker.security.scram import SCRAM_MECHANISMS, ScramMechanism
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
 from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 from oncelog.protocol.headers import encode_request_header
-from tests.clients.sasl_connection import SaslClient, SaslServer
+from tests.clients.sasl_connection import JAAS, SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient, keys
 
 ALICE = Principal("User", "alice")
@@ -266,6 +272,25 @@ def test_a_user_who_is_changed_or_deleted_logs_in_no_more_by_the_old_password() 
     assert (logs_in("old"), logs_in("new")) == (False, True)
     alter(server, mechanism, "alice", None)
     assert not logs_in("new")
+
+
+def test_users_of_plain_may_change_while_the_broker_runs_and_no_description_shows_them() -> None:
+    server = SaslServer()
+    name, line = JAAS.partition("=")[::2]
+    changed = AlterableConfig(name=name, config_operation=0, value=line.replace("alice-secret", "another-secret"))
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[changed])
+    (altered,) = server.virtual.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert altered.error_code == 0
+    client = server.connect()
+    client.handshake("PLAIN")
+    client.token(b"\0alice\0another-secret")
+    assert client.principal == ALICE
+    wanted = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
+    (described,) = server.virtual.ask(DescribeConfigsRequest(resources=[wanted], include_synonyms=True), 4).results
+    assert "secret" not in repr(described)
+    shown = {entry.name: (entry.value, entry.is_sensitive) for entry in described.configs}
+    for secret in (name, "sasl.jaas.config", "ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"):
+        assert shown[secret] == (None, True)
 
 
 class TestSessions:

@@ -9,6 +9,7 @@ from pathlib import Path
 from struct import pack_into
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ from oncelog.tools.graduate.graduation import directory_id
 from oncelog.tools.graduate.records import encode_checkpoint, own_settings
 from oncelog.tools.graduate.settings import (
     Node,
+    SettingsError,
     controller_beside,
     left_behind,
     meta_properties,
@@ -150,6 +152,11 @@ def test_the_controller_listens_where_it_is_told() -> None:
     found = properties("listeners=PLAINTEXT://0.0.0.0:9092", chosen=("kafka-1", 9555))
     assert found["controller.quorum.voters"] == "7@kafka-1:9555"
     assert found["listeners"].endswith(",CONTROLLER://kafka-1:9555")
+
+
+def test_a_listener_with_tls_or_logins_never_becomes_an_open_one() -> None:
+    with pytest.raises(SettingsError, match="would get it as PLAINTEXT"):
+        properties("listeners=SASL_SSL://127.0.0.1:9094")
 
 
 def test_settings_that_kafka_does_not_get_are_named_but_for_those_that_it_gets_in_another_form() -> None:
