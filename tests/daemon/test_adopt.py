@@ -21,6 +21,7 @@ from tests.conformance.kafka_directory import shown
 from tests.support.daemon import Daemon
 from tests.support.graduation import read
 from tests.support.kafka_directories import fingerprint, recorded
+from tests.support.walkthrough import steps_of, walk
 
 
 @pytest.fixture
@@ -130,3 +131,9 @@ def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> 
         assert [value for *_, value in found] == [b"paid", b"here"]
     finally:
         daemon.stop()
+
+
+def test_each_command_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    kafka, _ = recorded(tmp_path)
+    kafka.rename(tmp_path / "kafka-logs")
+    walk(steps_of("adopt.md"), tmp_path)
