@@ -8,23 +8,29 @@ look-ups ask for metadata without auto-creation.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
+from oncelog.client.admin_settings import AdminOptions, AdminSettings
 from oncelog.client.apis import API_VERSIONS, Api, RequestT, ResponseT
 from oncelog.client.arguments import ConfigValue, offsets_of, partitions_of
 from oncelog.client.cluster import Cluster, Purpose, leader_of
 from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConfigError, check_each, check_options, raise_for
-from oncelog.client.option_values import check_values
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
-from oncelog.client.security import SecurityOptions, SecuritySettings, security_of
+from oncelog.client.security import security_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 
 if TYPE_CHECKING:
+    from oncelog.client.admin_security import (
+        ClientQuota,
+        QuotaEntity,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
     from oncelog.client.descriptions import (
         ClusterDescription,
         ConfigEntry,
@@ -45,35 +51,6 @@ _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
-
-
-class AdminOptions(SecurityOptions, total=False):
-    """The keyword arguments of `Admin`, for type checkers; `AdminSettings` has their defaults."""
-
-    request_timeout_ms: float
-    default_api_timeout_ms: float
-    retry_backoff_ms: float
-    bootstrap_timeout_ms: float
-    client_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings(SecuritySettings):
-    """The options of `Admin` with their defaults; times in milliseconds."""
-
-    request_timeout_ms: float = 30_000
-    """How long one request waits for its answer before it is sent again."""
-    default_api_timeout_ms: float = 60_000
-    """How long a call with all its attempts may take."""
-    retry_backoff_ms: float = 100
-    """The pause between two attempts."""
-    bootstrap_timeout_ms: float = 1_000
-    """How long to try to open while nothing accepts a connection."""
-    client_id: str = "oncelog-admin"
-    """The name in the broker's logs and quotas."""
-
-    def __post_init__(self) -> None:
-        check_values(self)
 
 
 class Admin:
@@ -324,6 +301,64 @@ class Admin:
         raise_for(response.error_code, response.error_message or "")
         for result in response.results:
             raise_for(result.error_code, f"{result.feature}: {result.error_message or ''}")
+
+    # --- users, quotas ------------------------------------------------------------------------------------------------
+
+    async def describe_user_scram_credentials(self, *users: str) -> dict[str, dict[str, int]]:
+        """The iterations of each mechanism that these users (default: all) have credentials for, by user: `{"alice":
+        {"SCRAM-SHA-512": 8192}}`. Users without credentials are left out."""
+        from oncelog.client import admin_security
+
+        check_each("describe_user_scram_credentials", users, str)
+        request = admin_security.describe_users_request_of(users)
+        api = admin_security.DESCRIBE_USER_SCRAM_CREDENTIALS
+        return admin_security.credentials_of(await self._call_controller(api, request, self._deadline()))
+
+    async def alter_user_scram_credentials(
+        self, *alterations: "UserScramCredentialUpsertion | UserScramCredentialDeletion"
+    ) -> None:
+        """Make, change and delete the passwords of users (KIP-554). Only what they are salted to is sent.
+
+            await admin.alter_user_scram_credentials(UserScramCredentialUpsertion("alice", "secret"))
+
+        Raises UNACCEPTABLE_CREDENTIAL, RESOURCE_NOT_FOUND or, for a user who is named twice, DUPLICATE_RESOURCE (each a
+        ConfigError) for the first that cannot be changed; others may have been.
+        """
+        from oncelog.client import admin_security
+
+        deadline = self._deadline()
+        request = await admin_security.scram_alterations(alterations)
+        api = admin_security.ALTER_USER_SCRAM_CREDENTIALS
+        admin_security.raise_for_users(await self._call_controller(api, request, deadline))
+
+    async def describe_client_quotas(
+        self, entity: Mapping[str, str | None] = {}, *, any_of: Sequence[str] = (), strict: bool = False
+    ) -> "list[ClientQuota]":
+        """The quotas that are set for this entity, and for any name of the types in `any_of`; with `strict`, not those
+        that other types are part of. By default all.
+
+            await admin.describe_client_quotas({"user": "alice"}, any_of=["client-id"])
+        """
+        from oncelog.client import admin_security
+
+        request = admin_security.describe_quotas_request_of(entity, any_of, strict)
+        api = admin_security.DESCRIBE_CLIENT_QUOTAS
+        return admin_security.quotas_of(await self._cluster.call_any(api, request, self._deadline()))
+
+    async def alter_client_quotas(
+        self, entity: "QuotaEntity", values: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Set quotas of an entity (KIP-546), and remove those whose value is None; others stay.
+
+            await admin.alter_client_quotas({"user": "alice"}, {"producer_byte_rate": 1_048_576})
+
+        Raises INVALID_REQUEST (a ConfigError) for a name or a value that the broker does not take.
+        """
+        from oncelog.client import admin_security
+
+        request = admin_security.quota_alterations(entity, values, validate_only)
+        api = admin_security.ALTER_CLIENT_QUOTAS
+        admin_security.raise_for_quotas(await self._call_controller(api, request, self._deadline()))
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,14 @@
 Owns: the list. Does not own: anything else; what is not named here is private and may change.
 """
 
-from oncelog.client.admin import Admin, AdminOptions, AdminSettings
+from oncelog.client.admin import Admin
+from oncelog.client.admin_security import (
+    ClientQuota,
+    QuotaEntity,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from oncelog.client.admin_settings import AdminOptions, AdminSettings
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.consumer import Consumer
 from oncelog.client.descriptions import (
@@ -63,6 +70,7 @@ from oncelog.client.records import (
     RecordOptions,
     TopicPartition,
 )
+from oncelog.client.security import SaslMechanism, SecurityOptions, SecurityProtocol
 from oncelog.client.serializers import (
     INT64,
     JSON,
@@ -102,6 +110,7 @@ __all__ = [
     "AdminOptions",
     "AdminSettings",
     "AuthenticationFailed",
+    "ClientQuota",
     "ClusterDescription",
     "CommitFailed",
     "CommitUnknown",
@@ -153,12 +162,16 @@ __all__ = [
     "ProducerSettings",
     "ProducerState",
     "QueueFull",
+    "QuotaEntity",
     "RawBatch",
     "Record",
     "RecordMetadata",
     "RecordOptions",
     "RequestTimedOut",
     "RetriableError",
+    "SaslMechanism",
+    "SecurityOptions",
+    "SecurityProtocol",
     "Serde",
     "SerializationError",
     "Serializer",
@@ -176,4 +189,6 @@ __all__ = [
     "TransactionDescription",
     "TransactionalSession",
     "UnknownTopic",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]

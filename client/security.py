@@ -28,6 +28,8 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 """Whether a connection is encrypted (SSL: by TLS), and whether it begins with a login (SASL)."""
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 """How to log in: with a password, with a proof that one is known, with a token."""
+ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+"""Those whose users a broker keeps."""
 EndpointIdentification = Literal["https", ""]
 """Whether the certificate must be for the host that was connected to."""
 TokenProvider = Callable[[], str | Awaitable[str]]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from oncelog.client.admin import Admin as AsyncAdmin
-from oncelog.client.admin import AdminOptions
+from oncelog.client.admin_settings import AdminOptions
 from oncelog.client.loop_thread import Facade, blocking, closing
 
 
@@ -38,6 +38,10 @@ class Admin(Facade[AsyncAdmin]):
     list_offsets = blocking(AsyncAdmin.list_offsets)
     describe_log_dirs = blocking(AsyncAdmin.describe_log_dirs)
     update_features = blocking(AsyncAdmin.update_features)
+    describe_user_scram_credentials = blocking(AsyncAdmin.describe_user_scram_credentials)
+    alter_user_scram_credentials = blocking(AsyncAdmin.alter_user_scram_credentials)
+    describe_client_quotas = blocking(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = blocking(AsyncAdmin.alter_client_quotas)
     list_groups = blocking(AsyncAdmin.list_groups)
     describe_groups = blocking(AsyncAdmin.describe_groups)
     delete_groups = blocking(AsyncAdmin.delete_groups)

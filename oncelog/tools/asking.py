@@ -190,7 +190,7 @@ def _check_listeners(chosen: "Target") -> None:
     """Raises ConfigError with what a listener speaks, if it is not what the command was told."""
     import asyncio
 
-    from oncelog.client.admin import AdminSettings
+    from oncelog.client.admin_settings import AdminSettings
     from oncelog.client.deadline import Deadline
     from oncelog.client.listeners import check_listener
     from oncelog.client.security import security_of

@@ -54,7 +54,7 @@ def tls_context(options: "SecurityOptions") -> "SSLContext | None":
     """For connections that no client makes. Raises the client's ConfigError."""
     if not options:
         return None
-    from oncelog.client.admin import AdminSettings
+    from oncelog.client.admin_settings import AdminSettings
     from oncelog.client.security import security_of
 
     return security_of(AdminSettings(**options)).context

@@ -1,4 +1,4 @@
-"""Our client with TLS and SASL, against Apache Kafka: who is let in, and what is said to those who are not."""
+"""Our client with TLS and SASL, against our daemon and Apache Kafka: who is let in, and what is said to others."""
 
 import logging
 import time
@@ -14,6 +14,7 @@ from oncelog.cli import main
 from oncelog.client import (
     Admin,
     AuthenticationFailed,
+    ClientQuota,
     ConfigError,
     Consumer,
     ConsumerOptions,
@@ -21,11 +22,16 @@ from oncelog.client import (
     NewTopic,
     Producer,
     TransactionalSession,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
+from oncelog.client.login import Login
+from oncelog.client.sasl import PasswordLogins
 from oncelog.client.security import SaslMechanism, SecurityProtocol
 from oncelog.client.transport import Transport
 from oncelog.tools.kafka_scripts.__main__ import main as script_main
-from tests.support.secured import PASSWORD, USER, Secured, secured_kafka, unsecured_token
+from tests.support.kafka import ON_BOTH
+from tests.support.secured import PASSWORD, USER, Secured, secured, unsecured_token
 
 LOGINS: tuple[tuple[SecurityProtocol, SaslMechanism | None], ...] = (
     ("PLAINTEXT", None),
@@ -39,9 +45,9 @@ LOGINS: tuple[tuple[SecurityProtocol, SaslMechanism | None], ...] = (
 PROTOCOLS: tuple[SecurityProtocol, ...] = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-@pytest.fixture(scope="module", params=[pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=ON_BOTH)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_kafka(tmp_path_factory.mktemp("secured")) as running:
+    with secured(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
 
 
@@ -142,17 +148,19 @@ async def test_a_client_without_the_certificate_that_a_listener_asks_for_is_told
     assert "ssl_keystore_location" in error.hint
 
 
-async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_is_lost(broker: Secured) -> None:
+async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_is_lost(
+    broker: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker closes a connection at its first request after the end of the session."""
-    tokens = 0
+    logins, new = 0, PasswordLogins.new
 
-    def provider() -> str:
-        nonlocal tokens
-        tokens += 1
-        return unsecured_token()
+    async def counted(self: PasswordLogins) -> Login:
+        nonlocal logins
+        logins += 1
+        return await new(self)
 
-    options, address = broker.options("SASL_PLAINTEXT", "OAUTHBEARER"), broker.addresses["SASL_PLAINTEXT"]
-    options["sasl_oauth_token_provider"] = provider
+    monkeypatch.setattr(PasswordLogins, "new", counted)
+    options, address = broker.options("SASL_PLAINTEXT", "SCRAM-SHA-256"), broker.addresses["SASL_PLAINTEXT"]
     reading = ConsumerOptions(bootstrap_servers=address, auto_offset_reset="earliest", fetch_max_wait_ms=900)
     sent, read = [], []
     async with Admin(address, **options) as admin:
@@ -161,8 +169,8 @@ async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_i
         await producer.send("sessions", b"first")
         read += await consumer.poll(10_000)
         opened = [*connections(producer), *connections(consumer)]
-        logins_before = tokens
-        while tokens < 3 * logins_before:
+        logins_before = logins
+        while logins < 3 * logins_before:
             sent.append(b"%d" % len(sent))
             delivery = await producer.send_soon("sessions", sent[-1])
             read += await consumer.poll(10_000)
@@ -173,6 +181,54 @@ async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_i
 
 def connections(client: Producer | Consumer) -> list[Transport]:
     return [each for each in client._cluster._transports.values() if each.is_open]
+
+
+async def test_a_user_that_an_admin_makes_can_log_in_until_it_is_deleted(broker: Secured) -> None:
+    bob = UserScramCredentialUpsertion("bob", "bob-secret", iterations=4_096)
+    assert "bob-secret" not in repr(bob)
+    options: Any = {
+        **broker.options("SASL_PLAINTEXT", "SCRAM-SHA-512"),
+        "sasl_username": "bob",
+        "sasl_password": "bob-secret",
+    }
+    address = broker.addresses["SASL_PLAINTEXT"]
+    async with Admin(broker.addresses["PLAINTEXT"]) as admin:
+        await admin.alter_user_scram_credentials(bob)
+        everybody = await admin.describe_user_scram_credentials()
+        assert everybody == {USER: {"SCRAM-SHA-256": 8_192, "SCRAM-SHA-512": 4_096}, "bob": {"SCRAM-SHA-512": 4_096}}
+        assert await admin.describe_user_scram_credentials("bob", "nobody") == {"bob": {"SCRAM-SHA-512": 4_096}}
+        async with Admin(address, **options):
+            pass
+        await admin.alter_user_scram_credentials(UserScramCredentialDeletion("bob"))
+        assert isinstance(await failure(address, **options), AuthenticationFailed)
+        for wrong, said in (
+            (UserScramCredentialDeletion("bob"), "RESOURCE_NOT_FOUND: user 'bob'"),
+            (UserScramCredentialUpsertion("bob", "x", iterations=20_000), "UNACCEPTABLE_CREDENTIAL: user 'bob'"),
+            (UserScramCredentialUpsertion("", "x"), "UNACCEPTABLE_CREDENTIAL: user ''"),
+            (UserScramCredentialUpsertion("bob", ""), "a password, .* needed"),
+            (UserScramCredentialUpsertion("bob", "x", "PLAIN"), "must be one of 'SCRAM-SHA-256'"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(ConfigError, match=said):
+                await admin.alter_user_scram_credentials(wrong)
+
+
+async def test_quotas_are_set_found_and_removed_by_whom_they_are_for(broker: Secured) -> None:
+    async with Admin(broker.addresses["PLAINTEXT"]) as admin:
+        await admin.alter_client_quotas({"user": USER}, {"producer_byte_rate": 1_048_576, "consumer_byte_rate": 2e6})
+        await admin.alter_client_quotas({"user": USER, "client-id": None}, {"request_percentage": 50})
+        await admin.alter_client_quotas({"user": "bob"}, {"producer_byte_rate": 1}, validate_only=True)
+        own = ClientQuota({"user": USER}, {"producer_byte_rate": 1_048_576, "consumer_byte_rate": 2e6})
+        default = ClientQuota({"user": USER, "client-id": None}, {"request_percentage": 50})
+        found = await admin.describe_client_quotas()
+        assert sorted(found, key=lambda each: len(each.entity)) == [own, default]
+        assert await admin.describe_client_quotas({"user": USER}, strict=True) == [own]
+        assert await admin.describe_client_quotas({"client-id": None}, any_of=["user"]) == [default]
+        assert await admin.describe_client_quotas({"user": "bob"}) == []
+        with pytest.raises(ConfigError, match=f"user '{USER}': "):
+            await admin.alter_client_quotas({"user": USER}, {"no_such_rate": 1})
+        await admin.alter_client_quotas({"user": USER}, {"producer_byte_rate": None, "consumer_byte_rate": None})
+        await admin.alter_client_quotas({"user": USER, "client-id": None}, {"request_percentage": None})
+        assert await admin.describe_client_quotas() == []
 
 
 @pytest.fixture
@@ -212,7 +268,7 @@ def test_a_command_takes_the_file_of_kafkas_scripts(
 def test_a_command_without_security_is_told_what_the_listener_speaks(broker: Secured) -> None:
     done = CliRunner().invoke(main, ["topic", "list", "-b", broker.addresses["SASL_SSL"]])
     assert done.exit_code == 2
-    assert "speaks SASL_SSL, with OAUTHBEARER, PLAIN" in done.output
+    assert f"speaks SASL_SSL, with {', '.join(sorted(broker.mechanisms))}" in done.output
 
 
 def test_a_command_with_a_wrong_password_of_the_environment_fails_with_the_brokers_reason(broker: Secured) -> None:

@@ -50,16 +50,15 @@ class Kafka:
         static_quorum: bool = False,
         overrides: Sequence[str] = (),
         formatted: tuple[Path, int] | None = None,
-        scram_users: Sequence[str] = (),
         ready_at: int | None = None,
     ) -> None:
         """`features` are levels to begin with, such as "share.version=0"; a static quorum is kraft.version 0;
         `overrides` are more lines of settings. `formatted`: settings and port of one whose directory is ready.
-        `scram_users` as StorageTool takes them; `ready_at`: the port to ask, if `overrides` have other listeners."""
+        `ready_at`: the port to ask, if `overrides` have other listeners."""
         run = java_with_kafka()
         if formatted is None:
             settings, port = write_settings(directory, static_quorum=static_quorum, overrides=overrides)
-            format_storage(run, settings, features, static_quorum=static_quorum, scram_users=scram_users)
+            format_storage(run, settings, features, static_quorum=static_quorum)
         else:
             settings, port = formatted
         port = ready_at or port
@@ -144,7 +143,6 @@ def format_storage(
     *,
     static_quorum: bool = False,
     cluster_id: str | None = None,
-    scram_users: Sequence[str] = (),
 ) -> None:
     """What Kafka wants done to its directory before its first start; `run` is Java with its class path."""
     cluster_id = cluster_id or uuid.uuid4().hex[:22]
@@ -153,8 +151,6 @@ def format_storage(
         command.append("--standalone")
     for feature in features:
         command += ["--feature", feature]
-    for user in scram_users:
-        command += ["--add-scram", user]
     subprocess.run(command, check=True, capture_output=True, cwd=settings.parent, timeout=60)
 
 

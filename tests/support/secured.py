@@ -6,26 +6,30 @@ The same settings for Apache Kafka and for ours: their names are Kafka's.
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
+from oncelog.client import UserScramCredentialUpsertion
 from oncelog.client.security import SaslMechanism, SecurityOptions, SecurityProtocol
+from oncelog.sync import Admin
+from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka, free_ports
 
 USER, PASSWORD = "alice", "alice's=secret"
-_SCRAM_USERS = [f"{name}=[name={USER},password={PASSWORD}]" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PACKAGE = "org.apache.kafka.common.security"
 _SETTINGS = """
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,\
 SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
 listeners={listeners}
 advertised.listeners={advertised}
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+sasl.enabled.mechanisms={mechanisms}
 ssl.keystore.type=PEM
 ssl.keystore.location={directory}/broker.pem
 ssl.truststore.type=PEM
@@ -36,12 +40,14 @@ _JAAS = """
 listener.name.{listener}.plain.sasl.jaas.config={package}.plain.PlainLoginModule required user_{user}="{password}";
 listener.name.{listener}.scram-sha-256.sasl.jaas.config={package}.scram.ScramLoginModule required;
 listener.name.{listener}.scram-sha-512.sasl.jaas.config={package}.scram.ScramLoginModule required;
+"""
+_TOKENS = """
 listener.name.{listener}.oauthbearer.sasl.jaas.config={package}.oauthbearer.OAuthBearerLoginModule required \
 unsecuredLoginStringClaim_sub="broker";
 """
 SESSION_MS = 1_500
-"""Of a login with a token over SASL_PLAINTEXT; others have no end. Kafka wants a second between two."""
-_REPEATED = f"listener.name.sasl_plaintext.oauthbearer.connections.max.reauth.ms={SESSION_MS}"
+"""Of a login with SCRAM-SHA-256 over SASL_PLAINTEXT; others have no end. Kafka wants a second between two."""
+_REPEATED = f"listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms={SESSION_MS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,12 @@ class Secured:
 
     addresses: dict[SecurityProtocol, str]
     certificates: Certificates
+    mechanisms: Sequence[str]
 
     def options(self, protocol: SecurityProtocol, mechanism: SaslMechanism | None = None) -> SecurityOptions:
-        """What a client needs to be let in."""
+        """What a client needs to be let in. Skips the test if the broker lacks the mechanism."""
+        if mechanism is not None and mechanism not in self.mechanisms:
+            pytest.skip(f"{mechanism} is not offered here")
         options: SecurityOptions = {"security_protocol": protocol}
         if protocol.endswith("SSL"):
             options["ssl_truststore_location"] = self.certificates.authority
@@ -104,19 +113,37 @@ def unsecured_token(expires_in_s: int = 3600) -> str:
 
 
 @contextmanager
-def secured_kafka(directory: Path) -> Iterator[Secured]:
-    """Apache Kafka for the block."""
+def secured(kind: str, directory: Path) -> Iterator[Secured]:
+    """A broker of this kind, "kafka" or ours, for the block."""
     protocols: list[SecurityProtocol] = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     ports = dict(zip((*protocols, "CONTROLLER"), free_ports(len(protocols) + 1), strict=True))
-    listeners = [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
+    has_controller = kind == "kafka"
+    listeners = [f"{name}://127.0.0.1:{port}" for name, port in ports.items() if has_controller or name in protocols]
     advertised = [f"{name}://localhost:{ports[name]}" for name in protocols]
-    lines = _SETTINGS.format(listeners=",".join(listeners), advertised=",".join(advertised), directory=directory)
-    for listener in ("sasl_plaintext", "sasl_ssl"):
-        lines += _JAAS.format(listener=listener, package=_PACKAGE, user=USER, password=PASSWORD)
-    quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports['CONTROLLER']}"
-    certificates = Certificates.make(directory)
-    running = Kafka(
-        directory, overrides=(lines, _REPEATED, quorum), scram_users=_SCRAM_USERS, ready_at=ports["PLAINTEXT"]
+    mechanisms = [*_MECHANISMS, *(["OAUTHBEARER"] if has_controller else [])]
+    lines = _SETTINGS.format(
+        mechanisms=",".join(mechanisms),
+        listeners=",".join(listeners),
+        advertised=",".join(advertised),
+        directory=directory,
     )
-    yield Secured({name: f"localhost:{ports[name]}" for name in protocols}, certificates)
-    running.stop()
+    jaas = _JAAS + _TOKENS if has_controller else _JAAS
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        lines += jaas.format(listener=listener, package=_PACKAGE, user=USER, password=PASSWORD)
+    lines += _REPEATED
+    certificates = Certificates.make(directory)
+    running: Daemon | Kafka
+    if has_controller:
+        quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports['CONTROLLER']}"
+        running = Kafka(directory, overrides=(lines, quorum), ready_at=ports["PLAINTEXT"])
+    else:
+        running = Daemon(directory / "data", *filter(None, lines.split("\n")))
+    try:
+        found = Secured({name: f"localhost:{ports[name]}" for name in protocols}, certificates, mechanisms)
+        with Admin(found.addresses["PLAINTEXT"]) as admin:
+            # One at a time: Kafka changes no user twice in a request.
+            admin.alter_user_scram_credentials(UserScramCredentialUpsertion(USER, PASSWORD, "SCRAM-SHA-256"))
+            admin.alter_user_scram_credentials(UserScramCredentialUpsertion(USER, PASSWORD, "SCRAM-SHA-512", 4_096))
+        yield found
+    finally:
+        running.stop()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.broker.coordinator.transaction.states import COMPLETED, TransactionState
-from oncelog.client.admin import Admin, AdminOptions
+from oncelog.client.admin import Admin
+from oncelog.client.admin_settings import AdminOptions
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import Record, TopicPartition

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, Producer, TransactionalSession
-from oncelog.client.admin import AdminSettings
+from oncelog.client.admin_settings import AdminSettings
 from oncelog.client.serializers import INT64
 from oncelog.client.settings import ConsumerSettings, ProducerSettings, SessionSettings
 

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from oncelog.client import Admin, ConfigError, Consumer, Producer, TransactionalSession
-from oncelog.client.admin import AdminSettings
+from oncelog.client.admin_settings import AdminSettings
 from oncelog.client.sasl import PasswordLogins
 from oncelog.client.security import SecuritySettings, security_of
 from oncelog.client.settings import ConsumerSettings

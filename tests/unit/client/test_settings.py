@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from oncelog.client.admin import AdminOptions, AdminSettings
+from oncelog.client.admin_settings import AdminOptions, AdminSettings
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
 from oncelog.client.partitioner import Partitioner
