@@ -1,7 +1,7 @@
-"""Topics, settings, records, groups, offsets and transactions of a cluster.
+"""Topics, settings, records, rights, groups, offsets and transactions of a cluster.
 
-Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_topics`,
-`admin_cluster`, `admin_groups`, `admin_transactions`, each imported at its first use, as loading costs a command
+Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_acls`,
+`admin_cluster`, `admin_groups`, `admin_security`, `admin_topics`, `admin_transactions`, each imported at its first use, as loading costs a command
 time), the values (`descriptions`), retries (`cluster`). Invariant: nothing but `create_topics` creates a topic:
 look-ups ask for metadata without auto-creation.
 """
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         UserScramCredentialUpsertion,
     )
     from oncelog.client.descriptions import (
+        Acl,
+        AclFilter,
         ClusterDescription,
         ConfigEntry,
         GroupDescription,
@@ -359,6 +361,35 @@ class Admin:
         request = admin_security.quota_alterations(entity, values, validate_only)
         api = admin_security.ALTER_CLIENT_QUOTAS
         admin_security.raise_for_quotas(await self._call_controller(api, request, self._deadline()))
+
+    async def create_acls(self, *acls: "Acl") -> None:
+        """Create rules; those that exist already stay. Raises SECURITY_DISABLED (a ConfigError) without an authorizer.
+
+        await admin.create_acls(Acl("User:alice", "READ", "TOPIC", "orders"))
+        """
+        from oncelog.client import admin_acls
+        from oncelog.client.descriptions import Acl
+
+        check_each("create_acls", acls, Acl)
+        request, deadline = admin_acls.creation_request(acls), self._deadline()
+        admin_acls.check_created(acls, await self._call_controller(admin_acls.CREATE_ACLS, request, deadline))
+
+    async def describe_acls(self, selected: "AclFilter | None" = None) -> "list[Acl]":
+        """The rules that the filter selects (default: all), sorted by resource."""
+        from oncelog.client import admin_acls
+        from oncelog.client.descriptions import AclFilter
+
+        request = admin_acls.description_request(selected or AclFilter())
+        return admin_acls.described(await self._cluster.call_any(admin_acls.DESCRIBE_ACLS, request, self._deadline()))
+
+    async def delete_acls(self, *filters: "AclFilter") -> "list[Acl]":
+        """Delete the rules that any of the filters selects; returns them, sorted by resource."""
+        from oncelog.client import admin_acls
+        from oncelog.client.descriptions import AclFilter
+
+        check_each("delete_acls", filters, AclFilter)
+        request, deadline = admin_acls.deletion_request(filters), self._deadline()
+        return admin_acls.deleted(await self._call_controller(admin_acls.DELETE_ACLS, request, deadline))
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 

@@ -117,6 +117,40 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Acl:
+    """One rule, as Kafka's AclBinding: `principal` may (or with `permission="DENY"` may not) do `operation` on a
+    resource. Types and operations have Kafka's names: "TOPIC", "TRANSACTIONAL_ID"; "READ", "DESCRIBE_CONFIGS", "ALL".
+
+        Acl("User:alice", "READ", "TOPIC", "orders")
+        Acl("User:*", "WRITE", "TOPIC", "logs-", pattern_type="PREFIXED")
+
+    The resource name "*" means all of the type; of the type "CLUSTER" the only one is "kafka-cluster".
+    """
+
+    principal: str
+    operation: str
+    resource_type: str
+    resource_name: str
+    pattern_type: str = "LITERAL"
+    permission: str = "ALLOW"
+    host: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilter:
+    """Selects rules: those that have each of these values, as Kafka's AclBindingFilter. With `pattern_type="MATCH"`,
+    `resource_name` selects every rule that counts for that resource: literal, prefixes of it, and "*"."""
+
+    principal: str | None = None
+    operation: str = "ANY"
+    resource_type: str = "ANY"
+    resource_name: str | None = None
+    pattern_type: str = "ANY"
+    permission: str = "ANY"
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ListedGroup:
     """One group as ListGroups reports it, with the node that coordinates it; `state` and `type` are "" where the broker
     does not report them (before Kafka 2.6 and 3.7)."""

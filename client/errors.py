@@ -258,6 +258,22 @@ _HINTS: dict[ErrorCode, str] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or allow auto.create.topics.enable on the broker",
     ErrorCode.MESSAGE_TOO_LARGE: "lower batch_size, or raise max.message.bytes of the topic",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is above the broker's transaction.max.timeout.ms",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "this user lacks a right on the topic: WRITE to produce, READ to consume, DESCRIBE to look it up, CREATE to "
+        "create it; `oncelog acl add --principal USER --operation WRITE --topic TOPIC` gives it"
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (
+        "this user lacks a right on the group: READ to be a member and to commit, DESCRIBE to look at it, DELETE to "
+        "delete it or its offsets; `oncelog acl add --principal USER --operation READ --group GROUP` gives it"
+    ),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "this user lacks a right on the transactional id: WRITE for transactions, DESCRIBE to look at them; `oncelog "
+        "acl add --principal USER --operation WRITE --transactional-id ID` gives it"
+    ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "this user lacks a right on the cluster: WRITE on any topic, or IDEMPOTENT_WRITE, for an idempotent producer, "
+        "DESCRIBE, ALTER and the like to administer; `oncelog acl add --principal USER --operation ALTER --cluster`"
+    ),
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than the topic's min.insync.replicas",
 }
 

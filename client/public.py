@@ -14,6 +14,8 @@ from oncelog.client.admin_settings import AdminOptions, AdminSettings
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.consumer import Consumer
 from oncelog.client.descriptions import (
+    Acl,
+    AclFilter,
     ClusterDescription,
     ConfigEntry,
     ConfigSynonym,
@@ -106,6 +108,8 @@ __all__ = [
     "STRING",
     "AbortableError",
     "Acks",
+    "Acl",
+    "AclFilter",
     "Admin",
     "AdminOptions",
     "AdminSettings",

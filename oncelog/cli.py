@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 _COMMANDS = {
+    "acl": ("oncelog.tools.acl:acl", "Rights: list, add and remove access control rules."),
     "adopt": ("oncelog.tools.adopt.cli:adopt", "Make a data directory of a copy of Apache Kafka's."),
     "cluster": ("oncelog.tools.cluster:cluster", "Describe the cluster: nodes, data directories, features."),
     "completion": ("oncelog.tools.completion:completion", "Print the shell's completion of this command."),

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from oncelog import (
+    Acl,
+    AclFilter,
     Admin,
     AdminOptions,
     Consumer,
@@ -187,6 +189,9 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
     "Admin.describe_cluster": lambda scene: scene.admin.describe_cluster(),
     "Admin.describe_log_dirs": lambda scene: scene.admin.describe_log_dirs(),
     "Admin.update_features": lambda scene: scene.admin.update_features({"transaction.version": 2}),
+    "Admin.create_acls": lambda scene: scene.admin.create_acls(Acl("User:alice", "READ", "TOPIC", TOPIC)),
+    "Admin.describe_acls": lambda scene: scene.admin.describe_acls(),
+    "Admin.delete_acls": lambda scene: scene.admin.delete_acls(AclFilter()),
     "Admin.list_offsets": lambda scene: scene.admin.list_offsets([PLACE]),
     "Admin.list_groups": lambda scene: scene.admin.list_groups(),
     "Admin.describe_groups": lambda scene: scene.admin.describe_groups("group"),

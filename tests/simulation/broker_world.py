@@ -52,8 +52,8 @@ from tests.history.events import (
 )
 from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
-from tests.simulation.broker_handovers import Handovers
 from tests.simulation.broker_guardian import guards
+from tests.simulation.broker_handovers import Handovers
 from tests.simulation.broker_janitor import tidies
 from tests.simulation.broker_looks import PURGED, compares, purges
 from tests.simulation.broker_members import Member

@@ -78,8 +78,8 @@ def controller_beside(listeners: tuple[ListenerConfig, ...], chosen: tuple[str, 
             # In Kafka its settings would be others (a login of the broker itself), and without them it would be open.
             raise SettingsError(
                 f"the listener {listener.name} is {listener.protocol.value}, and Kafka would get it as PLAINTEXT: "
-                f"close it with --override listeners=PLAINTEXT://127.0.0.1:9092, and set {listener.protocol.value} up in the "
-                "server.properties that is written"
+                "close it with --override listeners=PLAINTEXT://127.0.0.1:9092, and set "
+                f"{listener.protocol.value} up in the server.properties that is written"
             )
         if not listener.port:
             raise SettingsError(

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from oncelog.broker.storage.local.survey import LostRange, Survey
 from oncelog.cli import main
 from oncelog.client.descriptions import (
+    Acl,
     ClusterDescription,
     ConfigEntry,
     GroupDescription,
@@ -112,7 +113,7 @@ class ForeignCluster:
 
     async def create_topics(self, *_: Any, **__: Any) -> None: ...
 
-    delete_topics = create_partitions = alter_configs = update_features = create_topics
+    delete_topics = create_partitions = alter_configs = update_features = create_acls = create_topics
     delete_groups = delete_group_offsets = alter_group_offsets = create_topics
 
     async def list_offsets(self, places: Any, *_: Any, **__: Any) -> Any:
@@ -148,6 +149,11 @@ class ForeignCluster:
     async def list_group_lag(self, _: str) -> list[Any]:
         return [PartitionLag(TopicPartition(self.name, 0), 0, 0, 0, 0, self.member())]
 
+    async def describe_acls(self, *_: Any) -> list[Any]:
+        return [Acl(self.name, self.name, self.name, self.name, self.name, self.name, self.name)]
+
+    delete_acls = describe_acls
+
     async def describe_producers(self, _: TopicPartition) -> list[Any]:
         return [ProducerState(1, 0, 0, 0, 0, 5)]
 
@@ -174,6 +180,8 @@ def a_broker_that_responds(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what asks a cluster ----------------------------------------------------------------------------------------------
 
 ASKING: dict[str, tuple[tuple[str, ...], int]] = {
+    "acl list": ((), 2),
+    "acl remove": (("--topic", "t"), 2),
     "cluster describe": ((), 10),
     "cluster log-dirs": (("--partitions",), 2),
     "config describe": (("--topic", "t"), 2),
@@ -217,6 +225,7 @@ def test_what_an_operator_pastes_is_shown_as_well(name: str, cluster: type[Forei
     require_shown(run("txn", "fence", "--", name), 2)
     require_shown(run("txn", "abort", "--topic", name, "--partition", "0", "--start-offset", "5"), 4)
     require_shown(run("txn", "abort", "--topic", name, "--partition", "0", "--start-offset", "6"))
+    require_shown(run("acl", "add", "--topic", name, "-p", name, "-o", "read", "--host", name), 2)
     require_shown(run("topic", "delete", "--", name), 2)
     require_shown(run("topic", "delete", "--", f"{name}s"), 0)
     require_shown(run("topic", "alter", "--partitions", "2", "--", name), 2)
@@ -511,7 +520,7 @@ def test_no_command_is_left_out() -> None:
     driven = {
         *ASKING,
         *(f"txn {name}" for name in ("abort", "fence", "tail")),
-        *("cluster alter", "config alter", "group delete", "topic alter", "topic delete"),
+        *("acl add", "cluster alter", "config alter", "group delete", "topic alter", "topic delete"),
         *(f"record {name}" for name in ("consume", "delete", "produce")),
         "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
