@@ -101,13 +101,7 @@ def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[
 
 
 def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) -> Sliced[Broker]:
-    is_read_only = config.get_bool("oncelog.read.only")
-    if is_read_only:
-        from oncelog.broker.assembly.read_only import over_disk
-
-        system = over_disk(system)
-    if system.disk is not None:
-        check_directory(config, system.disk)
+    system = _machine(config, system)
     metrics = Metrics()
     is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     failure = Failure(system.on_disk_failure)
@@ -161,14 +155,25 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         faults=system.faults,
         witness=_witness(config, system, log),
     )
-    _put_around_handlers(broker, is_read_only=is_read_only)
+    _put_around_handlers(broker)
     _load_coordinators(coordinators)
     return broker
 
 
-def _put_around_handlers(broker: Broker, *, is_read_only: bool) -> None:
+def _machine(config: BrokerConfig, system: System) -> System:
+    """The machine, its directory checked, and never written by a read-only broker. Raises StartError, OSError."""
+    if system.disk is not None:
+        check_directory(config, system.disk)
+    if not config.get_bool("oncelog.read.only"):
+        return system
+    from oncelog.broker.assembly.read_only import over_disk
+
+    return over_disk(system)
+
+
+def _put_around_handlers(broker: Broker) -> None:
     """From the inside out; each part is imported only where it is wanted."""
-    if is_read_only:
+    if broker.config.get_bool("oncelog.read.only"):
         from oncelog.broker.handlers import read_only
 
         broker.put_around_handlers(read_only.around_handler)
@@ -322,11 +327,7 @@ def _coordinators(
     """Both coordinators, not replayed yet; markers for offsets go through the group runtime."""
     loading = CoordinatorLoading(system.scheduler)
     failures = _ReplayFailures(system, loading, log)
-    is_read_only = config.get_bool("oncelog.read.only")
-    if is_read_only:
-        from oncelog.broker.assembly.read_only import HeldMarkers, without_timers
-
-        system = without_timers(system)
+    system, channel_to = _time_and_channel(config, system)
 
     def runtime_of(topic: str, make_shard: Callable[[int, int], ShardT]) -> CoordinatorRuntime[ShardT]:
         source = InternalTopicSource(topics, topic)
@@ -350,7 +351,7 @@ def _coordinators(
 
     transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)
     markers = PartitionMarkers(topics, group_runtime, system.clock)
-    channel: MarkerSender = HeldMarkers() if is_read_only else LocalMarkerChannel(leadership.node_id, markers)
+    channel = channel_to(leadership.node_id, markers)
     if system.faults is not None:
         channel = system.faults.around_markers(channel)
         transitions = system.faults.around_listener(transitions)
@@ -371,6 +372,18 @@ def _coordinators(
     if system.faults is not None:
         system.faults.watch(transactions)
     return _Coordinators(markers, transactions, groups, transaction_runtime, group_runtime, loading, failures)
+
+
+def _time_and_channel(
+    config: BrokerConfig, system: System
+) -> tuple[System, Callable[[int, PartitionMarkers], MarkerSender]]:
+    """The machine of the coordinators, and what makes the channel of their markers: in a read-only broker nothing
+    ends."""
+    if not config.get_bool("oncelog.read.only"):
+        return system, LocalMarkerChannel
+    from oncelog.broker.assembly.read_only import HeldMarkers, without_timers
+
+    return without_timers(system), lambda *_: HeldMarkers()
 
 
 def _load_coordinators(coordinators: _Coordinators) -> None:

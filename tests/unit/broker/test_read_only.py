@@ -4,13 +4,14 @@ import pytest
 
 from oncelog.broker.api_table import API_TABLE, Api
 from oncelog.broker.faults.error_answers import error_names
-from oncelog.broker.faults.rule import Action, Point
+from oncelog.broker.faults.rule import Action, Point, Rule
 from oncelog.broker.handlers.read_only import ANSWERS, READS, REASON
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.write_txn_markers_request import (
@@ -18,12 +19,11 @@ from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.clients.producer import broker_with_topic, log_of
+from tests.clients.producer import Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
 from tests.support.damage import fill, read_committed
 from tests.support.listed_versions import EVERY_VERSION
 from tests.support.messages import filled_request
-from tests.unit.faults.support import Writer, begin, plant, state_of
 
 READ_ONLY = "oncelog.read.only=true"
 CHANGES = [(api, version) for api, version in EVERY_VERSION if ANSWERS[api.key] is not READS]
@@ -43,6 +43,13 @@ A_DAY_MS = 86_400_000
 
 def files_of(broker: VirtualBroker) -> dict[str, bytes]:
     return {name: bytes(inode.data) for name, inode in broker.disk.files.items()}
+
+
+def state_of(broker: VirtualBroker, transactional_id: str) -> str | None:
+    statuses = broker.broker.transactions.current()
+    return next(
+        each.metadata.state.kafka_name for each in statuses if each.metadata.transactional_id == transactional_id
+    )
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +109,12 @@ def test_asking_for_a_topic_creates_none(filled: VirtualBroker) -> None:
 
 def test_transactions_stay_open_or_prepared_however_long_one_looks() -> None:
     broker = broker_with_topic()
-    begin(Writer(broker, transactional_id="open").init(), 0)
-    prepared = begin(Writer(broker, transactional_id="prepared").init(), 1)
-    plant(broker, Point.MARKER, Action.HOLD, times=None)
-    prepared.send_end()
+    opened, prepared = (Producer(broker, name).init() for name in ("open", "prepared"))
+    for partition, producer in enumerate((opened, prepared)):
+        producer.add(partition)
+        assert producer.produce(partition) is ErrorCode.NONE
+    broker.faults.plant(Rule(Point.MARKER, Action.HOLD, times=None))
+    broker.send(EndTxnRequest(committed=True, **prepared.identity), 4)
     looking = broker.killed(READ_ONLY)
     looking.time.advance(A_DAY_MS)
     assert (state_of(looking, "open"), state_of(looking, "prepared")) == ("Ongoing", "PrepareCommit")
