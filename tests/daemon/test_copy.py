@@ -394,6 +394,28 @@ async def test_settings_that_the_target_does_not_take_are_said_with_a_way_on(pai
     await pair.require_equal()
 
 
+async def test_a_transaction_that_nobody_ends_is_said_and_can_be_ended(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's coordinator may forget one that it has acknowledged, when it is killed."""
+    monkeypatch.setattr("oncelog.tools.copy.copying._HANGING_S", 0)
+    pair.source.produce("orders", b"1")
+    await copy(*pair.addresses)
+    async with Admin(pair.addresses[0]) as source, Producer(pair.addresses[1], transactional_id="other") as other:
+        topic = topic_of((await source.describe_cluster()).cluster_id or "")
+        transaction = other.transaction()
+        await transaction.__aenter__()
+        await transaction.send(topic, b"{}", key=b"[]")
+        with pytest.raises(
+            CopyError, match=r"hangs on the target, in __oncelog_copy.*-0 at offset \d+.*oncelog txn abort"
+        ):
+            await copy(*pair.addresses)
+        await transaction.abort()
+    pair.source.produce("orders", b"2")
+    await copy(*pair.addresses)
+    await pair.require_equal()
+
+
 async def test_a_cluster_is_not_copied_to_itself(pair: Pair) -> None:
     with pytest.raises(CopyError, match="source and target are the same cluster"):
         await copy(pair.addresses[0], pair.addresses[0])

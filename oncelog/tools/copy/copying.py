@@ -28,13 +28,16 @@ from oncelog.client.producer import Producer
 from oncelog.client.records import TopicPartition
 from oncelog.tools.copy.groups import GroupCopy
 from oncelog.tools.copy.life import Life, LifeEnds, Watcher, commit
-from oncelog.tools.copy.state import transactional_id_of
+from oncelog.tools.copy.state import topic_of, transactional_id_of
 from oncelog.tools.copy.survey import CopyError, Side, Survey, Wish, places_of, survey
 
 _BUFFER_BYTES = 32 << 20
 _QUEUED_BYTES = 64 << 20
 _FETCH_BYTES = 4 << 20
 _PAUSE_S = 0.5
+_HANGING_S = 10.0
+"""What a coordinator has ended has all its markers after some milliseconds."""
+_ENDED = frozenset(("Empty", "CompleteCommit", "CompleteAbort"))
 _CLIENT_ID = "oncelog-copy"
 _QUIET_LOOKS = 3
 """In a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be added."""
@@ -59,6 +62,8 @@ class Copier:
         self._watcher = watcher
         self._timeout_ms = timeout_ms
         self._stopped_at_s: float | None = None
+        self._open_offset = -1
+        self._open_since_s = 0.0
 
     async def preview(self) -> Survey:
         """What `run` would do. Changes nothing."""
@@ -109,8 +114,7 @@ class Copier:
         async with self._admins() as (source, target):
             async with producer.transaction() as transaction:
                 found = await survey(source, target, self._target, self._wish)
-                if not found.is_settled:
-                    raise LifeEnds("the last transaction of the copy is not complete yet on the target")
+                await self._require_settled(target, found)
                 found.require_possible()
                 self._watcher.on_survey(found)
                 life = Life(source, target, producer, self._wish, self._watcher, found)
@@ -125,6 +129,23 @@ class Copier:
             ) as follower:
                 life.read_with(follower)
                 yield life
+
+    async def _require_settled(self, target: Admin, found: Survey) -> None:
+        """Raises LifeEnds while the last transaction is not complete, and CopyError if nobody will complete it."""
+        if found.open_offset is None:
+            return
+        if found.open_offset != self._open_offset:
+            self._open_offset, self._open_since_s = found.open_offset, time.monotonic()
+        own_id = transactional_id_of(found.source_cluster_id, found.target_cluster_id)
+        described = await target.describe_transaction(own_id)
+        if described.state in _ENDED and time.monotonic() - self._open_since_s >= _HANGING_S:
+            topic = topic_of(found.source_cluster_id)
+            raise CopyError(
+                f"a transaction hangs on the target, in {topic}-0 at offset {found.open_offset}: the coordinator does "
+                f"not know it any more. What it wrote is copied again once it is ended: `oncelog txn abort "
+                f"--topic {topic} --partition 0 --start-offset {found.open_offset} -b {self._target.bootstrap}`"
+            )
+        raise LifeEnds("the last transaction of the copy is not complete yet on the target")
 
     @asynccontextmanager
     async def _admins(self) -> AsyncIterator[tuple[Admin, Admin]]:

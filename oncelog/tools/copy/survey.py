@@ -120,8 +120,9 @@ class Survey:
     target_cluster_id: str
     state: CopyState
     has_state_topic: bool
-    is_settled: bool
-    """No transaction of a copy is under way, whose records are on the target before the state has them."""
+    open_offset: int | None
+    """Where a transaction is open in that topic, if one is: its records may be on the target before the state has
+    them."""
     topics: tuple[TopicPlan, ...]
     target_ends: Mapping[TopicPartition, int]
     """Of the target's partitions: where a reader of committed records ends."""
@@ -159,9 +160,9 @@ async def survey(source: Admin, target: Admin, target_side: Side, wish: Wish) ->
     # Before the state: another copy may be running, whose records count as its own once the state has them.
     ends_before = await _ends(target, places)
     state_topic = topic_of(source_id)
-    state, is_settled = CopyState(), True
+    state, open_offset = CopyState(), None
     if state_topic in there:
-        state, is_settled = await _read_state(target_side, TopicPartition(state_topic, 0), target)
+        state, open_offset = await _read_state(target_side, TopicPartition(state_topic, 0), target)
     extents = await extents_of(source, [place for topic in chosen for place in places_of(topic)])
     plans = [await _plan(source, topic, there.get(topic.name), state, extents) for topic in chosen]
     copied = {plan.name: plan.copied for plan in plans}
@@ -170,11 +171,11 @@ async def survey(source: Admin, target: Admin, target_side: Side, wish: Wish) ->
         for place in places
     }
     reasons = await _lost_there(target, begin)
-    if is_settled:
+    if open_offset is None:
         reasons |= await _written_by_others(target, target_side, begin, ends_before)
     judged = tuple(replace(each, refusal=_refusal(each, reasons.get(each.name, ""))) for each in plans)
     ends = await _ends(target, places)
-    return Survey(source_id, target_id, state, state_topic in there, is_settled, judged, ends)
+    return Survey(source_id, target_id, state, state_topic in there, open_offset, judged, ends)
 
 
 async def _ends(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -318,8 +319,8 @@ async def _visible(
                     del left[place]
 
 
-async def _read_state(side: Side, place: TopicPartition, target: Admin) -> tuple[CopyState, bool]:
-    """All that is committed, and whether nothing is open behind it."""
+async def _read_state(side: Side, place: TopicPartition, target: Admin) -> tuple[CopyState, int | None]:
+    """All that is committed, and where something is open behind it."""
     stable = (await target.list_offsets([place], isolation_level="read_committed"))[place].offset
     entries: dict[bytes, bytes | None] = {}
     async with Consumer(bootstrap_servers=side.bootstrap, auto_offset_reset="earliest", **side.security) as consumer:
@@ -329,6 +330,6 @@ async def _read_state(side: Side, place: TopicPartition, target: Admin) -> tuple
                 entries[record.key or b""] = record.value
     end = (await target.list_offsets([place]))[place].offset
     try:
-        return replay(entries), end == stable
+        return replay(entries), None if end == stable else stable
     except (ValueError, KeyError, TypeError) as error:
         raise CopyError(f"{place.topic} on the target has a record that no copy wrote: {error}") from error

@@ -36,7 +36,7 @@ def test_names_of_topics_and_groups_and_foreign_sentences_stay_in_their_lines(
 ) -> None:
     topic = TopicDescription(name, UUID(int=1), (), is_internal=False)
     plan = TopicPlan(topic, None, None, {name: name}, False, {}, {}, name)
-    found = Survey(name, name, CopyState(), False, True, (plan,), {})
+    found = Survey(name, name, CopyState(), False, None, (plan,), {})
 
     async def preview(_: Copier) -> Survey:
         return found
@@ -93,7 +93,7 @@ def test_a_side_may_be_a_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(cli, "probe", lambda chosen, _: asked.append(chosen.bootstrap))
 
     async def preview(_: Copier) -> Survey:
-        return Survey("a", "b", CopyState(), False, True, (), {})
+        return Survey("a", "b", CopyState(), False, None, (), {})
 
     monkeypatch.setattr(Copier, "preview", preview)
     result = run("staging", ADDRESSES[1], "--dry-run")
