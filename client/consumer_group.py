@@ -54,7 +54,6 @@ class ConsumerGroupMembership:
         self._cluster = cluster
         self._settings = settings
         self._topics: tuple[str, ...] = tuple(sorted(topics))
-        self._look_again_at_s = 0.0
         self._member_id = uuid.uuid4().hex
         self._epoch = _JOINING_EPOCH
         self._was_member = False
@@ -68,8 +67,8 @@ class ConsumerGroupMembership:
         self._owned: tuple[TopicPartition, ...] = ()
         self._is_lost = False
         """What is owned belongs to others by now."""
-        self._said: tuple[tuple[str, ...], tuple[TopicPartition, ...]] | None = None
-        """The topics and partitions that the coordinator has heard of; None: it must hear everything."""
+        self._said: tuple[TopicPartition, ...] | None = None
+        """The partitions that the coordinator has heard of; None: it must hear everything."""
         self._interval_s = 0.0
         self._wake = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
@@ -208,7 +207,6 @@ class ConsumerGroupMembership:
             waiters, self._waiters = self._waiters, []
             try:
                 deadline = Deadline.after(self._cluster.request_timeout_ms)
-                await self._maybe_match(deadline)
                 await self._heartbeat(deadline)
                 await self._resolve(deadline)
             except KafkaError as error:
@@ -224,18 +222,19 @@ class ConsumerGroupMembership:
                     await self._wake.wait()
 
     async def _heartbeat(self, deadline: Deadline) -> None:
-        settings, topics, owned = self._settings, self._topics, self._owned
+        settings, owned = self._settings, self._owned
         says_all = self._said is None or self._epoch == _JOINING_EPOCH
-        said_topics, said_owned = self._said or ((), ())
         request = ConsumerGroupHeartbeatRequest(
             group_id=settings.group_id,
             member_id=self._member_id,
             member_epoch=self._epoch,
             instance_id=settings.group_instance_id,
             rebalance_timeout_ms=settings.max_poll_interval_ms if says_all else -1,
-            subscribed_topic_names=topics if says_all or topics != said_topics else None,
+            rack_id=settings.rack if says_all else None,
+            subscribed_topic_names=self._topics if says_all else None,
+            subscribed_topic_regex=settings.pattern if says_all else None,
             server_assignor=settings.remote_assignor if says_all else None,
-            topic_partitions=self._by_id(owned) if says_all or owned != said_owned else None,
+            topic_partitions=self._by_id(owned) if says_all or owned != self._said else None,
         )
         self._has_sent = True
         response = await self._cluster.ask_coordinator(
@@ -250,7 +249,7 @@ class ConsumerGroupMembership:
             self._on_fenced()
             return
         raise_for(response.error_code, response.error_message or f"group {settings.group_id!r}")
-        self._said = topics, owned
+        self._said = owned
         self._on_response(response)
 
     def _on_response(self, response: ConsumerGroupHeartbeatResponse) -> None:
@@ -272,7 +271,8 @@ class ConsumerGroupMembership:
         if not self._is_unresolved or self._is_lost:
             return
         if not self._assignment.keys() <= self._names.keys():
-            await self._cluster.refresh(self._topics, deadline)
+            # What a pattern matches, the coordinator alone knows: it evaluates it (RE2).
+            await self._cluster.refresh(self._topics if self._settings.pattern is None else None, deadline)
             self._names |= {each.topic_id: each.name for each in self._cluster.topics.values()}
         target = tuple(
             sorted(
@@ -297,12 +297,6 @@ class ConsumerGroupMembership:
         for topic, partition in partitions:
             found.setdefault(ids[topic], []).append(partition)
         return [TopicPartitions(topic_id, numbers) for topic_id, numbers in found.items()]
-
-    async def _maybe_match(self, deadline: Deadline) -> None:
-        pattern, now_s = self._settings.pattern, asyncio.get_running_loop().time()
-        if pattern is not None and now_s >= self._look_again_at_s:
-            self._topics = await self._cluster.matching(pattern, deadline)
-            self._look_again_at_s = now_s + self._settings.metadata_max_age_ms / 1000
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

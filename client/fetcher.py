@@ -45,6 +45,9 @@ class FetchSettings:
     queued_max_bytes: int
     retry_backoff_s: float
     check_crcs: bool = True
+    rack: str = ""
+    preference_max_age_s: float = 300.0
+    """How long a replica is read from that the leader told of; then the leader is asked again."""
 
 
 class Chunk:
@@ -76,6 +79,8 @@ class PartitionState:
         "out_of_range",
         "paused",
         "position",
+        "preferred_node",
+        "preferred_until_s",
         "topic_partition",
     )
 
@@ -88,6 +93,9 @@ class PartitionState:
         self.paused = False
         self.out_of_range = False
         self.muted_until_s = 0.0
+        self.preferred_node = -1
+        """A replica that the leader told to read from (KIP-392); -1 is the leader itself."""
+        self.preferred_until_s = 0.0
         self.error: KafkaError | None = None
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -291,11 +299,13 @@ class Fetcher:
             if state.muted_until_s > now_s:
                 again_at_s = min(again_at_s, state.muted_until_s)
                 continue
-            leader = self._cluster.leader(topic_partition)
-            if leader < 0:
+            node_id = self._cluster.leader(topic_partition)
+            if state.preferred_until_s > now_s and state.preferred_node in self._cluster.nodes:
+                node_id = state.preferred_node
+            if node_id < 0:
                 leaderless.add(topic_partition.topic)
             else:
-                by_node.setdefault(leader, []).append(state)
+                by_node.setdefault(node_id, []).append(state)
         if leaderless:
             self._cluster.refresh_soon(leaderless, self.wake)
         ready = {}
@@ -379,6 +389,7 @@ class Fetcher:
             isolation_level=1 if self._settings.read_committed else 0,
             session_id=part.session_id,
             session_epoch=part.epoch,
+            rack_id=self._settings.rack,
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
             forgotten_topics_data=[ForgottenTopic(topic=name, partitions=parts) for name, parts in forgotten.items()],
         )
@@ -416,6 +427,9 @@ class Fetcher:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.preferred_node = data.preferred_read_replica
+            state.preferred_until_s = self._loop.time() + self._settings.preference_max_age_s
         if not records:
             return
         aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
@@ -436,7 +450,10 @@ class Fetcher:
 
     def _on_partition_error(self, state: PartitionState, code: int) -> None:
         error = error_for(code, f"{state.topic_partition.topic}-{state.topic_partition.partition}")
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if state.preferred_until_s:
+            # A follower may be behind, or have lost the partition: the leader knows.
+            state.preferred_until_s = 0.0
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.chunks:
                 # Buffered records come first; the next request meets the same error.
                 state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
@@ -456,6 +473,7 @@ class Fetcher:
         topics = set()
         for state in states:
             state.muted_until_s = again_at_s
+            state.preferred_until_s = 0.0
             topics.add(state.topic_partition.topic)
         if isinstance(error, ConnectionLost) or error.code in LEADER_MOVED:
             self._cluster.forget_leaders(topics)
@@ -470,6 +488,9 @@ class Fetcher:
         except KafkaError:
             # It may be back at another address; poll has its own deadline.
             self._cluster.forget_leaders({each.topic for each in self.partitions})
+            for state in self.partitions.values():
+                if state.preferred_node == node_id:
+                    state.preferred_until_s = 0.0
         finally:
             self._connecting.pop(node_id, None)
             self.wake()

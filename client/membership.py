@@ -36,7 +36,9 @@ class GroupSettings:
     remote_assignor: str | None
     api_timeout_ms: float
     pattern: str | None = None
-    """Chooses the topics, at each join; a change in what it matches is a reason to join again."""
+    """Chooses the topics. In a classic group the member matches them at each join, and a change is a reason to join
+    again; in one of KIP-848 the coordinator does."""
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

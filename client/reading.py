@@ -209,6 +209,8 @@ def fetch_settings(settings: ConsumerSettings) -> FetchSettings:
         max_partition_bytes=settings.max_partition_fetch_bytes,
         retry_backoff_s=settings.retry_backoff_ms / 1000,
         check_crcs=settings.check_crcs,
+        rack=settings.client_rack or "",
+        preference_max_age_s=settings.metadata_max_age_ms / 1000,
     )
 
 
@@ -224,4 +226,5 @@ def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:
         api_timeout_ms=settings.default_api_timeout_ms,
         remote_assignor=settings.group_remote_assignor,
         pattern=settings.pattern,
+        rack=settings.client_rack,
     )

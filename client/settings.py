@@ -177,6 +177,7 @@ class _ConsumerOptions(SecurityOptions, total=False):
     bootstrap_timeout_ms: float
     retry_backoff_ms: float
     metadata_max_age_ms: int
+    client_rack: str | None
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
@@ -210,7 +211,8 @@ class ConsumerSettings(SecuritySettings):
     delivery: DeliveryMode | None = None
     """Sets what is committed when: before records are returned, after them, or in the transaction of their results."""
     pattern: str | None = None
-    """Instead of topics: a regular expression that whole names match; a group looks for new ones."""
+    """Instead of topics: a regular expression that whole names match; a group looks for new ones. With
+    group_protocol="consumer" the coordinator evaluates it, by RE2; otherwise this client, by Python's `re`."""
     group_id: str | None = None
     """The group whose members share the partitions, and whose offsets are committed."""
     isolation_level: IsolationLevel = "read_committed"
@@ -263,6 +265,8 @@ class ConsumerSettings(SecuritySettings):
     """The pause between two attempts."""
     metadata_max_age_ms: int = 300_000
     """How often a group looks for new partitions, and for new topics of `pattern`."""
+    client_rack: str | None = None
+    """Where this client is: brokers may have it read from a replica in its rack (KIP-392)."""
     on_assign: OnPartitions | None = None
     """Awaited inside poll() or the iterator, after the group assigned these partitions to it anew."""
     on_revoke: OnPartitions | None = None
@@ -292,7 +296,7 @@ class ConsumerSettings(SecuritySettings):
             if name not in ASSIGNORS:
                 known = ", ".join(map(repr, ASSIGNORS))
                 raise ConfigError(f"partition_assignment_strategy has {name!r}, and must be of {known}")
-        if self.pattern is not None:
+        if self.pattern is not None and self.group_protocol == "classic":
             try:
                 re.compile(self.pattern)
             except re.error as error:

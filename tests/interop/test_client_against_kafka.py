@@ -462,6 +462,29 @@ async def test_a_member_that_the_group_forgot_can_commit_nothing_in_any_way(boot
                 await outsider.commit_sync({place: 9})
 
 
+async def test_a_group_of_kip_848_has_its_pattern_evaluated_by_the_coordinator(bootstrap: str) -> None:
+    """Both patterns mean something else, or nothing, to Python."""
+    prefix = fresh("pattern")
+    async with Producer(bootstrap) as producer, Admin(bootstrap) as admin:
+        for name in (f"{prefix}-a", f"{prefix}-b", f"{prefix}-1"):
+            await admin.create_topics(NewTopic(name, 1, 1))
+            await producer.send(name, b"value")
+    options: ConsumerOptions = {
+        "bootstrap_servers": bootstrap,
+        "group_protocol": "consumer",
+        "auto_offset_reset": "earliest",
+        "client_rack": "here",
+    }
+    async with Consumer(pattern=f"{prefix}-[[:alpha:]]", group_id=prefix, **options) as member:
+        found: set[str] = set()
+        while len(found) < 2:
+            found |= {each.topic for each in await member.poll(10_000)}
+        assert found == {each.topic for each in member.assignment()} == {f"{prefix}-a", f"{prefix}-b"}
+    async with Consumer(pattern=f"{prefix}-(?=a)a", group_id=f"{prefix}-2", **options) as member:
+        with pytest.raises(ConfigError, match="INVALID_REGULAR_EXPRESSION"):
+            await member.poll(10_000)
+
+
 async def test_a_pattern_reads_the_topics_it_matches_and_those_that_come_later(bootstrap: str) -> None:
     prefix = fresh("pattern")
 

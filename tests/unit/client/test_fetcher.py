@@ -1,0 +1,91 @@
+"""Which replica a consumer reads from."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oncelog.client.errors import ConnectionLost, KafkaError
+from oncelog.client.fetcher import Fetcher, FetchSettings
+from oncelog.client.records import TopicPartition
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.fetch_request import FetchRequest
+from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+
+PLACE = TopicPartition("topic", 0)
+LEADER, FOLLOWER = 1, 2
+pytestmark = pytest.mark.interpreted
+
+OnAnswer = Callable[[FetchResponse | None, KafkaError | None], None]
+
+
+class Brokers:
+    """Two, of which the first leads; a request waits until the test answers it."""
+
+    def __init__(self) -> None:
+        self.nodes = {LEADER: ("leader", 1), FOLLOWER: ("follower", 1)}
+        self.asked: list[tuple[int, FetchRequest, OnAnswer]] = []
+
+    def leader(self, topic_partition: TopicPartition) -> int:
+        return LEADER
+
+    def forget_leaders(self, topics: Any) -> None: ...
+
+    def live_transport(self, node_id: int) -> Any:
+        def send(api: Any, request: FetchRequest, on_answer: OnAnswer) -> None:
+            self.asked.append((node_id, request, on_answer))
+
+        return SimpleNamespace(send=send, connection=SimpleNamespace(version_of=lambda api: 12))
+
+
+def fetcher(brokers: Brokers) -> Fetcher:
+    cluster: Any = brokers
+    settings = FetchSettings(True, 1, 500, 1 << 20, 1 << 20, 1 << 20, retry_backoff_s=0.0, rack="here")
+    made = Fetcher(cluster, settings)
+    made.assign([PLACE], keep=False)
+    made.partitions[PLACE].seek(0)
+    return made
+
+
+def answer(fetching: Fetcher, brokers: Brokers, error: KafkaError | None = None, **data: Any) -> None:
+    """Answer the request that waits, and let the next one be sent."""
+    _, _, on_answer = brokers.asked[-1]
+    part = PartitionData(partition_index=0, **data)
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])])
+    on_answer(None if error is not None else response, error)
+    fetching._pump()
+
+
+async def test_a_consumer_tells_its_rack_and_reads_where_the_leader_says() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    answer(fetching, brokers, preferred_read_replica=FOLLOWER)
+    answer(fetching, brokers)
+    assert [node_id for node_id, _, _ in brokers.asked] == [LEADER, FOLLOWER, FOLLOWER]
+    assert {request.rack_id for _, request, _ in brokers.asked} == {"here"}
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [{"error_code": ErrorCode.OFFSET_OUT_OF_RANGE}, {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}, None],
+    ids=["behind", "gone", "lost"],
+)
+async def test_after_any_error_of_a_follower_the_leader_is_asked_again(failed: dict[str, Any] | None) -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    answer(fetching, brokers, preferred_read_replica=FOLLOWER)
+    answer(fetching, brokers, ConnectionLost() if failed is None else None, **(failed or {}))
+    assert [node_id for node_id, _, _ in brokers.asked] == [LEADER, FOLLOWER, LEADER]
+    assert not fetching.partitions[PLACE].out_of_range
+
+
+async def test_a_follower_that_left_the_cluster_is_not_asked() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    del brokers.nodes[FOLLOWER]
+    answer(fetching, brokers, preferred_read_replica=FOLLOWER)
+    assert [node_id for node_id, _, _ in brokers.asked] == [LEADER, LEADER]
