@@ -173,13 +173,29 @@ _TABLE = (
         "DEFAULT",
         "Which user a certificate stands for: DEFAULT, the whole name, or RULE:PATTERN/REPLACEMENT/[LU],….",
     ),
-    ConfigKey("sasl.enabled.mechanisms", _LIST, "GSSAPI", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; no Kerberos here."),
+    ConfigKey(
+        "sasl.enabled.mechanisms",
+        _LIST,
+        "GSSAPI",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
+    ),
     ConfigKey(
         "sasl.jaas.config",
         _PASSWORD,
         None,
         "Users of PLAIN, in Kafka's form; with the prefix listener.name.NAME.plain. only.",
     ),
+    ConfigKey(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        _STRING,
+        None,
+        "Where the keys of tokens are: https: or file:.",
+    ),
+    ConfigKey("sasl.oauthbearer.jwks.endpoint.refresh.ms", _LONG, "3600000", "How long these keys are used."),
+    ConfigKey("sasl.oauthbearer.expected.audience", _LIST, None, "A token is for one of these; unset: for anybody."),
+    ConfigKey("sasl.oauthbearer.expected.issuer", _STRING, None, "Who issues tokens; unset: whoever has the keys."),
+    ConfigKey("sasl.oauthbearer.clock.skew.seconds", _INT, "30", "How far the clocks of issuer and broker may differ."),
+    ConfigKey("sasl.oauthbearer.sub.claim.name", _STRING, "sub", "The claim that names the user."),
     ConfigKey("sasl.server.max.receive.size", _INT, "524288", "The largest request before the login is finished."),
     ConfigKey(
         "connection.failed.authentication.delay.ms", _INT, "100", "How long a failed login waits for its end.", 0

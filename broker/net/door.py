@@ -25,7 +25,7 @@ from oncelog.broker.security.authentication import Authentication
 from oncelog.broker.security.certificate import certificate_names
 from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.broker.security.principal_rules import Rules, parse_principal_rules, user_of
-from oncelog.broker.security.sasl_settings import SaslError, SaslSettings, read_sasl_settings
+from oncelog.broker.security.sasl_settings import SaslError, SaslParts, SaslSettings, read_sasl_settings
 from oncelog.broker.security.scram import ScramUsers
 from oncelog.broker.security.tls import TlsError, TlsSettings, check_replacement, make_context, read_tls_settings
 
@@ -51,7 +51,7 @@ class Door:
         self._dispatcher = dispatcher
         self._listener_name = listener_name
         self._protocol = protocol
-        self._users = _scram_users(broker) if protocol.has_sasl else None
+        self._sasl_parts = _sasl_parts(broker) if protocol.has_sasl else None
         self._passage = self._read(broker.config)
         broker.live_config.check(self._check)
         broker.live_config.watch(self._on_change)
@@ -65,7 +65,7 @@ class Door:
                 tls,
                 None if tls is None else make_context(tls),
                 parse_principal_rules(config.get_of_listener(name, "ssl.principal.mapping.rules")),
-                None if self._users is None else read_sasl_settings(config, name, self._users),
+                None if self._sasl_parts is None else read_sasl_settings(config, name, self._sasl_parts),
             )
         except (TlsError, SaslError, ValueError) as error:
             raise ConfigError(f"listener {name}: {error}") from error
@@ -130,7 +130,7 @@ class Door:
         return None if user is None else Principal("User", user)
 
 
-def _scram_users(broker: "Broker") -> ScramUsers:
+def _sasl_parts(broker: "Broker") -> SaslParts:
     known = broker.metadata.state.security.scram_credentials
     # The salts of users who do not exist are the same after a restart with the same users, and nobody who knows the
     # keys of one user can tell them.
@@ -139,4 +139,5 @@ def _scram_users(broker: "Broker") -> ScramUsers:
     def nonce() -> str:
         return broker.entropy.uuid().hex + broker.entropy.uuid().hex
 
-    return ScramUsers(known, hashlib.sha256(b"".join(secrets)).digest(), nonce)
+    users = ScramUsers(known, hashlib.sha256(b"".join(secrets)).digest(), nonce)
+    return SaslParts(users, broker.clock, broker.scheduler, broker.log)

@@ -7,10 +7,12 @@ setting and what to write.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.ports import Clock, Scheduler
 from oncelog.broker.security.jaas import parse_jaas
-from oncelog.broker.security.mechanisms import PLAIN, Mechanism
+from oncelog.broker.security.mechanisms import OAUTHBEARER, PLAIN, Mechanism
 from oncelog.broker.security.plain import Plain
 from oncelog.broker.security.scram import SCRAM_MECHANISMS, Scram, ScramUsers
 
@@ -29,11 +31,21 @@ class SaslSettings:
     """By the name of the mechanism; 0: no end."""
 
 
-def read_sasl_settings(config: BrokerConfig, listener_name: str, users: ScramUsers) -> SaslSettings:
+@dataclass(frozen=True, slots=True)
+class SaslParts:
+    """What mechanisms need besides settings."""
+
+    users: ScramUsers
+    clock: Clock
+    scheduler: Scheduler
+    log: Any
+
+
+def read_sasl_settings(config: BrokerConfig, listener_name: str, parts: SaslParts) -> SaslSettings:
     """Raises SaslError."""
     text = config.get_of_listener(listener_name, "sasl.enabled.mechanisms")
     names = [item.strip() for item in text.split(",") if item.strip()]
-    mechanisms = {name: _mechanism(config, listener_name, name, users) for name in names}
+    mechanisms = {name: _mechanism(config, listener_name, name, parts) for name in names}
     if not mechanisms:
         raise SaslError("sasl.enabled.mechanisms is empty: write sasl.enabled.mechanisms=SCRAM-SHA-512")
     sessions = {
@@ -42,11 +54,13 @@ def read_sasl_settings(config: BrokerConfig, listener_name: str, users: ScramUse
     return SaslSettings(mechanisms, sessions)
 
 
-def _mechanism(config: BrokerConfig, listener_name: str, name: str, users: ScramUsers) -> Mechanism:
+def _mechanism(config: BrokerConfig, listener_name: str, name: str, parts: SaslParts) -> Mechanism:
     if name == PLAIN:
         return Plain(_passwords(config, listener_name))
     if name in SCRAM_MECHANISMS:
-        return Scram(SCRAM_MECHANISMS[name], users)
+        return Scram(SCRAM_MECHANISMS[name], parts.users)
+    if name == OAUTHBEARER:
+        return _oauthbearer(config, listener_name, parts)
     raise SaslError(
         f"sasl.enabled.mechanisms has {name}, which is not supported: write sasl.enabled.mechanisms=SCRAM-SHA-512"
     )
@@ -64,3 +78,28 @@ def _passwords(config: BrokerConfig, listener_name: str) -> dict[str, str]:
     if not passwords or "" in passwords:
         raise SaslError(f'{key} names no user, or one without a name: write user_NAME="PASSWORD" for each')
     return passwords
+
+
+def _oauthbearer(config: BrokerConfig, listener_name: str, parts: SaslParts) -> Mechanism:
+    try:
+        from oncelog.broker.security.jwks import Jwks, fetch_from
+        from oncelog.broker.security.oauthbearer import OAuthBearer, TokenRules
+    except ImportError as error:
+        raise SaslError(f"OAUTHBEARER needs another package: pip install 'oncelog[security]' ({error})") from error
+
+    def read(key: str) -> str:
+        return config.get_of_mechanism(listener_name, OAUTHBEARER, key)
+
+    url = read("sasl.oauthbearer.jwks.endpoint.url")
+    try:
+        fetch = fetch_from(url)
+    except ValueError as error:
+        raise SaslError(f"sasl.oauthbearer.jwks.endpoint.url is {url!r}: {error}") from error
+    rules = TokenRules(
+        audience=[item.strip() for item in read("sasl.oauthbearer.expected.audience").split(",") if item.strip()],
+        issuer=read("sasl.oauthbearer.expected.issuer"),
+        skew_s=int(read("sasl.oauthbearer.clock.skew.seconds")),
+        user_claim=read("sasl.oauthbearer.sub.claim.name"),
+    )
+    refresh_ms = int(read("sasl.oauthbearer.jwks.endpoint.refresh.ms"))
+    return OAuthBearer(rules, Jwks(fetch, refresh_ms, parts.clock, parts.scheduler, parts.log), parts.clock)

@@ -1,5 +1,6 @@
 """Real clients log in over TLS, by each mechanism."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from oncelog.testing import Broker
 from tests.support.certificates import Certificates
 from tests.support.secure_clients import ROUND_TRIPS, Security
+from tests.support.tokens import Issuer
 
 PASSWORD = 'pass;word="\\ with signs'
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required\n  user_alice="{}";'.format(
@@ -21,12 +23,19 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="module")
-def broker(certificates: Certificates) -> Iterator[Broker]:
+def issuer() -> Issuer:
+    return Issuer(now_s=int(time.time()))
+
+
+@pytest.fixture(scope="module")
+def broker(certificates: Certificates, issuer: Issuer) -> Iterator[Broker]:
     settings = {
         **certificates.server_settings(),
         "listeners": "SASL_SSL://localhost:0",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS,
+        "sasl.oauthbearer.jwks.endpoint.url": issuer.write_jwks(certificates.directory / "keys.json"),
+        "sasl.oauthbearer.expected.audience": "kafka",
     }
     with Broker(config=settings) as running:
         security = Security("SASL_SSL", certificates.authority_path, "", "PLAIN", "alice", PASSWORD)
@@ -38,7 +47,10 @@ def broker(certificates: Certificates) -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize("client", ROUND_TRIPS)
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_clients_log_in_write_and_read(broker: Broker, certificates: Certificates, client: str, mechanism: str) -> None:
-    security = Security("SASL_SSL", certificates.authority_path, "", mechanism, "alice", PASSWORD)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_clients_log_in_write_and_read(
+    broker: Broker, certificates: Certificates, issuer: Issuer, client: str, mechanism: str
+) -> None:
+    token = issuer.token() if mechanism == "OAUTHBEARER" else ""
+    security = Security("SASL_SSL", certificates.authority_path, "", mechanism, "alice", PASSWORD, token)
     assert ROUND_TRIPS[client](broker.bootstrap_servers, security, client.encode()) == client.encode()

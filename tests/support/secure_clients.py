@@ -2,14 +2,18 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AiokafkaTokenProvider
 from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Partition
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
 _PATIENCE_S = 20
 
@@ -25,6 +29,8 @@ class Security:
     mechanism: str = ""
     user: str = ""
     password: str = ""
+    token: str = ""
+    """Of OAUTHBEARER."""
 
     def context(self) -> ssl.SSLContext | None:
         if not self.authority_path:
@@ -34,9 +40,11 @@ class Security:
             made.load_cert_chain(self.certificate_path)
         return made
 
-    def for_python(self) -> dict[str, Any]:
-        """The keyword arguments of aiokafka and kafka-python."""
+    def for_python(self, provider: type) -> dict[str, Any]:
+        """The keyword arguments of aiokafka and kafka-python; `provider` is what they take tokens from."""
         options: dict[str, Any] = {"security_protocol": self.protocol, "ssl_context": self.context()}
+        if self.token:
+            return {**options, "sasl_mechanism": self.mechanism, "sasl_oauth_token_provider": provider(self.token)}
         if self.mechanism:
             options |= {
                 "sasl_mechanism": self.mechanism,
@@ -46,19 +54,38 @@ class Security:
         return options
 
     def for_librdkafka(self) -> dict[str, Any]:
-        options = {"security.protocol": self.protocol}
+        options: dict[str, Any] = {"security.protocol": self.protocol}
         if self.authority_path:
             options["ssl.ca.location"] = self.authority_path
         if self.certificate_path:
             options |= {"ssl.certificate.location": self.certificate_path, "ssl.key.location": self.certificate_path}
+        if self.token:
+            expires_s = time.time() + 3_600
+            return {**options, "sasl.mechanism": self.mechanism, "oauth_cb": lambda _: (self.token, expires_s)}
         if self.mechanism:
             options |= {"sasl.mechanism": self.mechanism, "sasl.username": self.user, "sasl.password": self.password}
         return options
 
 
+class _AiokafkaToken(AiokafkaTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
+class _KafkaPythonToken(KafkaPythonTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
 def aiokafka_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
     async def run() -> bytes:
-        topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python()}
+        topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(_AiokafkaToken)}
         async with AIOKafkaProducer(**options) as producer:
             await producer.send_and_wait(topic, value)
         async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **options) as consumer:
@@ -74,8 +101,6 @@ def confluent_round_trip(bootstrap: str, security: Security, value: bytes) -> by
     assert producer.flush(_PATIENCE_S) == 0
     consumer = Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
-        from confluent_kafka import TopicPartition as Partition
-
         consumer.assign([Partition(topic, 0, 0)])
         message = consumer.poll(_PATIENCE_S)
         assert message is not None and message.error() is None
@@ -85,7 +110,7 @@ def confluent_round_trip(bootstrap: str, security: Security, value: bytes) -> by
 
 
 def kafka_python_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
-    topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python()}
+    topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(_KafkaPythonToken)}
     producer = KafkaProducer(**options)
     try:
         producer.send(topic, value).get(_PATIENCE_S)
