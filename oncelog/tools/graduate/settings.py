@@ -47,6 +47,7 @@ _DECIDED_HERE = frozenset(
 )
 _OTHER_DEFAULTS = ("group.initial.rebalance.delay.ms",)
 """Their defaults here are not Kafka's, and clients would notice."""
+_NODE = "User:ANONYMOUS"
 
 
 class SettingsError(Exception):
@@ -103,7 +104,7 @@ def passed_on(given: Mapping[str, str]) -> dict[str, str]:
 def _is_passed_on(name: str) -> bool:
     is_ours = not is_kafkas(name) or name in _DECIDED_HERE
     # Without effect here, so every listener is PLAINTEXT; with effect there, clients could not connect.
-    return not (is_ours or name in REMOVED or is_security(name) or name == "authorizer.class.name")
+    return not (is_ours or name in REMOVED or is_security(name))
 
 
 def left_behind(given: Mapping[str, str]) -> list[str]:
@@ -111,9 +112,20 @@ def left_behind(given: Mapping[str, str]) -> list[str]:
     return sorted(name for name in given if name not in _DECIDED_HERE and not _is_passed_on(name))
 
 
+def _check_authorizer(config: BrokerConfig) -> None:
+    """Kafka's node registers with its own controller as a client would, here over PLAINTEXT. Raises SettingsError."""
+    if config.get_str("authorizer.class.name") and _NODE not in config.get_str("super.users").split(";"):
+        raise SettingsError(
+            f"with authorizer.class.name Apache Kafka's own node has to be a super user. Its listeners are PLAINTEXT, so "
+            f"it is {_NODE}, as is everybody else: graduate with --override authorizer.class.name= and switch it on with "
+            f"listeners that know their clients, or with --override super.users={_NODE}, which allows everything to all"
+        )
+
+
 def server_properties(
     node: Node, config: BrokerConfig, given: Mapping[str, str], controller: Controller, kafka_dir: Path
 ) -> str:
+    _check_authorizer(config)
     listeners = config.listeners
     protocols = ",".join(f"{name}:PLAINTEXT" for name in (*(listener.name for listener in listeners), CONTROLLER))
     decided = {

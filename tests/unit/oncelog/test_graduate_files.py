@@ -105,6 +105,9 @@ def test_every_partition_begins_a_leadership_above_all_before_in_kafkas_director
     ]
 
 
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
 def properties(*overrides: str, chosen: tuple[str, int] | None = None) -> dict[str, str]:
     config, _ = load_config(overrides=overrides)
     given = given_settings(overrides=overrides)
@@ -121,7 +124,8 @@ def test_kafka_gets_our_settings_and_what_a_node_alone_needs() -> None:
         "num.io.threads=3",
         "oncelog.flush.policy=os",
         "ssl.keystore.location=/keys",
-        "authorizer.class.name=Authorizer",
+        f"authorizer.class.name={AUTHORIZER}",
+        "super.users=User:root;User:ANONYMOUS",
         "zookeeper.connect=old",
         "default.replication.factor=3",
     )
@@ -141,11 +145,19 @@ def test_kafka_gets_our_settings_and_what_a_node_alone_needs() -> None:
         "share.coordinator.state.topic.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.replication.factor": "1",
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:root;User:ANONYMOUS",
         "group.initial.rebalance.delay.ms": "0",
         "message.max.bytes": "2000000",
         "num.io.threads": "3",
     }
-    assert set(found) <= {*kafka_settings("broker"), "inter.broker.listener.name"}
+    assert set(found) <= {*kafka_settings("broker"), "inter.broker.listener.name", "super.users"}
+
+
+def test_rights_are_not_left_behind_and_kafkas_node_must_have_them() -> None:
+    with pytest.raises(SettingsError, match="has to be a super user"):
+        properties(f"authorizer.class.name={AUTHORIZER}", "super.users=User:root")
+    assert not properties("authorizer.class.name=", "super.users=User:root").get("authorizer.class.name")
 
 
 def test_the_controller_listens_where_it_is_told() -> None:
