@@ -116,9 +116,9 @@ def _check_authorizer(config: BrokerConfig) -> None:
     """Kafka's node registers with its own controller as a client would, here over PLAINTEXT. Raises SettingsError."""
     if config.get_str("authorizer.class.name") and _NODE not in config.get_str("super.users").split(";"):
         raise SettingsError(
-            f"with authorizer.class.name Apache Kafka's own node has to be a super user. Its listeners are PLAINTEXT, so "
-            f"it is {_NODE}, as is everybody else: graduate with --override authorizer.class.name= and switch it on with "
-            f"listeners that know their clients, or with --override super.users={_NODE}, which allows everything to all"
+            f"with authorizer.class.name Apache Kafka's own node has to be a super user. Its listeners are PLAINTEXT, "
+            f"so it is {_NODE}, as is everybody else: graduate with --override authorizer.class.name= and switch it on "
+            f"with listeners that know their clients, or with --override super.users={_NODE}, which allows everything"
         )
 
 
