@@ -218,8 +218,13 @@ _TABLE = (
         "authorizer.class.name",
         _STRING,
         "",
-        "org.apache.kafka.metadata.authorizer.StandardAuthorizer: requests need rights; empty: everything is allowed.",
-        choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer, or as files before Kafka 4 name it, "
+        "kafka.security.authorizer.AclAuthorizer: requests need rights; empty: everything is allowed.",
+        choices=(
+            "",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "kafka.security.authorizer.AclAuthorizer",
+        ),
     ),
     ConfigKey("super.users", _STRING, "", "Principals that may do everything, such as User:admin;User:root."),
     ConfigKey(

@@ -113,6 +113,12 @@ def test_a_session_reads_nothing_more_once_the_right_is_taken(guarded: Guarded) 
     assert _errors(guarded.ask(_fetch("", 2, opened.session_id), 12)) == ["NONE"]
 
 
+def test_the_authorizer_by_its_name_before_kafka_4_refuses_as_well() -> None:
+    guarded = Guarded("authorizer.class.name=kafka.security.authorizer.AclAuthorizer")
+    guarded.create("orders")
+    assert _errors(guarded.ask(_fetch("orders", 0), 12)) == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
 def test_a_fetch_that_waits_does_not_see_what_comes_after_its_right_was_taken(guarded: Guarded) -> None:
     right = guarded.allow(READ, TOPIC, "orders")
     reply = guarded.virtual.send(_fetch("orders", -1, wait_ms=1_000), 12, host=HOST)
