@@ -35,6 +35,7 @@ _METADATA_RECORDS = {
     2: "topic_record",
     3: "partition_record",
     4: "config_record",
+    5: "partition_change_record",
     9: "remove_topic_record",
     10: "delegation_token_record",
     11: "user_scram_credential_record",
