@@ -112,7 +112,7 @@ def preview(wish: Wish) -> Report:
 @contextmanager
 def _planned(wish: Wish) -> Iterator[Report]:
     try:
-        _check_target(wish.data_dir)
+        _check_target(wish)
         with opened(wish.kafka_dirs) as dirs:
             plan = make_plan(dirs, _metadata_of(dirs), wish.config)
             sizes = [found.sizes() for found in plan.partitions]
@@ -136,7 +136,13 @@ def _metadata_of(dirs: Sequence[KafkaDir]) -> KafkaMetadata:
     return read_metadata((with_log or [each for each in dirs if each.has_metadata])[0].disk)
 
 
-def _check_target(data_dir: Path) -> None:
+def _check_target(wish: Wish) -> None:
+    data_dir = wish.data_dir
+    for kafka_dir in wish.kafka_dirs:
+        if data_dir.resolve().is_relative_to(kafka_dir.resolve()):
+            raise AdoptError(
+                f"{data_dir} is within {kafka_dir}, where nothing may be written: choose another directory"
+            )
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise AdoptError(f"{data_dir} exists and is not empty: choose a new directory")
     parent = data_dir.absolute().parent

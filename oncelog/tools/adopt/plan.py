@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType, Topic
+from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.config.changes import find_resource
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.storage.local.batch_scan import BatchScan
@@ -38,6 +39,7 @@ from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, NO_LEADER, Ka
 _OF_SEGMENTS = re.compile(r"\d{20}\.(log|snapshot)\Z")
 _SWAP_SUFFIX = ".swap"
 _REMOTE = "remote.storage.enable"
+_MIN_ISR = "min.insync.replicas"
 _SUFFIXES = {
     "-delete": "are left out: of removed topics",
     "-future": "are left out: replicas on their way to another log directory",
@@ -128,7 +130,7 @@ def make_plan(dirs: Sequence[KafkaDir], metadata: KafkaMetadata, config: BrokerC
     rows = [
         *_rows_of_state(state, [topic for topic, _ in topics], placed.partitions),
         *placed.rows(),
-        *_rows_of_settings(metadata.state, first.node_id, taking.left),
+        *_rows_of_settings(metadata.state, first.node_id, taking),
         *_rows_of_groups(placed.partitions),
         *_rows_of_entries(dirs),
     ]
@@ -157,6 +159,7 @@ class _Placing:
 
     def run(self) -> None:
         for name, topic in sorted(self._metadata.state.topics.items()):
+            _check_name(name)
             known = self._metadata.partitions.get(topic.topic_id, {})
             if sorted(known) != list(range(len(known))):
                 raise AdoptError(f"the metadata lacks partitions of {name}: take another node's copy")
@@ -222,6 +225,16 @@ _PARTITION_ROWS = (
 )
 
 
+def _check_name(name: str) -> None:
+    """The names of topics become those of directories. Raises AdoptError."""
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        raise AdoptError(f"the metadata names a topic that no Kafka would create: {error}; restore it") from error
+    if name == METADATA_TOPIC:
+        raise AdoptError(f"the metadata names {name} as a topic, which no Kafka would create: restore it")
+
+
 def _role_of(partition: KafkaPartition, node_id: int) -> str | None:
     """The row about a partition whose leader is another node; None where this one has all there is."""
     if partition.leader == node_id or list(partition.replicas) == [node_id]:
@@ -260,10 +273,15 @@ class _Settings:
         self._node_id = node_id
         self._config = config
         self.left: list[str] = []
+        self.demands = 0
+        """Settings that more replicas are to have a record before it is acknowledged."""
 
     def take(self, kind: int, name: str, settings: Mapping[str, str]) -> dict[str, str]:
         taken = {}
         for key, value in settings.items():
+            if key == _MIN_ISR and value != "1":
+                self.demands += 1
+                continue
             try:
                 find_resource(kind, name, self._kafka, self._config, self._node_id).check({key: value}, [key])
             except KafkaError:
@@ -315,12 +333,13 @@ def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Seq
     yield Row("delegation tokens", len(security.tokens), Fate.KEPT, records)
 
 
-def _rows_of_settings(kafka: ClusterState, node_id: int, left: Sequence[str]) -> Iterator[Row]:
+def _rows_of_settings(kafka: ClusterState, node_id: int, taking: _Settings) -> Iterator[Row]:
     nodes = [name for (kind, name) in kafka.configs if kind == ResourceType.BROKER and name not in ("", str(node_id))]
     metrics = [name for (kind, name) in kafka.configs if kind == ResourceType.CLIENT_METRICS]
     features = sorted(set(kafka.features).difference(FEATURES))
-    names = ", ".join(sorted(set(left)))
-    yield Row("settings not possible here", len(left), Fate.LEFT, f"are left out: {names}")
+    names = ", ".join(sorted(set(taking.left)))
+    yield Row("settings not possible here", len(taking.left), Fate.LEFT, f"are left out: {names}")
+    yield Row(_MIN_ISR, taking.demands, Fate.LEFT, "is left out above 1: with one replica nothing could be produced")
     yield Row("brokers with settings", len(nodes), Fate.LEFT, f"are other nodes, left out: {', '.join(sorted(nodes))}")
     yield Row("client metrics", len(metrics), Fate.LEFT, "are left out: this broker collects none")
     yield Row("features unknown here", len(features), Fate.LEFT, f"are left out: {', '.join(features)}")

@@ -19,12 +19,15 @@ from oncelog.protocol.generated.partition_change_record import PartitionChangeRe
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.generated.topic_record import TopicRecord
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from oncelog.tools.adopt.kafka_metadata import read_metadata
 from oncelog.tools.graduate.graduation import Watcher, graduate
 from tests.fakes.broker import VirtualBroker
 from tests.support.damage import TOPIC, fill, produce, read_committed
 from tests.support.data_directories import load, store
 from tests.support.graduation import wish_for
+from tests.support.hostile import HOSTILE, require_harmless
 from tests.support.kafka_directories import (
     ABORT,
     BEGIN,
@@ -117,6 +120,8 @@ def test_what_one_node_cannot_have_is_told_before_anything_is_written(tmp_path: 
         ),
         ConfigRecord(resource_type=2, resource_name="orders", name="remote.storage.enable", value="true"),
         ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="7"),
+        ConfigRecord(resource_type=2, resource_name="orders", name="min.insync.replicas", value="2"),
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         ConfigRecord(resource_type=4, resource_name="3", name="log.cleaner.threads", value="2"),
         ConfigRecord(resource_type=16, resource_name="metrics", name="interval.ms", value="7"),
         AccessControlEntryRecord(id=ID, principal="User:a"),
@@ -140,6 +145,8 @@ def test_what_one_node_cannot_have_is_told_before_anything_is_written(tmp_path: 
         "topics": (1, "kept"),
         "partitions with records": (4, "kept"),
         "settings of topics": (1, "kept"),
+        "settings of brokers, groups": (1, "kept"),
+        "min.insync.replicas": (1, "left"),
         "next producer id": (5000, "kept"),
         "features": (3, "kept"),
         "ACLs": (1, "kept"),
@@ -211,6 +218,11 @@ def _damaged_metadata(kafka: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
 
 
+def _named(kafka: Path, name: str) -> None:
+    log = kafka / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.write_bytes(metadata_batch([topic(name, 9)]))
+
+
 def _occupied(kafka: Path) -> None:
     (kafka.parent / "data").mkdir()
     (kafka.parent / "data" / "file").touch()
@@ -230,6 +242,9 @@ def _occupied(kafka: Path) -> None:
         (_damaged, "take another replica's copy"),
         (_damaged_metadata, "start Apache Kafka on it once"),
         (_occupied, "choose a new directory"),
+        (lambda kafka: _named(kafka, "../up"), "no Kafka would create"),
+        (lambda kafka: _named(kafka, "\x1b[31mred\n"), "no Kafka would create"),
+        (lambda kafka: _named(kafka, "__cluster_metadata"), "no Kafka would create"),
     ],
 )
 def test_what_cannot_be_adopted_gets_a_sentence_and_leaves_nothing(
@@ -286,6 +301,44 @@ def test_the_gaps_that_compaction_has_left_are_none_that_a_stop_has_torn(tmp_pat
     assert run(kafka, "--out", tmp_path / "data").exit_code == 0
     broker = VirtualBroker(disk=load(tmp_path / "data"))
     assert broker.broker.topics.partition("orders", 0).log_end_offset == 4
+
+
+def test_nothing_is_written_into_a_directory_of_kafka(tmp_path: Path) -> None:
+    kafka = simple(tmp_path / "kafka")
+    before = fingerprint(kafka)
+    result = run(kafka, "--out", kafka / "data")
+    assert result.exit_code == 2 and "choose another directory" in result.stderr
+    assert fingerprint(kafka) == before
+
+
+def test_groups_without_a_coordinator_here_are_counted(tmp_path: Path) -> None:
+    records = topic_with("__consumer_offsets", ID, partition_on(ID, 0, [1], 1))
+    kafka = write_kafka_dir(tmp_path / "kafka", [encoded(record) for record in records])
+    write_partition(kafka, "__consumer_offsets-0", ID, [])
+    state = [(11, b"one", b"x"), (11, b"two", b"x"), (17, b"three", b"x"), (11, b"one", None), (10, b"two", b"x")]
+    group_records = [
+        Record(offset, 1_000, kind.to_bytes(2, "big") + len(name).to_bytes(2, "big") + name, value, ())
+        for offset, (kind, name, value) in enumerate(state)
+    ]
+    (kafka / "__consumer_offsets-0" / f"{0:020d}.log").write_bytes(encode_batch(group_records))
+    found = rows_of(run(kafka, "--out", tmp_path / "data", "--json"))
+    assert (found["share groups"], found["streams groups"]) == ((1, "left"), (1, "left"))
+    VirtualBroker(disk=load(tmp_path / "data"))  # its coordinator passes over them
+
+
+def test_text_from_the_metadata_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    records = [
+        *topic_with("orders", ID, partition_on(ID, 0, [2], 2)),
+        *(
+            ConfigRecord(resource_type=4, resource_name=name, name=name, value=name)
+            for name in ("", "1", "7\x1b]0;", *HOSTILE.values())
+        ),
+        *(ConfigRecord(resource_type=2, resource_name="orders", name=name, value="1") for name in HOSTILE.values()),
+    ]
+    kafka = write_kafka_dir(tmp_path / "kafka", [encoded(record) for record in records])
+    result = run(kafka, "--out", tmp_path / "data", "--partial")
+    assert result.exit_code == 0, result.output
+    require_harmless(result.stdout)
 
 
 def test_a_dry_run_writes_nothing_and_reports_the_same(tmp_path: Path) -> None:
