@@ -91,14 +91,15 @@ def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int, epoch: int) 
     """`last_timestamp_ms` is that of the last record below the end of the snapshot."""
     batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms, epoch)]
     offset = 1
-    for chunk in _chunks(records):
+    for chunk in in_chunks(records):
         batches.append(encode_metadata_batch(chunk, last_timestamp_ms, offset, epoch))
         offset += sum(map(count_of, chunk))
     batches.append(_control(offset, _FOOTER_TYPE, _FOOTER.pack(0, 0), last_timestamp_ms, epoch))
     return b"".join(batches)
 
 
-def _chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
+def in_chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
+    """As many as one batch should hold."""
     chunk: list[Any] = []
     count = 0
     for record in records:

@@ -25,6 +25,7 @@ from typing import Any
 
 from oncelog.broker.cluster.metadata_log import topic_records
 from oncelog.broker.cluster.metadata_records import Leader, NewPartitions, count_of, encode_metadata_batch
+from oncelog.broker.cluster.metadata_snapshot import in_chunks
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.storage.disk_errors import trouble
@@ -45,7 +46,6 @@ from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
 from oncelog.tools.log.stopped_directory import StoppedDirectory
 
 _UNFINISHED_SUFFIX = ".adopting"
-_BATCH_RECORDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,15 +275,10 @@ def _points_of(found: FoundPartition) -> LogPoints:
 
 def _metadata_batches(plan: Plan) -> Iterator[bytes]:
     """Our own metadata log from its beginning."""
-    now_ms, next_offset = SystemClock().wall_ms(), 0
-    records: list[Any] = []
-    for record in _metadata_records(plan):
-        records.append(record)
-        if sum(map(count_of, records)) >= _BATCH_RECORDS:
-            yield encode_metadata_batch(records, now_ms, next_offset, epoch=0)
-            next_offset, records = next_offset + sum(map(count_of, records)), []
-    if records:
-        yield encode_metadata_batch(records, now_ms, next_offset, epoch=0)
+    now_ms, base_offset = SystemClock().wall_ms(), 0
+    for records in in_chunks(_metadata_records(plan)):
+        yield encode_metadata_batch(records, now_ms, base_offset, epoch=0)
+        base_offset += sum(map(count_of, records))
 
 
 def _metadata_records(plan: Plan) -> Iterator[Any]:

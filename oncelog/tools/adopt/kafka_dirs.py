@@ -1,6 +1,6 @@
 """The log directories of one Kafka broker, as they were found; nothing in them is changed.
 
-Owns: whose they are, the lock that keeps Kafka from starting on them meanwhile, their checkpoints. Does not own: the
+Owns: whose they are, whether a Kafka runs on them, their checkpoints. Does not own: the
 metadata (`kafka_metadata`), what is adopted (`plan`).
 """
 
@@ -65,7 +65,7 @@ class KafkaDir:
 
 @contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[list[KafkaDir]]:
-    """The directories of one broker, on which Kafka cannot start meanwhile. Raises AdoptError."""
+    """The directories of one broker. Raises AdoptError."""
     with ExitStack() as stack:
         found = []
         for path in paths:
@@ -77,11 +77,12 @@ def opened(paths: Sequence[Path]) -> Iterator[list[KafkaDir]]:
 
 
 def _check_stopped(path: Path, stack: ExitStack) -> None:
-    """Kafka locks this file for itself alone while it runs, so a lock that is shared says whether it does."""
+    """Kafka locks this file for itself alone while it runs, so a lock that is shared says whether it does; and while it
+    is held Kafka cannot start."""
     try:
         descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return  # after a clean stop
+        return  # after a clean stop, which deletes it
     except OSError as error:
         raise AdoptError(f"cannot read {path}: {error.strerror}") from error
     stack.callback(os.close, descriptor)

@@ -75,7 +75,6 @@ class FoundPartition:
 
     topic: Topic
     partition: int
-    leader_epoch: int
     kafka_dir: KafkaDir
     segments: tuple[int, ...]
     """Base offsets, in order; not empty."""
@@ -144,7 +143,6 @@ class _Placing:
     """Finds the files of each partition of the cluster."""
 
     def __init__(self, dirs: Sequence[KafkaDir], metadata: KafkaMetadata) -> None:
-        self._dirs = dirs
         self._metadata = metadata
         self._node_id = dirs[0].node_id
         self._given = {each.directory_id for each in dirs}
@@ -154,7 +152,9 @@ class _Placing:
                 self._found.setdefault(partition_of(name) or ("", 0), []).append(each)
         self._problems: dict[str, list[str]] = {}
         """Directories of partitions, by what is to be said about them."""
+        self._placed: set[Place] = set()
         self.partitions: list[FoundPartition] = []
+        """Those with records."""
         self.leader_epochs: dict[str, list[int]] = {}
 
     def run(self) -> None:
@@ -168,9 +168,8 @@ class _Placing:
                 self._note(_REMOTE_ROW, name)
             for index in sorted(known):
                 self._place(topic, index, known[index])
-        known_places = {(each.topic.name, each.partition) for each in self.partitions}
         for place in self._found:
-            if place not in known_places and place[0] != METADATA_TOPIC:
+            if place not in self._placed and place[0] != METADATA_TOPIC:
                 self._note(_UNKNOWN_ROW, directory_of(*place))
 
     def _place(self, topic: Topic, index: int, partition: KafkaPartition) -> None:
@@ -188,10 +187,11 @@ class _Placing:
             return
         if len(own) > 1:
             raise AdoptError(f"{directory} is in {own[0].path} and in {own[1].path}: give the one that Kafka uses")
+        self._placed.add((topic.name, index))
         role = _role_of(partition, self._node_id)
         if role is not None:
             self._note(role, directory)
-        found = _files_of(own[0], topic, index, partition.leader_epoch)
+        found = _files_of(own[0], topic, index)
         if found is not None:
             self.partitions.append(found)
 
@@ -244,7 +244,7 @@ def _role_of(partition: KafkaPartition, node_id: int) -> str | None:
     return _FOLLOWER_ROW if node_id in partition.isr else _OUT_OF_SYNC_ROW
 
 
-def _files_of(kafka_dir: KafkaDir, topic: Topic, index: int, leader_epoch: int) -> FoundPartition | None:
+def _files_of(kafka_dir: KafkaDir, topic: Topic, index: int) -> FoundPartition | None:
     """None for a partition without a segment. Raises AdoptError."""
     directory = directory_of(topic.name, index)
     names = kafka_dir.disk.list_dir(directory)
@@ -259,7 +259,7 @@ def _files_of(kafka_dir: KafkaDir, topic: Topic, index: int, leader_epoch: int) 
         return None
     copied = tuple(name for name in names if name in (LEADER_EPOCHS, PARTITION_METADATA))
     snapshots = tuple(int(name[:20]) for name in of_segments if name.endswith(SNAPSHOT_SUFFIX))
-    return FoundPartition(topic, index, leader_epoch, kafka_dir, segments, copied, snapshots)
+    return FoundPartition(topic, index, kafka_dir, segments, copied, snapshots)
 
 
 # --- state ------------------------------------------------------------------------------------------------------------
