@@ -19,6 +19,7 @@ from uuid import UUID
 from oncelog.client.apis import FIND_COORDINATOR, METADATA, Api, RequestT, ResponseT
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import (
+    AuthenticationFailed,
     ConfigError,
     ConnectionLost,
     InvalidState,
@@ -119,6 +120,8 @@ class Cluster:
         self._security = security
         self._was_served = False
         """By a listener that speaks as these connections do."""
+        self.refused: AuthenticationFailed | None = None
+        """Why a broker does not let this client in any more: what runs in the background has nobody to raise it to."""
         self._may_create_topics = may_create_topics
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
@@ -199,6 +202,9 @@ class Cluster:
             raise
         except RequestTimedOut as error:
             self._on_unreachable((host, port), error)
+            raise
+        except AuthenticationFailed as error:
+            self.refused = error
             raise
         if (host, port) in self._unreachable:
             self._unreachable.remove((host, port))

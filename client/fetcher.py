@@ -189,7 +189,7 @@ class Fetcher:
     def take(self, max_records: int) -> list[Record]:
         """Up to `max_records`, in offset order per partition; positions move past them and past hidden batches.
 
-        Raises the error of a partition, once.
+        Raises the error of a partition, once, and AuthenticationFailed if brokers do not let this client in any more.
         """
         self.has_moved = False
         taken: list[Record] = []
@@ -237,6 +237,8 @@ class Fetcher:
             if state.error is not None:
                 error, state.error = state.error, None
                 raise error
+        if self._cluster.refused is not None:
+            raise self._cluster.refused
 
     def _take_from(self, state: PartitionState, max_records: int, taken: list[Record]) -> None:
         while state.chunks:
@@ -288,6 +290,9 @@ class Fetcher:
     def _pump(self) -> None:
         self._pump_scheduled = False
         if self._closed:
+            return
+        if self._cluster.refused is not None:
+            self.notify()
             return
         now_s = self._loop.time()
         again_at_s = float("inf")

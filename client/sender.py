@@ -128,6 +128,9 @@ class Sender:
         self._pump_scheduled = False
         if self._closed:
             return
+        if self._cluster.refused is not None:
+            self.accumulator.abandon(self._cluster.refused)
+            return
         now_s = self._loop.time()
         wake_at_s = self._expire(now_s)
         ready_nodes: dict[int, bool] = {}

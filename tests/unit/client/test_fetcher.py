@@ -23,6 +23,8 @@ OnAnswer = Callable[[FetchResponse | None, KafkaError | None], None]
 class Brokers:
     """Two, of which the first leads; a request waits until the test answers it."""
 
+    refused = None
+
     def __init__(self) -> None:
         self.nodes = {LEADER: ("leader", 1), FOLLOWER: ("follower", 1)}
         self.asked: list[tuple[int, FetchRequest, OnAnswer]] = []
