@@ -11,9 +11,10 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.clients.in_memory_connection import api_versions, correlation_ids
+from tests.clients.tls_connection import TlsClient, TlsServer, context
 from tests.fakes.broker import VirtualBroker
 from tests.support.certificates import Certificates
-from tests.unit.net.test_tls import TlsClient, TlsServer, api_versions, context, correlation_ids
 
 PREFIX = "listener.name.ssl."
 BROKER, SET = 4, 0
