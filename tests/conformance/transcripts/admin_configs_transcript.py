@@ -27,7 +27,8 @@ UNKNOWN, TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Change = tuple[str, int, str | None]
 _PATIENCE = 40
-_KAFKAS = {name for name in BROKER_KEYS if name != "cluster.id" and not name.startswith("oncelog.")}
+_NOT_IN_KAFKAS_TABLE = {"cluster.id", "super.users", "allow.everyone.if.no.acl.found"}
+_KAFKAS = {name for name in BROKER_KEYS if not name.startswith("oncelog.")} - _NOT_IN_KAFKAS_TABLE
 
 
 def conversation(broker: Broker) -> Told:
