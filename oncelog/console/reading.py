@@ -216,14 +216,8 @@ class Reader:
 
     async def open_transactions(self, listed: Iterable[ListedTransaction]) -> list[TransactionDescription]:
         """Those of the list that are open, up to MOST_DESCRIBED of them."""
-        found = []
-        for each in islice((each for each in listed if is_open(each.state)), MOST_DESCRIBED):
-            try:
-                found.append(await self.transaction(each.transactional_id))
-            except KafkaError as error:
-                if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it has expired since
-                    raise
-        return found
+        ids = (each.transactional_id for each in listed if is_open(each.state))
+        return await operations.describe_all(await self._admin(), islice(ids, MOST_DESCRIBED))
 
     async def newest_steps(self) -> list[Transition]:
         """The last transitions in each partition of `__transaction_state`, partition by partition."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.admin import Admin
-from oncelog.client.descriptions import ProducerState
+from oncelog.client.descriptions import ProducerState, TransactionDescription
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
@@ -64,7 +64,22 @@ async def list_transactions(
 
 
 async def describe_transaction(admin: Admin, transactional_id: str, now_ms: int) -> Row:
-    found = await admin.describe_transaction(transactional_id)
+    return _described(await admin.describe_transaction(transactional_id), now_ms)
+
+
+async def describe_all(admin: Admin, transactional_ids: Iterable[str]) -> list[TransactionDescription]:
+    """Of those that are still there: an id may expire after it was listed."""
+    found = []
+    for transactional_id in transactional_ids:
+        try:
+            found.append(await admin.describe_transaction(transactional_id))
+        except KafkaError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+    return found
+
+
+def _described(found: TransactionDescription, now_ms: int) -> Row:
     has_begun = found.start_time_ms > 0
     return {
         "transactional_id": found.transactional_id,
@@ -180,17 +195,10 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
 async def find_long(admin: Admin, now_ms: int, least_ms: int) -> list[Row]:
     """Transactions that are open for longer than `least_ms` or than their timeout, as `describe_transaction` has them,
     the oldest first. Their coordinators know them: `fence` ends them."""
-    rows = []
-    for transactional_id in await admin.list_transactions(states=_OPEN):
-        try:
-            row = await describe_transaction(admin, transactional_id, now_ms)
-        except KafkaError as error:
-            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it has expired since
-                continue
-            raise
-        if row["duration_ms"] is not None and row["duration_ms"] > min(least_ms, row["timeout_ms"]):
-            rows.append(row)
-    return sorted(rows, key=lambda row: row["start_time_ms"])
+    found = await describe_all(admin, await admin.list_transactions(states=_OPEN))
+    rows = (_described(each, now_ms) for each in found)
+    long = (row for row in rows if (row["duration_ms"] or 0) > min(least_ms, row["timeout_ms"]))
+    return sorted(long, key=lambda row: row["start_time_ms"])
 
 
 async def open_id_of(admin: Admin, producer_id: int) -> str | None:
