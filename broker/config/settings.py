@@ -40,6 +40,9 @@ _SCRIPT_VARIABLES = re.compile(
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 # Set by Kubernetes in every container if a service is named kafka.
 _SERVICE_VARIABLES = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)\Z")
+# Kafka 4 has the former no more, and the latter decides as it did; files for older images still name it.
+_FORMER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 # On one node these have only one possible value, so a file that sets it needs no warning.
 _HARMLESS = {
     "default.replication.factor": "1",
@@ -250,6 +253,9 @@ def _gather(
     for key, value in cli.items():
         text = with_listener_name(value) if key == "listeners" else value
         given[key] = _Setting(text, Origin.COMMAND_LINE, "the command line")
+    authorizer = given.get("authorizer.class.name")
+    if authorizer is not None and authorizer.value == _FORMER_AUTHORIZER:
+        given["authorizer.class.name"] = _Setting(_AUTHORIZER, authorizer.origin, authorizer.where)
     return given
 
 

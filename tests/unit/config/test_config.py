@@ -6,7 +6,14 @@ import pytest
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED
-from oncelog.broker.config.settings import BrokerConfig, ConfigError, Origin, environment_key, load_config
+from oncelog.broker.config.settings import (
+    BrokerConfig,
+    ConfigError,
+    Origin,
+    environment_key,
+    given_settings,
+    load_config,
+)
 
 
 def _load(*overrides: str, **variables: str) -> BrokerConfig:
@@ -264,3 +271,9 @@ def test_values_come_in_the_type_of_their_key() -> None:
 def test_the_cluster_id_has_the_variable_of_each_image(variable: str) -> None:
     config, warnings = load_config(environ={variable: "4L6g3nShT-eMCtK--X86sw"})
     assert (config.get("cluster.id"), warnings) == ("4L6g3nShT-eMCtK--X86sw", [])
+
+
+def test_the_authorizer_of_files_before_kafka_4_goes_on_under_its_present_name() -> None:
+    present = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    given = given_settings(environ={"KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer"})
+    assert given == {"authorizer.class.name": present}
