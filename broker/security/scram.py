@@ -103,20 +103,32 @@ class ScramUsers:
         who do not exist; `nonce` is random, and new at each call."""
         self._known = known
         self._secret = secret
+        self._usual: dict[int, tuple[int, int]] = {}
         self.nonce: Final = nonce
+
+    def on_change(self) -> None:
+        """Those who are known have changed."""
+        self._usual.clear()
 
     def find(self, user: str, mechanism: ScramMechanism) -> tuple[Credential, bool]:
         """A credential, and whether it is of a user who exists."""
         found = self._known.get((user, mechanism.number))
         if found is not None:
             return found, True
-        usual = Counter(
-            (len(each.salt), each.iterations) for (_, number), each in self._known.items() if number == mechanism.number
-        ).most_common(1)
-        salt_bytes, iterations = usual[0][0] if usual else (SALT_BYTES, MIN_ITERATIONS)
+        salt_bytes, iterations = self._usual_of(mechanism.number)
         salt = hashlib.shake_256(self._secret + user.encode()).digest(salt_bytes)
         nothing = bytes(mechanism.size_bytes)
         return _Phantom(salt, nothing, nothing, iterations), False
+
+    def _usual_of(self, number: int) -> tuple[int, int]:
+        """Bytes of salt and iterations of most who are known: looked up once, or the time of an answer would tell how
+        many there are, and who is not among them."""
+        usual = self._usual.get(number)
+        if usual is None:
+            counts = Counter((len(each.salt), each.iterations) for (_, of), each in self._known.items() if of == number)
+            usual = counts.most_common(1)[0][0] if counts else (SALT_BYTES, MIN_ITERATIONS)
+            self._usual[number] = usual
+        return usual
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -133,6 +134,25 @@ def test_an_unknown_user_is_challenged_like_the_known_ones_and_each_time_the_sam
     assert (real["i"], len(real["s"]), real["r"]) == (nobody["i"], len(nobody["s"]), nobody["r"])
     assert nobody == challenge("nobody")
     assert len({real["s"], nobody["s"], another["s"]}) == 3
+
+
+def test_an_unknown_user_costs_the_same_however_many_there_are() -> None:
+    """Or the time of the answer would tell who is there."""
+    looks = 0
+
+    class Known(dict[tuple[str, int], Any]):
+        def items(self) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().items()
+
+    found = ScramUsers(Known(), b"secret", lambda: "nonce")
+    for number in range(10):
+        found.find(f"nobody {number}", SHA_256)
+    assert looks == 1
+    found.on_change()
+    found.find("nobody", SHA_256)
+    assert looks == 2
 
 
 @pytest.mark.parametrize(
