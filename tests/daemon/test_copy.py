@@ -138,9 +138,13 @@ async def test_an_open_transaction_is_waited_for(pair: Pair, is_aborted: bool) -
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-async def test_any_request_and_any_answer_may_be_lost(pair: Pair, small_rounds: None) -> None:
-    """Of every kind that the copy makes, on both sides, some at the first try and some later."""
-    await fill(pair.source.bootstrap_servers, Random(3))
+@pytest.mark.parametrize(
+    "seed", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
+async def test_any_request_and_any_answer_may_be_lost(pair: Pair, small_rounds: None, seed: int) -> None:
+    """Of every kind that the copy makes, on both sides, the first or a later one."""
+    random = Random(seed)
+    await fill(pair.source.bootstrap_servers, random)
     apis = {
         pair.source: (ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_CONFIGS),
         pair.target: (
@@ -154,30 +158,16 @@ async def test_any_request_and_any_answer_may_be_lost(pair: Pair, small_rounds: 
             ApiKey.CREATE_TOPICS,
         ),
     }
-    # What is lost before the first survey is said at once; so nothing is lost by then.
-    await copy(*pair.addresses)
-    await fill_more(pair, Random(4))
-    random = Random(5)
     rules = [
-        (broker, broker.faults.plant(Rule(point, Action.DROP, Selector(api=api, client_id=client_id), nth=nth)))
+        (broker, broker.faults.plant(Rule(point, Action.DROP, Selector(api=api), nth=random.randint(1, 9))))
         for broker, kinds in apis.items()
         for api in kinds
         for point in (Point.REQUEST, Point.ANSWER)
-        for client_id, nth in ((None, random.randint(8, 14)),)
     ]
-    watcher = Recorder()
-    await copy(*pair.addresses, watcher=watcher)
+    await copy(*pair.addresses)
+    fired_count = sum(broker.faults.status(number).fired_count for broker, number in rules)
     await pair.require_equal()
-    fired = {broker.faults.status(number).fired_count for broker, number in rules}
-    assert max(fired) == 1
-
-
-async def fill_more(pair: Pair, random: Random) -> None:
-    async with Producer(pair.addresses[0], transactional_id="more", batch_size=500) as producer:
-        for _ in range(12):
-            async with producer.transaction() as transaction:
-                for _ in range(random.randint(1, 30)):
-                    await transaction.send_soon("mixed", random.randbytes(50), partition=random.randint(0, 2))
+    assert fired_count > len(rules) / 2
 
 
 @pytest.mark.parametrize("seed", range(3))
