@@ -479,7 +479,7 @@ class _Fetch:
             high_watermark=-1,
             log_start_offset=-1,
             current_leader=leader,
-            aborted_transactions=() if code in (*_UNKNOWN, _FORBIDDEN) else None,
+            aborted_transactions=() if code in _UNKNOWN or code is _FORBIDDEN else None,
             records=b"",
         )
 
