@@ -114,6 +114,26 @@ def commit(broker: Broker, place: TopicPartition, offset: int) -> None:
     asyncio.run(call())
 
 
+def test_each_side_is_reached_with_its_own_file_of_settings(tmp_path: Path) -> None:
+    """A source that asks for a login, a target that does not."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    settings = {
+        "listeners": "SASL_PLAINTEXT://localhost:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{module}\n  user_alice="secret";',
+    }
+    client = f'{module} username="alice" password="secret";'
+    file = tmp_path / "source.properties"
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={client}\n")
+    with Broker(config=settings) as source, Broker() as target:
+        options = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_jaas_config": client}
+        with Producer(source.bootstrap_servers, **options) as producer:  # type: ignore[arg-type]
+            producer.send("orders", b"1")
+        with copying(source, target, "--once", "--source-config", str(file)) as process:
+            assert until(process, "done")["records"] == 1
+        assert [each.value for each in target.records("orders")] == [b"1"]
+
+
 def test_a_dry_run_shows_a_table_and_what_is_in_the_way_and_fails(pair: tuple[Broker, Broker]) -> None:
     source, target = pair
     target.produce("empty", b"foreign")
