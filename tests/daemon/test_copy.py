@@ -1,6 +1,7 @@
 """`oncelog copy` between two of our brokers: every record once, whatever fails, and groups at the same records."""
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from random import Random
 
 import pytest
 
-from oncelog.client import Admin, NewTopic, Producer, TopicPartition
+from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from oncelog.faults import Action, ApiKey, ErrorCode, Point, Rule, Selector
 from oncelog.testing import Broker
 from oncelog.tools.copy import life
@@ -458,6 +459,34 @@ async def test_a_switch_over_has_what_was_written_until_the_clients_stopped_and_
         assert (await admin.describe_configs(topic="stamped"))["message.timestamp.type"] == "LogAppendTime"
     with pytest.raises(CopyError, match="a switch-over has ended this copy"):
         await copy(*pair.addresses)
+
+
+async def test_groups_that_have_members_are_named(pair: Pair) -> None:
+    """On the target they are left alone; on the source they were to be stopped."""
+    place = TopicPartition("orders", 0)
+    pair.source.produce("orders", b"1")
+    await copy(*pair.addresses)
+    async with contextlib.AsyncExitStack() as stack:
+        for address, group in zip(pair.addresses, ("there", "here"), strict=True):
+            reader = Consumer(
+                "orders",
+                bootstrap_servers=address,
+                group_id=group,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+            )
+            await stack.enter_async_context(reader)
+            assert await reader.poll(10_000)
+            if group == "there":
+                await reader.commit_sync()
+        async with Admin(pair.addresses[0]) as admin:
+            await admin.alter_group_offsets("here", {place: 1})
+        outcome = await copy(*pair.addresses, once=False, switch=True)
+    assert {each.group_id: each.note for each in outcome.groups} == {
+        "there": "has members on the source, and may commit more",
+        "here": "has members on the target: left alone",
+    }
+    assert pair.target.committed("here") == {}
 
 
 async def test_a_source_that_is_still_written_to_is_not_switched(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

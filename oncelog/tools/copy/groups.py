@@ -12,7 +12,7 @@ better, and the target refuses.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oncelog.client.admin import Admin
 from oncelog.client.errors import KafkaError
@@ -25,6 +25,10 @@ _HAS_MEMBERS = frozenset(
 )
 _SHARE = "share"
 """Its members acknowledge records one by one: there is no offset to translate (KIP-932)."""
+
+
+_IDLE = frozenset(("Empty", "Dead", ""))
+"""Without members; brokers before Kafka 2.6 do not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,10 @@ async def copy_groups(
         committed = await source.list_group_offsets(group.group_id, require_stable=is_final)
         chosen = {place: offset for place, offset in committed.items() if place in partitions}
         if chosen:
-            found.append(await _copy_group(target, group.group_id, chosen, partitions, is_final=is_final))
+            copied = await _copy_group(target, group.group_id, chosen, partitions, is_final=is_final)
+            if is_final and group.state not in _IDLE and not copied.note:
+                copied = replace(copied, note="has members on the source, and may commit more")
+            found.append(copied)
     return found
 
 

@@ -36,6 +36,7 @@ class Reporter:
         self._problem = ""
         self._is_surveyed = False
         self._groups: dict[str, GroupCopy] = {}
+        self._enter: asyncio.Event | None = None
         self._bar: Any = None
         self._task: Any = None
 
@@ -118,16 +119,17 @@ class Reporter:
             self._bar.console.print(_STOP)
         else:
             say(_STOP)
-        loop = asyncio.get_running_loop()
-        is_read = asyncio.Event()
+        if self._enter is None:  # asked again after a failure, the line is still waited for
+            self._enter = asyncio.Event()
+            loop, enter = asyncio.get_running_loop(), self._enter
 
-        def read() -> None:
-            sys.stdin.readline()
-            loop.call_soon_threadsafe(is_read.set)
+            def read() -> None:
+                sys.stdin.readline()
+                loop.call_soon_threadsafe(enter.set)
 
-        # A thread of its own: an executor's would keep an interrupted command from ending.
-        threading.Thread(target=read, daemon=True).start()
-        await is_read.wait()
+            # A thread of its own: an executor's would keep an interrupted command from ending.
+            threading.Thread(target=read, daemon=True).start()
+        await self._enter.wait()
 
     def on_end(self, outcome: "Outcome") -> None:
         """The last words."""

@@ -1,6 +1,9 @@
 """`oncelog copy` as a command: what it prints of names that it did not choose, and what it cannot be asked for."""
 
+import asyncio
+import queue
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +16,7 @@ from oncelog.client.errors import KafkaError
 from oncelog.tools.copy import cli
 from oncelog.tools.copy.copying import Copier, Outcome
 from oncelog.tools.copy.groups import GroupCopy
+from oncelog.tools.copy.reporting import Reporter
 from oncelog.tools.copy.state import CopyState
 from oncelog.tools.copy.survey import CopyError, Survey, TopicPlan
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
@@ -65,6 +69,19 @@ def test_names_of_topics_and_groups_and_foreign_sentences_stay_in_their_lines(
         monkeypatch.setattr(Copier, "run", failing(error))
         require_shown(result := run(*ADDRESSES))
         assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+async def test_one_line_ends_a_wait_that_began_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure between the question and the answer asks once more; the answer counts."""
+    lines: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=lines.get))
+    reporter = Reporter(target=ADDRESSES[1], as_json=True)
+    first = asyncio.ensure_future(reporter.until_stopped())
+    await asyncio.wait((first,), timeout=0.01)
+    first.cancel()
+    second = asyncio.ensure_future(reporter.until_stopped())
+    lines.put("\n")
+    await asyncio.wait_for(second, 10)
 
 
 @pytest.mark.parametrize(
