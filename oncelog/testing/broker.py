@@ -12,15 +12,17 @@ from os import PathLike
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 from uuid import uuid4
 
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
+from oncelog.testing.secured import USER, ClientStyle, Secured, Security
 
 if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
     from oncelog.client import IsolationLevel, Record, RecordMetadata, TopicPartition, TransactionDescription
     from oncelog.client.records import Headers
+    from oncelog.client.security import ScramMechanism
     from oncelog.client.sync import Admin
     from oncelog.faults import FaultClient
     from oncelog.witness import Finding
@@ -92,11 +94,14 @@ class Broker:
         process: bool = False,
         port: int = 0,
         seed: int = 0,
+        security: Security | None = None,
     ) -> None:
         """`partitions` is how many a topic has that is created by its first use. `config` has settings of the broker by
         Kafka's names (docs/configuration.md). `storage` is "memory"; "disk", a temporary directory; or a directory,
         which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a free one,
-        which is kept over restarts. `seed` decides what a crash loses."""
+        which is kept over restarts. `seed` decides what a crash loses. `security`, such as "SASL_SSL/SCRAM-SHA-512", is
+        what the listener asks of clients: `client_settings` has what they need. With TLS it needs
+        `oncelog[testing]`."""
         self.clock = Clock(self)
         if isinstance(storage, str) and storage not in ("memory", "disk"):
             raise ValueError(f"storage={storage!r}: it is 'memory', 'disk' or a pathlib.Path")
@@ -105,6 +110,7 @@ class Broker:
         self._is_process = process
         self._port = port
         self._random = Random(seed)
+        self._secured = None if security is None else Secured(security)
         self._disk: MemoryDisk | Path | None = None
         self._life: Life | None = None
         self._admin: Admin | None = None
@@ -120,15 +126,19 @@ class Broker:
         if self._disk is None:
             self._disk = self._new_disk()
         listener = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
+        if self._secured is not None:
+            listener = self._secured.broker_settings(self._port)
         settings = {key: _text(value) for key, value in {**listener, **self._config}.items()}
         if self._is_process and isinstance(self._disk, Path):
             self._life = ProcessLife(settings, self._disk)
         else:
             self._life = ThreadLife(settings, self._disk, after_crash=self._has_crashed)
         self._has_crashed = False
-        self._port = int(self._life.bootstrap_servers.rpartition(":")[2])
+        self._port = int(self._life.addresses[0].rpartition(":")[2])
         if self.clock.ahead_ms:
             self.faults.advance_time(self.clock.ahead_ms)
+        if self._secured is not None and self._secured.scram_mechanism is not None:
+            self._make_user(self._secured, self._secured.scram_mechanism)
         return self
 
     def stop(self) -> None:
@@ -174,6 +184,13 @@ class Broker:
         """HOST:PORT for any Kafka client; the same over restarts."""
         return f"127.0.0.1:{self._port}"
 
+    def client_settings(self, style: ClientStyle = "oncelog") -> dict[str, Any]:
+        """Everything that a client needs to connect, by the names of that client: `Producer(**settings)` of oncelog,
+        aiokafka and kafka-python, `Producer(settings)` of confluent-kafka."""
+        if self._secured is not None:
+            return self._secured.client_settings(self.bootstrap_servers, style)
+        return {"bootstrap.servers" if style == "confluent-kafka" else "bootstrap_servers": self.bootstrap_servers}
+
     @_refused_there
     def topics(self) -> list[str]:
         """The names of all topics but Kafka's own, sorted."""
@@ -205,8 +222,7 @@ class Broker:
         """Write one record, and wait until it is durable. Raises KafkaError."""
         from oncelog.client.sync import Producer
 
-        self._running()
-        with Producer(self.bootstrap_servers, client_id=_OWN_CLIENT_ID) as producer:
+        with Producer(self._own_address, client_id=_OWN_CLIENT_ID) as producer:
             return producer.send(topic, value, key=key, headers=headers, partition=partition)
 
     @_refused_there
@@ -217,9 +233,8 @@ class Broker:
         offset. Never waits for an open transaction. Raises UnknownTopic."""
         from oncelog.client.sync import Consumer
 
-        self._running()
         with Consumer(
-            bootstrap_servers=self.bootstrap_servers,
+            bootstrap_servers=self._own_address,
             client_id=_OWN_CLIENT_ID,
             isolation_level=isolation,
             auto_offset_reset="earliest",
@@ -279,6 +294,18 @@ class Broker:
             return Path(tempfile.mkdtemp(prefix="oncelog-")) / "data"
         return Path(self._storage)
 
+    @property
+    def _own_address(self) -> str:
+        """Where this object itself connects. Raises RuntimeError unless the broker runs."""
+        return self._running().addresses[0 if self._secured is None else 1]
+
+    def _make_user(self, secured: Secured, mechanism: "ScramMechanism") -> None:
+        from oncelog.client import UserScramCredentialUpsertion
+
+        admin = self._asking()
+        if not admin.describe_user_scram_credentials(USER):
+            admin.alter_user_scram_credentials(UserScramCredentialUpsertion(USER, secured.password, mechanism, 4_096))
+
     def _running(self) -> Life:
         if self._life is None:
             raise RuntimeError("the broker is not running: start it, or use it in a `with` block")
@@ -286,11 +313,11 @@ class Broker:
 
     def _asking(self) -> "Admin":
         """One connection for all questions of a run."""
-        self._running()
+        address = self._own_address
         if self._admin is None:
             from oncelog.client.sync import Admin
 
-            admin = Admin(self.bootstrap_servers, client_id=_OWN_CLIENT_ID)
+            admin = Admin(address, client_id=_OWN_CLIENT_ID)
             admin.__enter__()
             self._admin = admin
         return self._admin

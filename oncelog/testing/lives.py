@@ -45,8 +45,8 @@ T = TypeVar("T")
 class Life(Protocol):
     """A broker that runs, or has run."""
 
-    bootstrap_servers: str
-    """HOST:PORT."""
+    addresses: list[str]
+    """HOST:PORT of each listener."""
 
     def admin_address(self) -> str:
         """HOST:PORT of its fault injection."""
@@ -79,8 +79,8 @@ class ThreadLife:
         self._thread = threading.Thread(target=self._run, name=_LOGGER, daemon=True)
         self._thread.start()
         self._running = self._started.result(START_TIMEOUT_S)
-        endpoint = self._running.listeners.endpoints[0]
-        self.bootstrap_servers = f"{endpoint.advertised_host}:{endpoint.advertised_port}"
+        endpoints = self._running.listeners.endpoints
+        self.addresses = [f"{each.advertised_host}:{each.advertised_port}" for each in endpoints]
         self._admin_address: str | None = None
 
     def admin_address(self) -> str:
@@ -98,7 +98,7 @@ class ThreadLife:
     def wait_ended(self, timeout_s: float) -> None:
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            raise TimeoutError(f"the broker at {self.bootstrap_servers} has not ended within {timeout_s:.0f} s")
+            raise TimeoutError(f"the broker at {self.addresses[0]} has not ended within {timeout_s:.0f} s")
 
     def _end_with(self, how: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
@@ -175,7 +175,7 @@ class ProcessLife:
             self._process.wait()
             self._output.close()
             raise RuntimeError(f"the broker did not start:\n{self._said.read_text()[self._said_before :]}")
-        self.bootstrap_servers = line.removeprefix(_READY).split()[0]
+        self.addresses = line.removeprefix(_READY).split()
 
     @property
     def _output(self) -> IO[str]:
@@ -201,7 +201,7 @@ class ProcessLife:
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            text = f"the broker at {self.bootstrap_servers} has not ended within {timeout_s:.0f} s"
+            text = f"the broker at {self.addresses[0]} has not ended within {timeout_s:.0f} s"
             raise TimeoutError(text) from None
 
     def _reap(self) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -13,6 +14,7 @@ import trustme
 import oncelog
 from oncelog import Admin, KafkaError
 from oncelog.sync import Producer
+from oncelog.testing import Broker
 from tests.support.daemon import Daemon
 from tools.update_client_page import PAGES, updated
 
@@ -47,7 +49,12 @@ def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Da
 async def test_a_client_of_the_page_about_security_can_be_made_as_it_stands(script: str, tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(authority))
-    exec(script, {"CA_FILE": str(authority), "PASSWORD": "secret"})
+    found: dict[str, Any] = {"CA_FILE": str(authority), "PASSWORD": "secret"}
+    exec(script, found)
+    if "main" in found:
+        with Broker() as broker:
+            async with Admin(broker.bootstrap_servers) as admin:
+                await found["main"](admin)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
