@@ -42,7 +42,8 @@ class Transport(asyncio.Protocol):
     ) -> None:
         self.address = address
         self.connection = Connection(client_id, login)
-        self.connection.on_logged_in = self._on_logged_in
+        if login is not None:
+            self.connection.on_logged_in = self._on_logged_in
         self.on_closed: Callable[[], None] | None = None
         self._request_timeout_s = request_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
@@ -72,15 +73,15 @@ class Transport(asyncio.Protocol):
         transport = self._transport
         if transport is None or not self.connection.ready:
             raise ConnectionLost(f"the connection to {self.address} is closed")
-        if on_answer is not None:
+        if on_answer is not None and not self.connection.pending:
             self._expect_answer()
         transport.write(self.connection.send(api, message, on_answer, patience_s))
 
     def _expect_answer(self) -> None:
-        if not self.connection.pending:
-            self._last_sign_s = self._loop.time()
-            if self._timer is None:
-                self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
+        """The first one: its time begins now."""
+        self._last_sign_s = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
 
     async def wait_ready(self) -> None:
         """Until the versions are known. Raises what ended the connection before."""
@@ -194,7 +195,8 @@ class Transport(asyncio.Protocol):
             self._abort(error)
             return
         if self._transport is not None:
-            self._expect_answer()
+            if not self.connection.pending:
+                self._expect_answer()
             self._transport.write(self.connection.log_in(login))
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -255,9 +257,11 @@ def tls_error(address: str, error: ssl.SSLError) -> KafkaError:
     """Fatal where one side does not accept the other's certificate or conditions; else the connection broke."""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.rstrip(".")
-        hint = "connect by a name that the certificate has, or set ssl_endpoint_identification_algorithm=''"
-        if "ostname mismatch" not in said and "IP address mismatch" not in said:
-            hint = "name the certificate's authority in ssl_truststore_location"
+        hint = "name the certificate's authority in ssl_truststore_location"
+        if "mismatch" in said:
+            hint = "connect by a name that the certificate has, or set ssl_endpoint_identification_algorithm=''"
+        elif "expired" in said or "not yet valid" in said:
+            hint = "the broker's certificate must be renewed, or the clock of this machine is wrong"
         return AuthenticationFailed(f"the certificate of {address} is not accepted: {said}", hint=hint)
     reason = error.reason or ""
     if "ALERT" in reason:

@@ -40,9 +40,11 @@ def api_versions(
     body = b"".join(api_versions_request.encode(ApiVersionsRequest(), 0))
     frame = encode_request_header(api_versions_request.API_KEY, 0, 1, "oncelog-health", flexible=False) + body
     reader = FrameReader(_MAX_ANSWER_BYTES)
+    is_connected = False
     try:
         with ExitStack() as stack:
             connection = stack.enter_context(socket.create_connection((host, port), timeout_s))
+            is_connected = True
             if context is not None:
                 connection = stack.enter_context(context.wrap_socket(connection, server_hostname=host))
             connection.sendall(len(frame).to_bytes(4, "big") + frame)
@@ -54,13 +56,9 @@ def api_versions(
                     return _versions(answer)
     except ProtocolError as error:
         raise NotABroker(f"{host}:{port} does not speak the Kafka protocol: {error}") from error
-    except ConnectionError as error:
-        kind = NotHealthy if isinstance(error, ConnectionRefusedError) else NotABroker
-        raise kind(f"{host}:{port} does not respond: {error.strerror or error}") from error
     except OSError as error:
-        if context is not None and type(error).__module__ == "ssl":
-            raise NotABroker(f"no TLS with {host}:{port}: {error.strerror or error}") from error
-        raise NotHealthy(f"{host}:{port} does not respond: {error.strerror or error}") from error
+        kind = NotABroker if is_connected else NotHealthy
+        raise kind(f"{host}:{port} does not respond: {error.strerror or error}") from error
 
 
 def _versions(answer: memoryview) -> list[tuple[int, int, int]]:

@@ -16,9 +16,9 @@ The file is `$ONCELOG_CONFIG`, else `oncelog/config.toml` below `$XDG_CONFIG_HOM
     sasl_mechanism = "SCRAM-SHA-512"       # or command_config, a properties file of Kafka's clients
     sasl_username = "alice"
 
-Security comes from --command-config or ONCELOG_COMMAND_CONFIG alone, if there is one. Otherwise from the profile, whose
-gaps the environment fills (ONCELOG_SASL_PASSWORD); but one that says nothing of security gets no password of another
-cluster. Without a profile it comes from the environment.
+Security comes from --command-config alone, if there is one. Otherwise from the profile, whose gaps the environment
+fills (ONCELOG_SASL_PASSWORD); but one that says nothing of security gets no password of another cluster. Without a
+profile it comes from the environment, or from the file that ONCELOG_COMMAND_CONFIG names.
 """
 
 import os.path  # not pathlib: every command would load it for one name
