@@ -10,6 +10,8 @@ from struct import Struct
 from oncelog.protocol.errors import ProtocolError
 
 _LENGTH = Struct(">i")
+_TLS_HANDSHAKE = 0x1603
+"""The first bytes of a client that begins with TLS: the type of the record, the major version."""
 
 
 class FrameReader:
@@ -90,5 +92,8 @@ class FrameReader:
 
     def _check(self, length: int) -> int:
         if not 0 < length <= self.max_frame_bytes:
-            raise ProtocolError(f"a frame of {length} bytes is announced, 1 to {self.max_frame_bytes} are allowed")
+            hint = ": this is how TLS begins, and none is spoken here" if length >> 16 == _TLS_HANDSHAKE else ""
+            raise ProtocolError(
+                f"a frame of {length} bytes is announced, 1 to {self.max_frame_bytes} are allowed{hint}"
+            )
         return length

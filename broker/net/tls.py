@@ -205,7 +205,11 @@ class TlsLayer(asyncio.Protocol):
                 piece, backlog[0] = piece[:_WRITE_BYTES], piece[_WRITE_BYTES:]
             else:
                 backlog.popleft()
-            self._tls.write(piece)
+            try:
+                self._tls.write(piece)
+            except ssl.SSLError:  # the client has ended the stream by an alert
+                self.abort()
+                return
             self._backlog_bytes -= len(piece)
             self._flush()
         self._note_fullness()

@@ -87,3 +87,8 @@ def test_a_length_that_is_not_allowed_takes_away_no_frame_before_it(bodies: list
     assert reader.error is not None
     with pytest.raises(ProtocolError):
         reader.feed(framed(b"more"))
+
+
+def test_a_client_that_begins_with_tls_is_recognised() -> None:
+    with pytest.raises(ProtocolError, match="this is how TLS begins"):
+        FrameReader(100).feed(b"\x16\x03\x01\x02\x00\x01")
