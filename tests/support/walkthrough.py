@@ -24,10 +24,13 @@ class Step(NamedTuple):
     printed: str
 
 
-def steps_of(page: str) -> list[Step]:
-    """The commands but the installation, each with what is printed; a file to save becomes a command that saves it."""
+def steps_of(page: str, section: str = "") -> list[Step]:
+    """The commands but the installation, each with what is printed; a file to save becomes a command that saves it.
+    Of a `section` only those from its heading to the next one."""
     found: list[Step] = []
-    for kind, title, text in _BLOCK.findall((_DOCS / page).read_text(encoding="utf-8")):
+    whole = (_DOCS / page).read_text(encoding="utf-8")
+    wanted = whole.partition(f"# {section}\n")[2].partition("\n#")[0] if section else whole
+    for kind, title, text in _BLOCK.findall(wanted):
         if kind == "text":
             found[-1] = found[-1]._replace(printed=text)
         elif title:
