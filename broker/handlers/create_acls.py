@@ -26,14 +26,18 @@ def handle(context: RequestContext, request: CreateAclsRequest) -> Sliced[Create
         return _refuse_all(request, KafkaError(ErrorCode.POLICY_VIOLATION, text))
     asked = yield from each(request.creations, entry_of)
     results = yield from each(asked, _judge)
+    response = CreateAclsResponse(results=results)
     new = {
         acl: None
         for acl, result in zip(asked, results, strict=True)
         if not result.error_code and acl not in authorizer.rules
     }
+    broker = context.broker
+    written = broker.metadata.durable()  # one that exists already may be about to be
     if new:
-        yield context.broker.metadata.write([entry_record(context.broker.entropy.uuid(), acl) for acl in new])
-    return CreateAclsResponse(results=results)
+        written = broker.metadata.write([entry_record(broker.entropy.uuid(), acl) for acl in new])
+    yield written
+    return _refuse_all(request, written.error) if isinstance(written.error, KafkaError) else response
 
 
 def _refuse_all(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:

@@ -44,8 +44,10 @@ def handle(context: RequestContext, request: DeleteAclsRequest) -> Sliced[Delete
         text = f"Cannot remove more than {MOST_CHANGES} acls in a single delete operation."
         return _refuse_all(request, KafkaError(ErrorCode.INVALID_REQUEST, text))
     records = [RemoveAccessControlEntryRecord(id=entry_id) for entry_id in removed if authorizer.rules.has_id(entry_id)]
-    if records:
-        yield context.broker.metadata.write(records)
+    written = context.broker.metadata.write(records) if records else context.broker.metadata.durable()
+    yield written
+    if isinstance(written.error, KafkaError):
+        return _refuse_all(request, written.error)
     return DeleteAclsResponse(filter_results=results)
 
 

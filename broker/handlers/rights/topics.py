@@ -31,6 +31,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC, ZERO_UUID
 
 _TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
+_BY_ID_SINCE = 12
 _FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 by_name = by_field("name")
 
@@ -155,6 +156,8 @@ class Metadata:
             yield 1
             return after(handle(context, request), lambda response: context.run(_only_described(context, response)))
         by_id = any(row.name is None or row.topic_id != ZERO_UUID for row in asked)
+        if by_id and context.api_version < _BY_ID_SINCE:
+            return handle(context, request)  # which refuses it, whatever exists
         may_create = not by_id and self._may_create(context, request)
         allowed, denied = [], []
         for row in asked:

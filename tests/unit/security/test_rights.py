@@ -28,6 +28,8 @@ from oncelog.protocol.generated.remove_access_control_entry_record import Remove
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
+from tests.support.adversary import Stored, attacks
+from tests.support.listed_versions import EVERY_VERSION
 
 
 def test_every_api_has_a_row() -> None:
@@ -234,3 +236,12 @@ def test_an_api_without_rights_is_not_wrapped() -> None:
     def handle(*_: Any) -> None: ...
 
     assert guard(ApiKey.API_VERSIONS, handle) is handle
+
+
+def test_no_request_of_any_form_fails_behind_its_rights(guarded: Guarded) -> None:
+    """Empty, twice the same, null where that is allowed, unknown: each is answered or closes its connection."""
+    stored = Stored(["orders"], [UUID(int=1)], ["group"], ["id"])
+    for api, version in EVERY_VERSION:
+        for attack in attacks(api, version):
+            guarded.virtual.send(attack.message(stored, 1), version, host=HOST)
+    assert guarded.virtual.warnings == []
