@@ -20,6 +20,7 @@ from tests.integration.clients import Refused
 ENGINE = os.environ.get("ONCELOG_COMPOSE_ENGINE")
 """podman or docker; unset where there are no containers to command."""
 PROJECT = os.environ.get("ONCELOG_COMPOSE_PROJECT", "oncelog-test")
+BROKER_IMAGE = "localhost/oncelog-broker:local" if ENGINE == "podman" else "oncelog-broker:local"
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 60
 _ATTEMPTS, _PAUSE_S = 240, 0.25

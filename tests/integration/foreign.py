@@ -9,17 +9,16 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.integration.containers import ENGINE, Container
+from tests.integration.containers import BROKER_IMAGE, ENGINE, Container
 
 PROJECT = "oncelog-foreign"
-_IMAGE = "localhost/oncelog-broker:local" if ENGINE == "podman" else "oncelog-broker:local"
 _KAFKA_IMAGE = re.compile(r"(?m)^(\s+image:\s*)(?:\S+/)?(?:kafka|cp-kafka|cp-enterprise-kafka|confluent-local)[:@]\S*$")
 _OF_PROJECT = ("--filter", f"label=com.docker.compose.project={PROJECT}")
 
 
 def with_our_image(text: str) -> str:
     """The text of a compose file with our image in every service that runs Kafka's, of whatever publisher."""
-    return _KAFKA_IMAGE.sub(rf"\g<1>{_IMAGE}", text)
+    return _KAFKA_IMAGE.sub(rf"\g<1>{BROKER_IMAGE}", text)
 
 
 class ForeignProject:
