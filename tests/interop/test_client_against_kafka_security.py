@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from oncelog.client.security import SaslMechanism, SecurityProtocol
 from oncelog.client.transport import Transport
 from oncelog.tools.kafka_scripts.__main__ import main as script_main
 from tests.support.kafka import ON_BOTH
-from tests.support.secured import PASSWORD, USER, Secured, secured, unsecured_token
+from tests.support.secured import PASSWORD, USER, Secured, secured
 
 LOGINS: tuple[tuple[SecurityProtocol, SaslMechanism | None], ...] = (
     ("PLAINTEXT", None),
@@ -83,13 +84,10 @@ async def failure(address: str, **options: Any) -> KafkaError:
     return caught.value
 
 
-@pytest.mark.parametrize("spoken", PROTOCOLS)
-@pytest.mark.parametrize("configured", PROTOCOLS)
+@pytest.mark.parametrize(("configured", "spoken"), permutations(PROTOCOLS, 2))
 async def test_a_listener_of_another_protocol_is_recognised(
     broker: Secured, spoken: SecurityProtocol, configured: SecurityProtocol
 ) -> None:
-    if spoken == configured:
-        pytest.skip("the same")
     error = await failure(
         broker.addresses[spoken], **broker.options(configured, "PLAIN" if "SASL" in configured else None)
     )
@@ -117,7 +115,7 @@ async def test_a_wrong_password_is_fatal_at_once(
 
 
 async def test_a_token_that_is_no_more_valid_is_refused_with_the_brokers_reason(broker: Secured) -> None:
-    options = {**broker.options("SASL_SSL", "OAUTHBEARER"), "sasl_oauth_token_provider": lambda: unsecured_token(-60)}
+    options = {**broker.options("SASL_SSL", "OAUTHBEARER"), "sasl_oauth_token_provider": lambda: broker.token(-60)}
     error = await failure(broker.addresses["SASL_SSL"], **options)
     assert isinstance(error, AuthenticationFailed)
     assert "the token is not accepted: " in str(error)
@@ -306,7 +304,7 @@ def test_a_command_takes_the_file_of_kafkas_scripts(
 def test_a_command_without_security_is_told_what_the_listener_speaks(broker: Secured) -> None:
     done = CliRunner().invoke(main, ["topic", "list", "-b", broker.addresses["SASL_SSL"]])
     assert done.exit_code == 2
-    assert f"speaks SASL_SSL, with {', '.join(sorted(broker.mechanisms))}" in done.output
+    assert "speaks SASL_SSL, with OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512" in done.output
 
 
 def test_a_command_with_a_wrong_password_of_the_environment_fails_with_the_brokers_reason(broker: Secured) -> None:

@@ -6,12 +6,12 @@ The same settings for Apache Kafka and for ours: their names are Kafka's.
 import base64
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
@@ -20,16 +20,18 @@ from oncelog.client.security import SaslMechanism, SecurityOptions, SecurityProt
 from oncelog.sync import Admin
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka, free_ports
+from tests.support.tokens import Issuer
 
 USER, PASSWORD = "alice", "alice's=secret"
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+Token = Callable[[int], str]
+"""Makes a token that expires in so many seconds."""
 _PACKAGE = "org.apache.kafka.common.security"
 _SETTINGS = """
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,\
 SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
 listeners={listeners}
 advertised.listeners={advertised}
-sasl.enabled.mechanisms={mechanisms}
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 ssl.keystore.type=PEM
 ssl.keystore.location={directory}/broker.pem
 ssl.truststore.type=PEM
@@ -81,12 +83,10 @@ class Secured:
 
     addresses: dict[SecurityProtocol, str]
     certificates: Certificates
-    mechanisms: Sequence[str]
+    token: Token
 
     def options(self, protocol: SecurityProtocol, mechanism: SaslMechanism | None = None) -> SecurityOptions:
-        """What a client needs to be let in. Skips the test if the broker lacks the mechanism."""
-        if mechanism is not None and mechanism not in self.mechanisms:
-            pytest.skip(f"{mechanism} is not offered here")
+        """What a client needs to be let in."""
         options: SecurityOptions = {"security_protocol": protocol}
         if protocol.endswith("SSL"):
             options["ssl_truststore_location"] = self.certificates.authority
@@ -95,14 +95,14 @@ class Secured:
         if protocol.startswith("SASL"):
             options["sasl_mechanism"] = mechanism
         if mechanism == "OAUTHBEARER":
-            options["sasl_oauth_token_provider"] = unsecured_token
+            options["sasl_oauth_token_provider"] = lambda: self.token(3_600)
         elif mechanism is not None:
             options["sasl_username"], options["sasl_password"] = USER, PASSWORD
         return options
 
 
-def unsecured_token(expires_in_s: int = 3600) -> str:
-    """A token that nobody has signed, as Kafka accepts it where nothing else is configured."""
+def _unsigned(expires_in_s: int) -> str:
+    """As Kafka accepts it where nothing else is configured."""
     now_s = int(time.time())
     parts: list[dict[str, str | int]] = [
         {"alg": "none"},
@@ -110,6 +110,10 @@ def unsecured_token(expires_in_s: int = 3600) -> str:
     ]
     encoded = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts)
     return ".".join((*encoded, ""))
+
+
+def _signed(issuer: Issuer, expires_in_s: int) -> str:
+    return issuer.token(sub=USER, exp=int(time.time()) + expires_in_s)
 
 
 @contextmanager
@@ -120,9 +124,7 @@ def secured(kind: str, directory: Path) -> Iterator[Secured]:
     has_controller = kind == "kafka"
     listeners = [f"{name}://127.0.0.1:{port}" for name, port in ports.items() if has_controller or name in protocols]
     advertised = [f"{name}://localhost:{ports[name]}" for name in protocols]
-    mechanisms = [*_MECHANISMS, *(["OAUTHBEARER"] if has_controller else [])]
     lines = _SETTINGS.format(
-        mechanisms=",".join(mechanisms),
         listeners=",".join(listeners),
         advertised=",".join(advertised),
         directory=directory,
@@ -133,13 +135,18 @@ def secured(kind: str, directory: Path) -> Iterator[Secured]:
     lines += _REPEATED
     certificates = Certificates.make(directory)
     running: Daemon | Kafka
+    token: Token
     if has_controller:
         quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports['CONTROLLER']}"
-        running = Kafka(directory, overrides=(lines, quorum), ready_at=ports["PLAINTEXT"])
+        running, token = Kafka(directory, overrides=(lines, quorum), ready_at=ports["PLAINTEXT"]), _unsigned
     else:
-        running = Daemon(directory / "data", *filter(None, lines.split("\n")))
+        issuer = Issuer(now_s=int(time.time()))
+        keys = f"sasl.oauthbearer.jwks.endpoint.url={issuer.write_jwks(directory / 'keys.json')}"
+        audience = "sasl.oauthbearer.expected.audience=kafka"
+        running = Daemon(directory / "data", keys, audience, *filter(None, lines.split("\n")))
+        token = partial(_signed, issuer)
     try:
-        found = Secured({name: f"localhost:{ports[name]}" for name in protocols}, certificates, mechanisms)
+        found = Secured({name: f"localhost:{ports[name]}" for name in protocols}, certificates, token)
         with Admin(found.addresses["PLAINTEXT"]) as admin:
             # One at a time: Kafka changes no user twice in a request.
             admin.alter_user_scram_credentials(UserScramCredentialUpsertion(USER, PASSWORD, "SCRAM-SHA-256"))
