@@ -4,7 +4,7 @@
   was in one turn.
 - Metadata is returned for a stable group only, as in Kafka.
 - A missing group, or a consumer group (KIP-848), is `Dead` without an error; v6+ GROUP_ID_NOT_FOUND (KIP-1043).
-- v3+ authorized operations, if requested and without an error: all of them (KIP-430).
+- v3+ authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 
 from oncelog.broker.coordinator.group.requests import DescribedMember, GroupDescription

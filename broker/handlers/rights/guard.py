@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from oncelog.broker.handlers.rights.checks import Needed, Step
-from oncelog.broker.handlers.rights.table import RIGHTS
+from oncelog.broker.handlers.rights.table import RIGHTS, Rights
 from oncelog.broker.request import Handler, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
@@ -16,17 +15,18 @@ def guard(api: ApiKey, handle: Handler) -> Handler:
         return handle
 
     def guarded(context: RequestContext, request: Any) -> Any:
-        return context.run(_checked(rights.needs, rights.step, context, request, handle))
+        return context.run(_checked(rights, context, request, handle, is_long=context.in_slices))
 
     return guarded
 
 
-def _checked(
-    needs: tuple[Needed, ...], step: Step | None, context: RequestContext, request: Any, handle: Handler
-) -> Sliced[Any]:
-    for needed in needs:
+def _checked(rights: Rights, context: RequestContext, request: Any, handle: Handler, *, is_long: bool) -> Sliced[Any]:
+    context.in_slices = (
+        is_long  # what makes a response long is the handler, and not that its rights are checked in slices
+    )
+    for needed in rights.needs:
         if not needed.is_given(context, request):
             return (yield from needed.refuse(context, request))
-    if step is None:
+    if rights.step is None:
         return handle(context, request)
-    return (yield from step.run(context, request, handle))
+    return (yield from rights.step.run(context, request, handle))

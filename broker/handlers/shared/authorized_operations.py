@@ -1,4 +1,5 @@
-"""A client's authorized operations, as bit sets of AclOperation (KIP-430): all, as in Kafka without an authorizer.
+"""A client's authorized operations, as bit sets of AclOperation (KIP-430): all, as in Kafka without an authorizer. With
+one, `broker.handlers.rights` replaces them by those of the client.
 
 The sets are those that Kafka 4.3 returns: operations on a topic, on a group, and on a cluster.
 """
