@@ -21,9 +21,7 @@ def guard(api: ApiKey, handle: Handler) -> Handler:
 
 
 def _checked(rights: Rights, context: RequestContext, request: Any, handle: Handler, *, is_long: bool) -> Sliced[Any]:
-    context.in_slices = (
-        is_long  # what makes a response long is the handler, and not that its rights are checked in slices
-    )
+    context.in_slices = is_long  # to check rights in slices makes no response long
     for needed in rights.needs:
         if not needed.is_given(context, request):
             return (yield from needed.refuse(context, request))
