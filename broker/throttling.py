@@ -148,11 +148,11 @@ class Mutations:
         if self._limit is None:
             return
         bucket, rate, burst = self._limit
-        now_ms = self._context.broker.clock.monotonic_ms()
-        if self._is_strict and bucket.owed_ms(rate, burst, now_ms) > 0:
+        monotonic_ms = self._context.broker.clock.monotonic_ms()
+        if self._is_strict and bucket.owed_ms(rate, burst, monotonic_ms) > 0:
             self._is_above = True
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        bucket.take(partitions, rate, burst, now_ms)
+        bucket.take(partitions, rate, burst, monotonic_ms)
         self._is_above |= not self._is_strict
 
     def told(self, response: MessageT) -> MessageT:

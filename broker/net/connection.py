@@ -347,8 +347,8 @@ class Connection(asyncio.Protocol):
 
     def _throttle(self, wait_ms: int) -> None:
         """The client is above a quota: read no more, and start none of its requests, for this time (KIP-219)."""
-        now_ms = self._broker.clock.monotonic_ms()
-        self._throttled_until_ms = max(self._throttled_until_ms, now_ms + wait_ms)
+        monotonic_ms = self._broker.clock.monotonic_ms()
+        self._throttled_until_ms = max(self._throttled_until_ms, monotonic_ms + wait_ms)
         if not self._is_throttled:
             self._is_throttled = True
             self._broker.scheduler.call_later(wait_ms, self._end_throttle)

@@ -15,12 +15,13 @@ clients of that id, whoever they are. A broker without quotas has no `Quotas`.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.security.rate import TokenBucket
 
 if TYPE_CHECKING:
     from oncelog.broker.cluster.security_state import QuotaEntity, SecurityState
     from oncelog.broker.config.settings import BrokerConfig
-    from oncelog.broker.ports import Clock, MonotonicMs
+    from oncelog.broker.ports import Clock
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
@@ -98,10 +99,10 @@ class Quotas:
 
     def use(self, key: str, limit: Limit, units: float) -> float:
         """Take it; returns how many milliseconds the client has to wait."""
-        now_ms, burst = self._clock.monotonic_ms(), limit.value * self._window_s
+        monotonic_ms, burst = self._clock.monotonic_ms(), limit.value * self._window_s
         bucket = self._bucket(key, limit, burst)
-        bucket.take(units, limit.value, burst, now_ms)
-        return bucket.owed_ms(limit.value, burst, now_ms)
+        bucket.take(units, limit.value, burst, monotonic_ms)
+        return bucket.owed_ms(limit.value, burst, monotonic_ms)
 
     def connect(self, host: str) -> float:
         """Count a new connection of this address; returns for how many milliseconds it may have none, in which case
@@ -127,19 +128,19 @@ class Quotas:
         shared_by = (key, limit.user, limit.client_id)
         bucket = self._buckets.get(shared_by)
         if bucket is None:
-            now_ms = self._clock.monotonic_ms()
+            monotonic_ms = self._clock.monotonic_ms()
             if len(self._buckets) >= self._look_at:
-                self._forget_full(now_ms)
-            bucket = self._buckets[shared_by] = TokenBucket(burst, now_ms)
+                self._forget_full(monotonic_ms)
+            bucket = self._buckets[shared_by] = TokenBucket(burst, monotonic_ms)
         return bucket
 
-    def _forget_full(self, now_ms: "MonotonicMs") -> None:
+    def _forget_full(self, monotonic_ms: MonotonicMs) -> None:
         """As many as are left may come before it is looked again, so that each costs little."""
         kept = {}
         for (key, user, client_id), bucket in self._buckets.items():
             value = self._ip_limit(user) if key == CONNECTION_CREATION_RATE else self._value(key, user, client_id)
             window_s = self._mutation_window_s if key == CONTROLLER_MUTATION_RATE else self._window_s
-            if value is not None and not bucket.is_full(value, value * window_s, now_ms):
+            if value is not None and not bucket.is_full(value, value * window_s, monotonic_ms):
                 kept[key, user, client_id] = bucket
         self._buckets = kept
         self._look_at = max(_FEWEST_KNOWN, 2 * len(kept))

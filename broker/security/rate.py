@@ -16,21 +16,21 @@ class TokenBucket:
 
     __slots__ = ("_at_ms", "_tokens")
 
-    def __init__(self, burst: float, now_ms: MonotonicMs) -> None:
+    def __init__(self, burst: float, monotonic_ms: MonotonicMs) -> None:
         self._tokens = burst
-        self._at_ms = now_ms
+        self._at_ms = monotonic_ms
 
-    def owed_ms(self, rate: float, burst: float, now_ms: MonotonicMs) -> float:
+    def owed_ms(self, rate: float, burst: float, monotonic_ms: MonotonicMs) -> float:
         """How long until no token is owed; 0 if none is. Rate and burst, of a second and at most, may change."""
-        self._tokens = min(burst, self._tokens + (now_ms - self._at_ms) * rate / 1_000)
-        self._at_ms = now_ms
+        self._tokens = min(burst, self._tokens + (monotonic_ms - self._at_ms) * rate / 1_000)
+        self._at_ms = monotonic_ms
         return max(0.0, -self._tokens / rate * 1_000)
 
-    def take(self, count: float, rate: float, burst: float, now_ms: MonotonicMs) -> None:
+    def take(self, count: float, rate: float, burst: float, monotonic_ms: MonotonicMs) -> None:
         """Negative: give them back."""
-        self.owed_ms(rate, burst, now_ms)
+        self.owed_ms(rate, burst, monotonic_ms)
         self._tokens -= count
 
-    def is_full(self, rate: float, burst: float, now_ms: MonotonicMs) -> bool:
-        self.owed_ms(rate, burst, now_ms)
+    def is_full(self, rate: float, burst: float, monotonic_ms: MonotonicMs) -> bool:
+        self.owed_ms(rate, burst, monotonic_ms)
         return self._tokens >= burst

@@ -31,6 +31,7 @@ from oncelog import (
     Transaction,
     TransactionalSession,
     UnknownTopic,
+    UserScramCredentialDeletion,
 )
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -186,6 +187,14 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
     "Admin.describe_configs": lambda scene: scene.admin.describe_configs(topic=TOPIC),
     "Admin.describe_config_entries": lambda scene: scene.admin.describe_config_entries(topic=TOPIC),
     "Admin.alter_configs": lambda scene: scene.admin.alter_configs({"retention.ms": "1"}, topic=TOPIC),
+    "Admin.describe_user_scram_credentials": lambda scene: scene.admin.describe_user_scram_credentials(),
+    "Admin.alter_user_scram_credentials": lambda scene: scene.admin.alter_user_scram_credentials(
+        UserScramCredentialDeletion("alice", "SCRAM-SHA-256")
+    ),
+    "Admin.describe_client_quotas": lambda scene: scene.admin.describe_client_quotas(),
+    "Admin.alter_client_quotas": lambda scene: scene.admin.alter_client_quotas(
+        {"user": "alice"}, {"producer_byte_rate": 1_000}
+    ),
     "Admin.describe_cluster": lambda scene: scene.admin.describe_cluster(),
     "Admin.describe_log_dirs": lambda scene: scene.admin.describe_log_dirs(),
     "Admin.update_features": lambda scene: scene.admin.update_features({"transaction.version": 2}),
