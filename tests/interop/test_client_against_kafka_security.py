@@ -84,7 +84,7 @@ async def failure(address: str, **options: Any) -> KafkaError:
     return caught.value
 
 
-@pytest.mark.parametrize(("configured", "spoken"), permutations(PROTOCOLS, 2))
+@pytest.mark.parametrize(("configured", "spoken"), [*permutations(PROTOCOLS, 2)])
 async def test_a_listener_of_another_protocol_is_recognised(
     broker: Secured, spoken: SecurityProtocol, configured: SecurityProtocol
 ) -> None:
