@@ -46,6 +46,7 @@ FOLDERS = (
     "oncelog/tools",
     "oncelog/tools/demo",
     "oncelog/tools/copy",
+    "oncelog/tools/adopt",
     "oncelog/tools/graduate",
     "oncelog/tools/log",
     "oncelog/tools/log/dump",
