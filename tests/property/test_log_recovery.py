@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oncelog.broker.log.log_config import LogConfig
@@ -313,6 +313,7 @@ def recover_through_cuts(logs: Logs, seed: int) -> PartitionLog:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
+@example(1_050, True)  # a batch's length that leads beyond the segment: the next one told of it, by its own name alone
 def test_damage_below_the_durable_end_is_never_silent(seed: int, is_clean: bool) -> None:
     """After any file is changed, cut or deleted the log is as before, or offline at the latest after the check."""
     random = Random(seed)

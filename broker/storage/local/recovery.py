@@ -267,7 +267,8 @@ class _Recovery:
     def _drop_segments(self, base_offsets: list[int], end_offset: int, manifest: dict[int, ManifestEntry]) -> None:
         """Drop the segments after one that ends too early: they were never durable, or prove damage."""
         next_file = f"{self._directory}/{file_name(base_offsets[0], LOG_SUFFIX)}"
-        problem = f"the segment before {next_file} ends at offset {end_offset}"
+        before = self._segments[-1].path(LOG_SUFFIX) if self._segments else "the segment"
+        problem = f"{before} before {next_file} ends at offset {end_offset}"
         is_uncommitted = self.committed_offset is not None and base_offsets[0] > self.committed_offset
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
             problem += self._missing_file(end_offset, base_offsets[0], manifest)
