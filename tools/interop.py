@@ -47,7 +47,8 @@ CLIENTS = (
         "One transaction from start to end of input; no abort by command, so an abort is a producer that is killed.",
     ),
     Client(
-        "Apache Kafka's Java clients and console tools", ("test_java_*", "test_kafka_acls*", "test_kafka_console_tools*")
+        "Apache Kafka's Java clients and console tools",
+        ("test_java_*", "test_kafka_acls*", "test_kafka_console_tools*"),
     ),
     Client("Kafka Streams", ("test_kafka_streams*",)),
     Client("franz-go (Go: kgo, kadm)", ("test_franz_go*",)),
