@@ -25,6 +25,7 @@ from tests.support.graduation import (
     OVERRIDES,
     PREPARED,
     TWO_PHASE,
+    WITH_RIGHTS,
     Seen,
     commit,
     committed_values,
@@ -95,7 +96,7 @@ class Lived:
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     java_with_kafka()
     directory = tmp_path_factory.mktemp("lived")
-    kafka = Kafka(directory, overrides=TWO_PHASE)
+    kafka = Kafka(directory, overrides=(*TWO_PHASE, *WITH_RIGHTS))
     seen, transactions = {}, {}
     try:
         run(make_past(kafka.bootstrap))

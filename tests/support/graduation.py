@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from oncelog import Acl, ClientQuota, UserScramCredentialUpsertion
 from oncelog.broker.config.settings import given_settings, load_config
 from oncelog.client import Admin, Consumer, NewTopic, PreparedTxnState, Producer, TopicPartition
 from oncelog.tools.graduate.graduation import Watcher, Wish, graduate
 
 TWO_PHASE = ("transaction.two.phase.commit.enable=true", "unstable.api.versions.enable=true")
+WITH_RIGHTS = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+)
 OVERRIDES = (
     *TWO_PHASE,
+    *WITH_RIGHTS,
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
@@ -50,6 +56,9 @@ class Seen:
     groups: Mapping[str, str]
     """Their types."""
     offsets: Mapping[str, Mapping[TopicPartition, Any]]
+    users: Mapping[str, Mapping[str, int]]
+    rights: list[Acl]
+    quotas: list[ClientQuota]
 
 
 async def make_past(bootstrap: str) -> None:
@@ -59,6 +68,11 @@ async def make_past(bootstrap: str) -> None:
         await admin.delete_topics("removed")
         await admin.alter_configs({"log.cleaner.backoff.ms": "16000"}, node_id=1)
         await admin.alter_configs({"consumer.session.timeout.ms": "46000"}, group="modern")
+        await admin.alter_user_scram_credentials(UserScramCredentialUpsertion("alice", "secret"))
+        await admin.create_acls(
+            Acl("User:alice", "READ", "TOPIC", "orders"), Acl("User:bob", "ALL", "GROUP", "b", permission="DENY")
+        )
+        await admin.alter_client_quotas({"user": "alice", "client-id": None}, {"producer_byte_rate": 1_048_576})
     async with Producer(bootstrap, transactional_id="payer", linger_ms=1) as payer:
         for number in range(6):
             try:
@@ -132,6 +146,9 @@ async def observe(bootstrap: str) -> Seen:
             await read(bootstrap, places, "read_uncommitted"),
             groups,
             offsets,
+            await admin.describe_user_scram_credentials(),
+            await admin.describe_acls(),
+            await admin.describe_client_quotas(),
         )
 
 
