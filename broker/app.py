@@ -19,6 +19,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.machine import System
 from oncelog.broker.observability.logging import loop_errors
 from oncelog.broker.running import RunningBroker
+from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.system.limits import raise_open_files, share_descriptors
@@ -37,7 +38,7 @@ def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
 
 class _App:
     def __init__(self, config: BrokerConfig, log: Any) -> None:
-        self._config = config
+        self._config = _suited_to_directory(config, log)
         self._log = log
         self._stop = asyncio.Event()
         self._exit_code = 0
@@ -84,6 +85,9 @@ class _App:
             disk = RealDisk(path, open_files, read_only=is_read_only)
             check_directory(self._config, disk)  # before locking, which already creates a file
             disk.lock()
+            if not is_read_only and disk.exists(ADOPTED):
+                disk.delete(ADOPTED)
+                disk.sync_dir("")
         except DataDirectoryLocked as error:
             raise StartError(f"{error}: stop it, or give this one another --data-dir.") from error
         except OSError as error:
@@ -128,6 +132,22 @@ class _App:
         self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))
         self._exit_code = EXIT_DISK_FAILED
         self._stop.set()
+
+
+def _suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
+    """What was adopted is served read-only until a start has said otherwise: going on from it ends its transactions and
+    deletes what is too old."""
+    if config.get_str("oncelog.storage") != "local" or not os.path.exists(config.data_dir / ADOPTED):
+        return config
+    suited = config.unless_writable(ADOPTED)
+    if suited is not config:
+        log.warning(
+            "directory.adopted",
+            data_dir=str(config.data_dir),
+            message="it was adopted from Apache Kafka, so it is served read-only; to go on from it, start once with "
+            "--writable (oncelog.read.only=false)",
+        )
+    return suited
 
 
 def _kill() -> NoReturn:

@@ -40,7 +40,10 @@ def main() -> None:
     help="Settings in server.properties syntax, with Kafka's names.",
 )
 @click.option(
-    "--read-only", is_flag=True, help="Change nothing, neither on request nor on disk; sets oncelog.read.only."
+    "--read-only/--writable",
+    default=None,
+    help="Whether nothing changes, neither on request nor on disk; sets oncelog.read.only. [default: --writable, but "
+    "--read-only for a directory of `oncelog adopt` until it was started with --writable]",
 )
 @click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may be repeated.")
 @click.option(
@@ -55,7 +58,7 @@ def serve(
     listen: str | None,
     data_dir: str | None,
     config_file: Path | None,
-    read_only: bool,
+    read_only: bool | None,
     overrides: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -67,7 +70,8 @@ def serve(
     """
     if sys.platform == "win32":
         _fail(_NOT_ON_WINDOWS, EXIT_CANNOT_RUN)
-    given = (("listeners", listen), ("log.dirs", data_dir), ("oncelog.read.only", "true" if read_only else None))
+    is_read_only = None if read_only is None else str(read_only).lower()
+    given = (("listeners", listen), ("log.dirs", data_dir), ("oncelog.read.only", is_read_only))
     cli = {key: value for key, value in given if value is not None}
     try:
         config, warnings = load_config(

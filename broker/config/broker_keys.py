@@ -502,7 +502,8 @@ _TABLE = (
         "oncelog.read.only",
         _BOOLEAN,
         "false",
-        "Serve what is stored, and change nothing: requests that would are refused, the data directory is not written.",
+        "Serve what is stored, and change nothing: requests that would are refused, the data directory is not written. "
+        "An adopted directory is read-only until this was false at a start.",
     ),
     ConfigKey(
         "oncelog.record.validation",

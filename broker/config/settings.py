@@ -180,6 +180,14 @@ class BrokerConfig:
         layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
         return BrokerConfig(self._static, self._host_name, layers)
 
+    def unless_writable(self, why: str) -> "BrokerConfig":
+        """The same settings, but read-only unless `oncelog.read.only` was given; `why` is for messages."""
+        if self.origin("oncelog.read.only") is not Origin.DEFAULT:
+            return self
+        settings = dict(self._static) | {"oncelog.read.only": _Setting("true", Origin.FILE, why)}
+        _settle_read_only(settings)
+        return BrokerConfig(settings, self._host_name)
+
     def _data_dir(self) -> Path:
         key = "log.dirs" if self.get("log.dirs") else "log.dir"
         directories = self.get_list(key)

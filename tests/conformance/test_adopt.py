@@ -45,6 +45,7 @@ pytestmark = pytest.mark.kafka
 
 T = TypeVar("T")
 STOPS = ("clean stop", "kill -9")
+WRITABLE = "oncelog.read.only=false"
 
 
 def run(coroutine: Awaitable[T]) -> T:
@@ -121,7 +122,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_read_only_broker_shows_what_kafka_showed_before_it_ended(lived: Lived, stop: str) -> None:
     before = fingerprint(lived.directory / stop)
-    with served(lived.directory / stop, lived.bootstrap, "oncelog.read.only=true"):
+    with served(lived.directory / stop, lived.bootstrap):
         assert run(observe(lived.bootstrap)) == lived.seen[stop]
         assert run(describe(lived.bootstrap)) == lived.transactions[stop]
     assert fingerprint(lived.directory / stop) == before
@@ -130,7 +131,7 @@ def test_a_read_only_broker_shows_what_kafka_showed_before_it_ended(lived: Lived
 
 
 def test_producers_and_transactions_go_on_where_kafka_ended(lived: Lived) -> None:
-    with served(lived.directory / "clean stop", lived.bootstrap):
+    with served(lived.directory / "clean stop", lived.bootstrap, WRITABLE):
         assert lived.held.resend_last_batch("large", 0).offset == lived.held_offset
         assert lived.held.send("large", b"next").offset == lived.held_offset + 1
         run(commit(lived.bootstrap, b"here"))
@@ -167,7 +168,7 @@ def test_what_graduated_and_lived_on_in_kafka_comes_back(tmp_path: Path) -> None
     finally:
         kafka.stop()
     adopt(tmp_path / "kafka", tmp_path / "back")
-    with served(tmp_path / "back", bootstrap):
+    with served(tmp_path / "back", bootstrap, WRITABLE):
         assert run(observe(bootstrap)) == before
         run(commit(bootstrap, b"back"))
         values = run(committed_values(bootstrap))

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
 
+from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.cli import main
 from oncelog.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from oncelog.client import TopicPartition as Place
@@ -35,27 +36,31 @@ def adopted(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
 
 @pytest.fixture
 def looking(adopted: tuple[Path, dict[str, Any]]) -> Iterator[Daemon]:
-    daemon = Daemon(adopted[0], "oncelog.read.only=true")
+    daemon = Daemon(adopted[0])
     yield daemon
     daemon.stop()
 
 
-def test_a_read_only_broker_shows_what_kafka_showed_and_writes_nothing(adopted: tuple[Path, dict[str, Any]]) -> None:
+def test_without_a_word_it_shows_what_kafka_showed_writes_nothing_and_says_how_to_go_on(
+    adopted: tuple[Path, dict[str, Any]],
+) -> None:
     data_dir, seen = adopted
     before = fingerprint(data_dir)
-    daemon = Daemon(data_dir, "oncelog.read.only=true")
+    daemon = Daemon(data_dir)
     try:
         assert asyncio.run(shown(daemon.bootstrap)) == seen
     finally:
         assert daemon.stop() == 0
+    assert "--writable" in daemon.stderr_path.read_text()
     assert fingerprint(data_dir) == before
 
 
 def test_two_read_only_brokers_share_a_directory_and_another_is_kept_out(looking: Daemon) -> None:
-    second = Daemon(looking.data_dir, "oncelog.read.only=true")
+    second = Daemon(looking.data_dir)
     with pytest.raises(RuntimeError, match="did not start"):
-        Daemon(looking.data_dir)
+        Daemon(looking.data_dir, "oncelog.read.only=false")
     assert second.stop() == 0
+    assert (looking.data_dir / ADOPTED).exists()
 
 
 def test_librdkafka_reads_by_assignment_and_is_told_at_once_that_it_may_not_write_commit_or_join(
@@ -97,7 +102,8 @@ def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) 
 
 
 def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> None:
-    """The open transaction ends by its timeout, its id goes on in the next epoch, the group from its offset."""
+    """The open transaction ends by its timeout, its id goes on in the next epoch, the group from its offset. One start
+    that may write is enough: the next one writes too."""
     data_dir, _ = adopted
 
     async def go_on(bootstrap: str) -> list[bytes | None]:
@@ -119,16 +125,20 @@ def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> 
             await member.commit_sync()
         return got
 
-    daemon = Daemon(data_dir)
+    async def again(bootstrap: str) -> list[bytes | None]:
+        async with Producer(bootstrap) as producer:
+            await producer.send("orders", b"again", partition=0)
+        place = Place("orders", 0)
+        return [value for *_, value in (await read(bootstrap, [place], "read_committed"))[place]]
+
+    daemon = Daemon(data_dir, "oncelog.read.only=false")
     try:
         assert asyncio.run(asyncio.wait_for(go_on(daemon.bootstrap), 60)) == [b"next"]
     finally:
         daemon.kill()
-    daemon.start()
+    daemon = Daemon(data_dir)
     try:
-        place = Place("orders", 0)
-        found = asyncio.run(read(daemon.bootstrap, [place], "read_committed"))[place]
-        assert [value for *_, value in found] == [b"paid", b"here"]
+        assert asyncio.run(again(daemon.bootstrap)) == [b"paid", b"here", b"again"]
     finally:
         daemon.stop()
 

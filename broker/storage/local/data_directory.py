@@ -36,8 +36,10 @@ KAFKAS_MARK_TO_BE = "meta.properties.graduating"
 """`oncelog graduate --in-place` has begun to move our own files out of Apache Kafka's way."""
 GRADUATED = "graduated"
 """`oncelog graduate --out` has written the data to another directory, which this file names."""
+ADOPTED = "adopted"
+"""`oncelog adopt` has made this directory, of those that the file names, and no broker has written to it yet."""
 _OWN_FILES = frozenset(
-    {FLUSHED_OFFSETS, *JOURNALS, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN, GRADUATED}
+    {FLUSHED_OFFSETS, *JOURNALS, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN, GRADUATED, ADOPTED}
 )
 _TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 5

@@ -5,7 +5,8 @@ goes along (`plan`), the options and what is printed (`cli`).
 
 1. an empty directory beside the one to be, with the points up to which recovery must find each log whole;
 2. our metadata log;
-3. the files of partitions: closed segments linked, what grows copied, producer snapshots in our form;
+3. the files of partitions: closed segments linked, what grows copied, producer snapshots in our form; the mark by
+   which a broker serves the directory read-only;
 4. our recovery, which reads every byte, rebuilds the indexes and closes the directory cleanly;
 5. the directory gets its name.
 
@@ -30,6 +31,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, write_checkpoint
+from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_snapshot
@@ -93,7 +95,7 @@ def adopt(wish: Wish, watcher: Watcher) -> Report:
         unfinished = wish.data_dir.absolute().with_name(wish.data_dir.name + _UNFINISHED_SUFFIX)
         shutil.rmtree(unfinished, ignore_errors=True)
         try:
-            _Making(unfinished, report, watcher).run()
+            _Making(unfinished, report, watcher).run(wish.kafka_dirs)
             if wish.data_dir.exists():
                 wish.data_dir.rmdir()
             unfinished.rename(wish.data_dir)
@@ -168,7 +170,7 @@ class _Making:
         self._watcher = watcher
         self._copied_bytes = 0
 
-    def run(self) -> None:
+    def run(self, kafka_dirs: Sequence[Path]) -> None:
         disk = RealDisk(self._root)
         try:
             disk.lock()
@@ -176,6 +178,7 @@ class _Making:
             self._write_metadata(disk)
             for found in self._plan.partitions:
                 self._take(found)
+            write(self._root / ADOPTED, b"".join(os.fsencode(each.absolute()) + b"\n" for each in kafka_dirs))
             for directory, _, _ in os.walk(self._root):
                 sync_directory(Path(directory))
             self._recover(disk)

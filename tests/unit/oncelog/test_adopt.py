@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
+from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.disk import RealDisk
 from oncelog.cli import main
 from oncelog.protocol.generated.access_control_entry_record import AccessControlEntryRecord
@@ -348,6 +349,16 @@ def test_a_dry_run_writes_nothing_and_reports_the_same(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
     done = run(kafka, "--out", tmp_path / "data", "--json")
     assert json.loads(dry.stdout) | {"done": True} == json.loads(done.stdout)
+
+
+def test_the_mark_of_an_adopted_directory_goes_with_its_way_back_to_kafka(tmp_path: Path) -> None:
+    kafka, data = simple(tmp_path / "kafka"), tmp_path / "data"
+    assert run(kafka, "--out", data).exit_code == 0
+    assert (data / ADOPTED).read_text() == f"{kafka}\n"
+    back = [str(data), "--in-place", "--yes", "--override", "listeners=PLAINTEXT://127.0.0.1:9092"]
+    result = CliRunner().invoke(main, ["graduate", *back])
+    assert result.exit_code == 0, result.output
+    assert not (data / ADOPTED).exists()
 
 
 def test_copies_share_nothing(tmp_path: Path) -> None:
