@@ -15,6 +15,7 @@ from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticat
 from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
 from oncelog.protocol.headers import decode_response_header
 from oncelog.protocol.message import Message
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.clients.in_memory_connection import Transport
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 
@@ -27,9 +28,11 @@ JAAS = (
 class SaslServer:
     """A broker in virtual time with one SASL listener."""
 
-    def __init__(self, *overrides: str, mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512") -> None:
+    def __init__(
+        self, *overrides: str, mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", disk: MemoryDisk | None = None
+    ) -> None:
         listener = ("listeners=SASL_PLAINTEXT://127.0.0.1:0", f"sasl.enabled.mechanisms={mechanisms}", JAAS)
-        self.virtual = VirtualBroker(*listener, *overrides)
+        self.virtual = VirtualBroker(*listener, *overrides, disk=disk)
         broker = self.virtual.broker
         self.open = OpenConnections(broker)
         self._dispatcher = Dispatcher(broker)

@@ -316,7 +316,7 @@ def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Seq
     security = state.security
     settings = sum(len(topic.config) for topic in topics)
     levels = ", ".join(f"{name} {level}" for name, level in state.features.items())
-    records = "go along in the metadata; what is in force of them, the settings of security say"
+    logins = "go along: their users can log in where sasl.enabled.mechanisms has SCRAM"
     yield Row("topics", len(topics), Fate.KEPT, "go along, with their ids")
     yield Row("partitions with records", len(partitions), Fate.KEPT, "go along, with their offsets and transactions")
     yield Row("settings of topics", settings, Fate.KEPT, "go along")
@@ -327,10 +327,10 @@ def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Seq
     )
     yield Row("next producer id", state.next_producer_id, Fate.KEPT, "goes along")
     yield Row("features", len(state.features), Fate.KEPT, f"go along: {levels}")
-    yield Row("SCRAM credentials", len(security.scram_credentials), Fate.KEPT, records)
-    yield Row("ACLs", len(security.acls), Fate.KEPT, records)
-    yield Row("quotas", len(security.quotas), Fate.KEPT, records)
-    yield Row("delegation tokens", len(security.tokens), Fate.KEPT, records)
+    yield Row("SCRAM credentials", len(security.scram_credentials), Fate.KEPT, logins)
+    yield Row("ACLs", len(security.acls), Fate.KEPT, "go along: in force where authorizer.class.name is set")
+    yield Row("quotas", len(security.quotas), Fate.KEPT, "go along, and are in force")
+    yield Row("delegation tokens", len(security.tokens), Fate.LEFT, "stay in the metadata, and are not served")
 
 
 def _rows_of_settings(kafka: ClusterState, node_id: int, taking: _Settings) -> Iterator[Row]:

@@ -11,19 +11,31 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
+from oncelog.broker.security.scram import SCRAM_MECHANISMS
 from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.disk import RealDisk
 from oncelog.cli import main
+from oncelog.protocol.acls import AclOperation, PatternType, Permission, ResourceType
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.access_control_entry_record import AccessControlEntryRecord
+from oncelog.protocol.generated.client_quota_record import ClientQuotaRecord, EntityData
 from oncelog.protocol.generated.config_record import ConfigRecord
+from oncelog.protocol.generated.delegation_token_record import DelegationTokenRecord
+from oncelog.protocol.generated.describe_acls_request import DescribeAclsRequest
+from oncelog.protocol.generated.describe_client_quotas_request import DescribeClientQuotasRequest
+from oncelog.protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.generated.topic_record import TopicRecord
+from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.tools.adopt.kafka_metadata import read_metadata
 from oncelog.tools.graduate.graduation import Watcher, graduate
+from tests.clients.sasl_connection import SaslServer
+from tests.clients.scram_client import ScramClient, keys
 from tests.fakes.broker import VirtualBroker
 from tests.support.damage import TOPIC, fill, produce, read_committed
 from tests.support.data_directories import load, store
@@ -349,6 +361,54 @@ def test_a_dry_run_writes_nothing_and_reports_the_same(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
     done = run(kafka, "--out", tmp_path / "data", "--json")
     assert json.loads(dry.stdout) | {"done": True} == json.loads(done.stdout)
+
+
+def test_users_log_in_have_the_rights_and_the_quotas_that_they_had_in_kafka(tmp_path: Path) -> None:
+    mechanism = SCRAM_MECHANISMS["SCRAM-SHA-256"]
+    made = keys(mechanism, "pencil", b"salt", 4_096)
+    quota = ClientQuotaRecord(
+        entity=[EntityData(entity_type="user", entity_name="alice")], key="consumer_byte_rate", value=1.0
+    )
+    may_read = {"pattern_type": PatternType.LITERAL, "operation": AclOperation.READ, "permission_type": Permission.ALLOW}
+    records = [
+        *topic_with("orders", ID, partition_on(ID, 0, [1], 1)),
+        *topic_with("salaries", OTHER_ID, partition_on(OTHER_ID, 0, [1], 1)),
+        UserScramCredentialRecord("alice", mechanism.number, b"salt", made.stored_key, made.server_key, 4_096),
+        AccessControlEntryRecord(
+            id=ID, resource_type=ResourceType.TOPIC, resource_name="orders", principal="User:alice", host="*", **may_read
+        ),
+        quota,
+        DelegationTokenRecord(owner="User:alice", token_id="t"),
+    ]
+    kafka = write_kafka_dir(tmp_path / "kafka", [encoded(record) for record in records])
+    for name, topic_id in (("orders-0", ID), ("salaries-0", OTHER_ID)):
+        write_partition(kafka, name, topic_id, [b"a"])
+    found = rows_of(run(kafka, "--out", tmp_path / "data", "--json"))
+    assert [found[what] for what in ("SCRAM credentials", "ACLs", "quotas")] == [(1, "kept")] * 3
+    assert found["delegation tokens"] == (1, "left")
+    server = SaslServer(
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+        disk=load(tmp_path / "data"),
+    )
+    alice, scram = server.connect(), ScramClient(mechanism, "alice", "pencil")
+    alice.handshake(mechanism.name)
+    assert alice.token(scram.final(alice.token(scram.first).auth_bytes)).auth_bytes == scram.expected
+    partition = FetchPartition(partition=0, partition_max_bytes=1_000)
+    topics = [FetchTopic(topic=name, partitions=[partition]) for name in ("orders", "salaries")]
+    fetched = alice.ask(FetchRequest(max_bytes=1_000, topics=topics), 11)
+    assert {each.topic: ErrorCode(each.partitions[0].error_code) for each in fetched.responses} == {
+        "orders": ErrorCode.NONE,
+        "salaries": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert fetched.throttle_time_ms > 0
+    ask = server.virtual.ask
+    (resource,) = ask(DescribeAclsRequest(1, None, 1, None, None, 1, 1), 3).resources
+    assert (resource.resource_name, resource.acls[0].principal) == ("orders", "User:alice")
+    (user,) = ask(DescribeUserScramCredentialsRequest(users=None), 0).results
+    assert (user.user, user.credential_infos[0].iterations) == ("alice", 4_096)
+    (entry,) = ask(DescribeClientQuotasRequest(components=[]), 1).entries
+    assert (entry.entity[0].entity_name, entry.values[0].value) == ("alice", 1.0)
 
 
 def test_the_mark_of_an_adopted_directory_goes_with_its_way_back_to_kafka(tmp_path: Path) -> None:
