@@ -366,18 +366,23 @@ def test_a_dry_run_writes_nothing_and_reports_the_same(tmp_path: Path) -> None:
 def test_users_log_in_have_the_rights_and_the_quotas_that_they_had_in_kafka(tmp_path: Path) -> None:
     mechanism = SCRAM_MECHANISMS["SCRAM-SHA-256"]
     made = keys(mechanism, "pencil", b"salt", 4_096)
-    quota = ClientQuotaRecord(
-        entity=[EntityData(entity_type="user", entity_name="alice")], key="consumer_byte_rate", value=1.0
+    rule = AccessControlEntryRecord(
+        id=ID,
+        resource_type=ResourceType.TOPIC,
+        resource_name="orders",
+        pattern_type=PatternType.LITERAL,
+        principal="User:alice",
+        host="*",
+        operation=AclOperation.READ,
+        permission_type=Permission.ALLOW,
     )
-    may_read = {"pattern_type": PatternType.LITERAL, "operation": AclOperation.READ, "permission_type": Permission.ALLOW}
+    user = [EntityData(entity_type="user", entity_name="alice")]
     records = [
         *topic_with("orders", ID, partition_on(ID, 0, [1], 1)),
         *topic_with("salaries", OTHER_ID, partition_on(OTHER_ID, 0, [1], 1)),
         UserScramCredentialRecord("alice", mechanism.number, b"salt", made.stored_key, made.server_key, 4_096),
-        AccessControlEntryRecord(
-            id=ID, resource_type=ResourceType.TOPIC, resource_name="orders", principal="User:alice", host="*", **may_read
-        ),
-        quota,
+        rule,
+        ClientQuotaRecord(entity=user, key="consumer_byte_rate", value=1.0),
         DelegationTokenRecord(owner="User:alice", token_id="t"),
     ]
     kafka = write_kafka_dir(tmp_path / "kafka", [encoded(record) for record in records])
@@ -405,8 +410,8 @@ def test_users_log_in_have_the_rights_and_the_quotas_that_they_had_in_kafka(tmp_
     ask = server.virtual.ask
     (resource,) = ask(DescribeAclsRequest(1, None, 1, None, None, 1, 1), 3).resources
     assert (resource.resource_name, resource.acls[0].principal) == ("orders", "User:alice")
-    (user,) = ask(DescribeUserScramCredentialsRequest(users=None), 0).results
-    assert (user.user, user.credential_infos[0].iterations) == ("alice", 4_096)
+    (described,) = ask(DescribeUserScramCredentialsRequest(users=None), 0).results
+    assert (described.user, described.credential_infos[0].iterations) == ("alice", 4_096)
     (entry,) = ask(DescribeClientQuotasRequest(components=[]), 1).entries
     assert (entry.entity[0].entity_name, entry.values[0].value) == ("alice", 1.0)
 
