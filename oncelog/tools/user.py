@@ -86,7 +86,7 @@ def list_(data_dir: Path, as_json: bool) -> None:
             rows.append({"user": name, "mechanism": by_number[number], "iterations": credential.iterations})
         return []
 
-    _in_directory(data_dir, look)
+    _in_directory(data_dir, look, is_read_only=True)
     if as_json:
         say_json(rows)
     elif rows:
@@ -148,18 +148,22 @@ def _done(as_json: bool, sentence: str, row: dict[str, Any]) -> None:
         say(sentence)
 
 
-def _in_directory(data_dir: Path, change: "Callable[[Broker], list[Any]]") -> None:
-    """Start a broker on the directory that opens no port, write the records that `change` returns, and stop it."""
+def _in_directory(data_dir: Path, change: "Callable[[Broker], list[Any]]", *, is_read_only: bool = False) -> None:
+    """Start a broker on the directory that opens no port, write the records that `change` returns, and stop it. A
+    read-only one writes nothing, and completes no transaction."""
     from oncelog.broker.assembly.broker import StartError, check_directory
     from oncelog.broker.config.settings import ConfigError, load_config
+    from oncelog.broker.storage.local.data_directory import ADOPTED
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
     from oncelog.protocol.errors import KafkaError
 
     try:
-        config, _ = load_config(cli={"log.dirs": str(data_dir)})
-        disk = RealDisk(data_dir)
+        config, _ = load_config(cli={"log.dirs": str(data_dir), "oncelog.read.only": str(is_read_only).lower()})
+        disk = RealDisk(data_dir, read_only=is_read_only)
         try:
             check_directory(config, disk)
+            if not is_read_only and disk.exists(ADOPTED):
+                raise StartError(f"{data_dir} was adopted and is read-only: start `oncelog serve --writable` on it once")
             disk.lock()
             _written(config, disk, change)
         finally:

@@ -416,6 +416,19 @@ def test_users_log_in_have_the_rights_and_the_quotas_that_they_had_in_kafka(tmp_
     assert (entry.entity[0].entity_name, entry.values[0].value) == ("alice", 1.0)
 
 
+def test_who_can_log_in_is_listed_and_not_changed_before_a_start_that_may_write(tmp_path: Path) -> None:
+    """The recording has an open transaction whose timeout is long past."""
+    assert run(recorded(tmp_path)[0], "--out", tmp_path / "ours").exit_code == 0
+    before = fingerprint(tmp_path / "ours")
+    listed, added = (
+        CliRunner().invoke(main, ["user", *command, "--data-dir", str(tmp_path / "ours")], input="secret\n")
+        for command in (["list"], ["add", "alice"])
+    )
+    assert (listed.exit_code, listed.output) == (0, "There are no users.\n")
+    assert added.exit_code == 2 and "serve --writable" in added.stderr
+    assert fingerprint(tmp_path / "ours") == before
+
+
 def test_the_mark_of_an_adopted_directory_goes_with_its_way_back_to_kafka(tmp_path: Path) -> None:
     kafka, data = simple(tmp_path / "kafka"), tmp_path / "data"
     assert run(kafka, "--out", data).exit_code == 0
