@@ -85,7 +85,7 @@ class _App:
             disk = RealDisk(path, open_files, read_only=is_read_only)
             check_directory(self._config, disk)  # before locking, which already creates a file
             disk.lock()
-            if not is_read_only and disk.exists(ADOPTED):
+            if not is_read_only and disk.exists(ADOPTED):  # from here on it is a directory as any other
                 disk.delete(ADOPTED)
                 disk.sync_dir("")
         except DataDirectoryLocked as error:
@@ -139,7 +139,7 @@ def _suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
     deletes what is too old."""
     if config.get_str("oncelog.storage") != "local" or not os.path.exists(config.data_dir / ADOPTED):
         return config
-    suited = config.unless_writable(ADOPTED)
+    suited = config.read_only_by_default(ADOPTED)
     if suited is not config:
         log.warning(
             "directory.adopted",

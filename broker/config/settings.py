@@ -180,8 +180,8 @@ class BrokerConfig:
         layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
         return BrokerConfig(self._static, self._host_name, layers)
 
-    def unless_writable(self, why: str) -> "BrokerConfig":
-        """The same settings, but read-only unless `oncelog.read.only` was given; `why` is for messages."""
+    def read_only_by_default(self, why: str) -> "BrokerConfig":
+        """The same settings, of a read-only broker unless `oncelog.read.only` was given; `why` is for messages."""
         if self.origin("oncelog.read.only") is not Origin.DEFAULT:
             return self
         settings = dict(self._static) | {"oncelog.read.only": _Setting("true", Origin.FILE, why)}

@@ -163,7 +163,7 @@ def _in_directory(data_dir: Path, change: "Callable[[Broker], list[Any]]", *, is
         try:
             check_directory(config, disk)
             if not is_read_only and disk.exists(ADOPTED):
-                raise StartError(f"{data_dir} was adopted and is read-only: start `oncelog serve --writable` on it once")
+                raise StartError(f"{data_dir} was adopted, and is read-only until `oncelog serve --writable` on it")
             disk.lock()
             _written(config, disk, change)
         finally:

@@ -68,7 +68,7 @@ def test_the_command_line_wins_over_environment_over_file_over_default(tmp_path:
 @pytest.mark.parametrize("given", [None, "false", "true"])
 def test_what_was_said_about_writing_counts_more_than_how_the_directory_was_made(given: str | None) -> None:
     config = _load(*([] if given is None else [f"oncelog.read.only={given}"]), "auto.create.topics.enable=true")
-    suited = config.unless_writable("adopted")
+    suited = config.read_only_by_default("adopted")
     assert suited.get_str("oncelog.read.only") == (given or "true")
     assert suited.get_bool("auto.create.topics.enable") is (given == "false")
 
