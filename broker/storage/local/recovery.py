@@ -271,8 +271,7 @@ class _Recovery:
         problem = f"{before} before {next_file} ends at offset {end_offset}"
         is_uncommitted = self.committed_offset is not None and base_offsets[0] > self.committed_offset
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
-            problem += self._missing_file(end_offset, base_offsets[0], manifest)
-            raise DamagedLogError(problem, end_offset)
+            raise DamagedLogError(problem + self._missing_file(end_offset, base_offsets[0], manifest), end_offset)
         for base_offset in reversed(base_offsets):
             segment = Segment(self._disk, self._directory, base_offset, self._monotonic_ms)
             self._recovered.cut_bytes += segment.file.size_bytes
