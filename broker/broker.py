@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from oncelog.broker.ports import Clock, Entropy, Scheduler
     from oncelog.broker.request import AroundHandler
     from oncelog.broker.security.authorizer import Authorizer
+    from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
@@ -78,6 +79,8 @@ class Broker:
     """What its clients do wrong; None unless enabled."""
     quotas: "Quotas | None" = None
     """None until the first one is set (`throttling.quotas_of`)."""
+    tokens: "DelegationTokens | None" = None
+    """None unless there is a key for them."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)
     """What is put around the handler of each API, the innermost first."""
     on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)

@@ -222,8 +222,8 @@ class RunningBroker:
         yield Bound("elements of unfinished requests", broker.slices.elements_held, ELEMENTS_HELD)
 
     def _step(self) -> None:
-        """One background turn a second: retention, expiry of producers, transactional ids and groups, and what the log
-        has not said yet."""
+        """One background turn a second: retention, expiry of producers, transactional ids, groups and tokens, and
+        what the log has not said yet."""
         if self._is_stopping:
             return
         broker = self.broker
@@ -234,6 +234,8 @@ class RunningBroker:
             broker.transactions.step()
             if broker.known_groups is not None:
                 broker.known_groups.step()
+            if broker.tokens is not None:
+                broker.tokens.step()
         self._summary.step()
         self._report_repeats()
 

@@ -70,9 +70,6 @@ _OFTEN = frozenset(
 reads no declaration."""
 _UNHANDLED = frozenset(
     {
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_GROUP_DESCRIBE,
         ApiKey.SHARE_FETCH,

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
     from oncelog.broker.security.authorizer import Authorizer
+    from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.storage.local.recovery import RecoveryReport
     from oncelog.broker.storage.local.segment_check import CheckSummary
     from oncelog.broker.witness.findings import Finding
@@ -152,6 +153,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
         authorizer=_authorizer(config, metadata, log),
+        tokens=_tokens(config, metadata, system),
         faults=system.faults,
         witness=_witness(config, system, log),
     )
@@ -212,6 +214,14 @@ def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Autho
         allows_unruled=config.get_bool("allow.everyone.if.no.acl.found"),
         audit=AuditLog(log).on_decision,
     )
+
+
+def _tokens(config: BrokerConfig, metadata: MetadataLog, system: System) -> "DelegationTokens | None":
+    if not config.get_str("delegation.token.secret.key"):
+        return None
+    from oncelog.broker.security.delegation_tokens import DelegationTokens
+
+    return DelegationTokens(metadata.state.security, config, system.clock, system.entropy, metadata.write)
 
 
 def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":

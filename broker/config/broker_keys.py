@@ -207,6 +207,19 @@ _TABLE = (
         "A client must log in again after this time, also per mechanism; 0: never.",
     ),
     ConfigKey(
+        "delegation.token.secret.key",
+        _PASSWORD,
+        None,
+        "Makes the HMACs of delegation tokens; without it there are none.",
+    ),
+    ConfigKey("delegation.token.max.lifetime.ms", _LONG, "604800000", "How long a token can be renewed, at most.", 1),
+    ConfigKey(
+        "delegation.token.expiry.time.ms", _LONG, "86400000", "How long a token counts until it must be renewed.", 1
+    ),
+    ConfigKey(
+        "delegation.token.expiry.check.interval.ms", _LONG, "3600000", "How often expired tokens are removed.", 1
+    ),
+    ConfigKey(
         "oncelog.authentication.timeout.ms",
         _INT,
         "30000",

@@ -47,16 +47,10 @@ def _each_partition(doing: str, kind: str) -> Refusal:
     return Refusal(ErrorCode.NOT_COORDINATOR, text, (topics, partitions))
 
 
-_NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-_NO_TOKEN_TO_CHANGE = Refusal(_NO_TOKENS, others={"expiry_timestamp_ms": -1})
 _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
 _UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
 
 REFUSALS: dict[int, Refusal] = {
-    # As Kafka on a listener without authentication. CreateDelegationToken returns the owner: a separate module.
-    ApiKey.RENEW_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: Refusal(_NO_TOKENS),
     # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
     ApiKey.SHARE_GROUP_HEARTBEAT: _UNSUPPORTED,
     ApiKey.SHARE_GROUP_DESCRIBE: _each_group("group_ids", "DescribedGroup"),

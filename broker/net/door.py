@@ -139,6 +139,6 @@ def _sasl_parts(broker: "Broker") -> SaslParts:
     def nonce() -> str:
         return broker.entropy.uuid().hex + broker.entropy.uuid().hex
 
-    users = ScramUsers(known, hashlib.sha256(b"".join(secrets)).digest(), nonce)
+    users = ScramUsers(known, hashlib.sha256(b"".join(secrets)).digest(), nonce, broker.tokens)
     broker.metadata.state.security.watch(lambda _: users.on_change())
     return SaslParts(users, broker.clock, broker.scheduler, broker.log)

@@ -87,6 +87,10 @@ class Login:
     def takes_token(self) -> bool:
         return self._authentication.state is SaslState.TOKENS
 
+    @property
+    def is_by_token(self) -> bool:
+        return self._authentication.is_by_token
+
     def on_handshake(self, mechanism: str, version: int) -> bool:
         """Whether the mechanism is enabled; if not, the login has failed."""
         if self._authentication.on_handshake(mechanism, version, self._broker.clock.monotonic_ms()):

@@ -33,6 +33,8 @@ class Authentication:
         self._max_session_ms = max_session_ms
         self.state = SaslState.INITIAL
         self.principal: Principal | None = None
+        self.is_by_token = False
+        """The last login was by a delegation token."""
         self._mechanism = ""
         self._conversation: Conversation | None = None
         self._is_another_mechanism = ""
@@ -103,6 +105,7 @@ class Authentication:
                 f"{principal.kind}.{principal.name}"
             )
         self.principal = principal
+        self.is_by_token = outcome.is_by_token
         self._conversation = None
         self._enter(SaslState.COMPLETE)
         limits = [self._max_session_ms.get(self._mechanism, 0) or None, outcome.expires_in_ms]

@@ -28,6 +28,8 @@ class Success(NamedTuple):
     user: str
     expires_in_ms: int | None = None
     """When what it proved itself by expires; None: never."""
+    is_by_token: bool = False
+    """By a delegation token: it gets no further ones."""
 
 
 Outcome = Challenge | Success

@@ -79,8 +79,8 @@ class Credential(Protocol):
     def iterations(self) -> int: ...
 
 
-class _Phantom(NamedTuple):
-    """The credential of a user who does not exist."""
+class StoredCredential(NamedTuple):
+    """One that is in no record: of a token, or of a user who does not exist."""
 
     salt: bytes
     stored_key: bytes
@@ -95,13 +95,36 @@ class Keys(NamedTuple):
     server_key: bytes
 
 
+class TokenLogin(NamedTuple):
+    """What a delegation token stands for."""
+
+    owner: str
+    expires_in_ms: int
+
+
+class Tokens(Protocol):
+    """Delegation tokens (`broker.security.delegation_tokens`)."""
+
+    def credential(self, token_id: str, mechanism: ScramMechanism) -> Credential: ...
+
+    def login(self, token_id: str) -> TokenLogin | None:
+        """None for a token that does not exist or has expired."""
+
+
 class ScramUsers:
     """Who there is, and what is said of those who are not."""
 
-    def __init__(self, known: Mapping[tuple[str, int], Credential], secret: bytes, nonce: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        known: Mapping[tuple[str, int], Credential],
+        secret: bytes,
+        nonce: Callable[[], str],
+        tokens: Tokens | None = None,
+    ) -> None:
         """`known` by user and number of the mechanism, and as it is at each login; `secret` decides the salts of users
-        who do not exist; `nonce` is random, and new at each call."""
+        who do not exist; `nonce` is random, and new at each call; without `tokens` none exists."""
         self._known = known
+        self._tokens = tokens
         self._secret = secret
         self._usual: dict[int, tuple[int, int]] = {}
         self.nonce: Final = nonce
@@ -115,10 +138,21 @@ class ScramUsers:
         found = self._known.get((user, mechanism.number))
         if found is not None:
             return found, True
+        return self._phantom(user, mechanism), False
+
+    def find_token(self, token_id: str, mechanism: ScramMechanism) -> Credential:
+        """What a client with `tokenauth` (KIP-48) must prove to know; `token_login` says whether it exists."""
+        tokens = self._tokens
+        return self._phantom(token_id, mechanism) if tokens is None else tokens.credential(token_id, mechanism)
+
+    def token_login(self, token_id: str) -> TokenLogin | None:
+        return None if self._tokens is None else self._tokens.login(token_id)
+
+    def _phantom(self, user: str, mechanism: ScramMechanism) -> StoredCredential:
         salt_bytes, iterations = self._usual_of(mechanism.number)
         salt = hashlib.shake_256(self._secret + user.encode()).digest(salt_bytes)
         nothing = bytes(mechanism.size_bytes)
-        return _Phantom(salt, nothing, nothing, iterations), False
+        return StoredCredential(salt, nothing, nothing, iterations)
 
     def _usual_of(self, number: int) -> tuple[int, int]:
         """Bytes of salt and iterations of most who are known: looked up once, or the time of an answer would tell how
@@ -176,9 +210,13 @@ class ScramConversation:
         match = _CLIENT_FIRST.match(text)
         if match is None:
             raise self._failure()
-        header, authorization_id, bare, name, client_nonce, _ = match.groups()
+        header, authorization_id, bare, name, client_nonce, extensions = match.groups()
         user = self._unescaped(name)
-        credential, is_known = self._users.find(user, self._mechanism)
+        is_token = "tokenauth=true" in extensions.lower().split(",")
+        if is_token:
+            credential, is_known = self._users.find_token(user, self._mechanism), False
+        else:
+            credential, is_known = self._users.find(user, self._mechanism)
         nonce = client_nonce + self._users.nonce()
         salt = b64encode(credential.salt).decode()
         return _First(
@@ -190,6 +228,7 @@ class ScramConversation:
             server_message=f"r={nonce},s={salt},i={credential.iterations}",
             credential=credential,
             is_known=is_known,
+            is_token=is_token,
         )
 
     def _finish(self, text: str, first: "_First") -> Success:
@@ -207,16 +246,20 @@ class ScramConversation:
         message = f"{first.bare},{first.server_message},{without_proof}".encode()
         signature = mechanism.hmac(credential.stored_key, message)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        token = self._users.token_login(first.user) if first.is_token else None
         checks = (
             hmac.compare_digest(mechanism.hashed(client_key), credential.stored_key),
             hmac.compare_digest(nonce, first.nonce),
             hmac.compare_digest(binding, b64encode(first.header.encode()).decode()),
             first.authorization_id in (None, first.user),
-            first.is_known,
+            first.is_known or token is not None,
         )
         if not all(checks):
             raise self._failure()
-        return Success(b"v=" + b64encode(mechanism.hmac(credential.server_key, message)), first.user)
+        proved = b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
+        if token is None:
+            return Success(proved, first.user)
+        return Success(proved, token.owner, token.expires_in_ms, is_by_token=True)
 
     def _unescaped(self, name: str) -> str:
         def plain(found: "re.Match[str]") -> str:
@@ -244,3 +287,5 @@ class _First(NamedTuple):
     server_message: str
     credential: Credential
     is_known: bool
+    """It is of a user who exists; always False of a token, which may end before the last message."""
+    is_token: bool

@@ -96,6 +96,7 @@ def _share_state(kind: str) -> Rights:
 
 
 _NOT_SERVED = Rights(free="every request is refused, whatever the rights")
+_OF_ITS_OWNER = Rights(free="the owner and the renewers of the token, and no one else")
 _BEFORE_LOGIN = Rights(free="part of logging in, or before it")
 
 _DESCRIBED_GROUPS = Rows("group_ids", "groups", "DescribedGroup", ("group_id",))
@@ -226,10 +227,15 @@ RIGHTS: Final[Mapping[ApiKey, Rights]] = MappingProxyType(
                 )
             )
         ),
-        ApiKey.CREATE_DELEGATION_TOKEN: _NOT_SERVED,
-        ApiKey.RENEW_DELEGATION_TOKEN: _NOT_SERVED,
-        ApiKey.EXPIRE_DELEGATION_TOKEN: _NOT_SERVED,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN: _NOT_SERVED,
+        ApiKey.CREATE_DELEGATION_TOKEN: Rights(inside=(Right(_O.CREATE_TOKENS, ResourceType.USER),)),
+        ApiKey.RENEW_DELEGATION_TOKEN: _OF_ITS_OWNER,
+        ApiKey.EXPIRE_DELEGATION_TOKEN: _OF_ITS_OWNER,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: Rights(
+            inside=(
+                Right(_O.DESCRIBE_TOKENS, ResourceType.USER),
+                Right(_O.DESCRIBE, ResourceType.DELEGATION_TOKEN),
+            )
+        ),
         ApiKey.DELETE_GROUPS: Rights(
             step=_rows(
                 _O.DELETE, _GROUP, (Rows("groups_names", "results", "DeletableGroupResult", ("group_id",)),), itself

@@ -1,0 +1,290 @@
+"""Delegation tokens: who gets, sees and changes them, and as whom and until when they log in."""
+
+import hashlib
+import hmac
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from oncelog.broker.security.access_rules import entry_record
+from oncelog.broker.security.principal import Principal
+from oncelog.broker.security.scram import SCRAM_MECHANISMS, ScramMechanism
+from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
+from oncelog.protocol.generated.describe_delegation_token_request import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from oncelog.protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
+from tests.clients.sasl_connection import SaslClient, SaslServer
+from tests.clients.scram_client import ScramClient
+from tests.fakes.broker import VirtualBroker
+
+KEY = "delegation.token.secret.key=secret"
+RENEWAL_MS, LIFETIME_MS = 10_000, 60_000
+SETTINGS = (
+    KEY,
+    f"delegation.token.expiry.time.ms={RENEWAL_MS}",
+    f"delegation.token.max.lifetime.ms={LIFETIME_MS}",
+    "delegation.token.expiry.check.interval.ms=1",
+)
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SHA_256 = SCRAM_MECHANISMS["SCRAM-SHA-256"]
+MECHANISMS = pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=lambda each: each.name)
+
+
+@pytest.fixture
+def server() -> SaslServer:
+    return SaslServer(*SETTINGS)
+
+
+def client_of(server: SaslServer, user: str) -> SaslClient:
+    client = server.connect()
+    client.log_in(user)
+    return client
+
+
+def create(client: SaslClient, *renewers: str, owner: str = "", kind: str = "User", lifetime_ms: int = -1) -> Any:
+    request = CreateDelegationTokenRequest(
+        kind if owner else None, owner or None, [CreatableRenewers("User", each) for each in renewers], lifetime_ms
+    )
+    return client.ask(request, 3)
+
+
+def renew(client: SaslClient, token_hmac: bytes, period_ms: int = -1) -> tuple[str, int]:
+    answer = client.ask(RenewDelegationTokenRequest(token_hmac, period_ms), 2)
+    return ErrorCode(answer.error_code).name, answer.expiry_timestamp_ms
+
+
+def expire(client: SaslClient, token_hmac: bytes, period_ms: int = -1) -> tuple[str, int]:
+    answer = client.ask(ExpireDelegationTokenRequest(token_hmac, period_ms), 2)
+    return ErrorCode(answer.error_code).name, answer.expiry_timestamp_ms
+
+
+def seen(client: SaslClient, *owners: str) -> list[str]:
+    wanted = [DescribeDelegationTokenOwner("User", each) for each in owners] or None
+    return [each.token_id for each in client.ask(DescribeDelegationTokenRequest(wanted), 3).tokens]
+
+
+def log_in(server: SaslServer, token_id: str, password: bytes, mechanism: ScramMechanism = SHA_256) -> Any:
+    """A client with its last answer; by a token."""
+    client = server.connect()
+    scram = ScramClient(mechanism, token_id, b64encode(password).decode())
+    scram.bare += ",tokenauth=true"
+    client.handshake(mechanism.name)
+    challenge = client.token(scram.first)
+    return client, client.token(scram.final(challenge.auth_bytes), after_ms=200)
+
+
+def now_ms(server: SaslServer) -> int:
+    return server.virtual.broker.clock.wall_ms()
+
+
+def test_a_token_is_the_hmac_of_its_id_and_is_described_as_it_was_created(server: SaslServer) -> None:
+    alice = client_of(server, "alice")
+    made = create(alice, "bob")
+    assert made.error_code == ErrorCode.NONE
+    assert made.hmac == hmac.digest(b"secret", made.token_id.encode(), hashlib.sha512)
+    assert (made.principal_name, made.token_requester_principal_name) == ("alice", "alice")
+    times = (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms)
+    assert times == (now_ms(server), now_ms(server) + RENEWAL_MS, now_ms(server) + LIFETIME_MS)
+    (shown,) = alice.ask(DescribeDelegationTokenRequest(None), 3).tokens
+    assert (shown.token_id, shown.hmac, shown.principal_name) == (made.token_id, made.hmac, "alice")
+    assert (shown.issue_timestamp, shown.expiry_timestamp, shown.max_timestamp) == times
+    assert [each.principal_name for each in shown.renewers] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "expiry_ms", "max_ms"),
+    [(0, RENEWAL_MS, LIFETIME_MS), (500, 500, 500), (LIFETIME_MS + 1, RENEWAL_MS, LIFETIME_MS)],
+)
+def test_a_lifetime_is_bounded_by_the_settings(server: SaslServer, asked_ms: int, expiry_ms: int, max_ms: int) -> None:
+    made = create(client_of(server, "alice"), lifetime_ms=asked_ms)
+    started_ms = made.issue_timestamp_ms
+    assert (made.expiry_timestamp_ms - started_ms, made.max_timestamp_ms - started_ms) == (expiry_ms, max_ms)
+
+
+@MECHANISMS
+def test_a_login_by_a_token_is_its_owner_as_long_as_the_token_counts(
+    server: SaslServer, mechanism: ScramMechanism
+) -> None:
+    made = create(client_of(server, "alice"))
+    server.virtual.let_pass(1_000)
+    client, answer = log_in(server, made.token_id, made.hmac, mechanism)
+    assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, RENEWAL_MS - 1_000)
+    assert client.principal == Principal("User", "alice")
+    assert client.ask(MetadataRequest(topics=None), 9) is not None
+    server.virtual.let_pass(RENEWAL_MS)
+    assert client.ask(MetadataRequest(topics=None), 9) is None
+    assert client.is_closed
+
+
+def test_a_login_by_a_token_gets_sees_and_changes_none(server: SaslServer) -> None:
+    made = create(client_of(server, "alice"))
+    client, _ = log_in(server, made.token_id, made.hmac)
+    refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert create(client).error_code == refused
+    assert renew(client, made.hmac) == expire(client, made.hmac) == (refused.name, -1)
+    assert client.ask(DescribeDelegationTokenRequest(None), 3).error_code == refused
+
+
+@pytest.mark.parametrize("ending", ["expired", "removed", "another hmac", "no token"])
+def test_what_is_no_token_fails_after_a_challenge_like_any_other(server: SaslServer, ending: str) -> None:
+    alice = client_of(server, "alice")
+    made = create(alice)
+    token_id, password = made.token_id, made.hmac
+    if ending == "expired":
+        server.virtual.let_pass(RENEWAL_MS + 1)
+    elif ending == "removed":
+        expire(alice, made.hmac)
+    elif ending == "another hmac":
+        password = made.hmac[::-1]
+    else:
+        token_id = "nothing"
+    client, answer = log_in(server, token_id, password)
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed
+
+
+def test_a_token_that_ends_during_its_login_does_not_log_in(server: SaslServer) -> None:
+    made = create(client_of(server, "alice"))
+    client = server.connect()
+    scram = ScramClient(SHA_256, made.token_id, b64encode(made.hmac).decode())
+    scram.bare += ",tokenauth=true"
+    client.handshake(SHA_256.name)
+    challenge = client.token(scram.first)
+    server.virtual.let_pass(RENEWAL_MS + 1)
+    answer = client.token(scram.final(challenge.auth_bytes), after_ms=200)
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_a_user_of_the_name_of_a_token_needs_a_password_of_its_own(server: SaslServer) -> None:
+    made = create(client_of(server, "alice"))
+    client = server.connect()
+    scram = ScramClient(SHA_256, made.token_id, b64encode(made.hmac).decode())
+    client.handshake(SHA_256.name)
+    answer = client.token(scram.final(client.token(scram.first).auth_bytes), after_ms=200)
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_owner_and_renewers_renew_within_the_lifetime_and_others_do_not(server: SaslServer) -> None:
+    alice, bob = client_of(server, "alice"), client_of(server, "bob")
+    made, alone = create(alice, "bob"), create(alice)
+    server.virtual.let_pass(1_000)
+    assert renew(bob, made.hmac, 5_000) == ("NONE", now_ms(server) + 5_000)
+    assert renew(alice, made.hmac, 10**15) == ("NONE", now_ms(server) + RENEWAL_MS)
+    assert renew(bob, alone.hmac) == ("DELEGATION_TOKEN_OWNER_MISMATCH", 0)
+    assert renew(bob, b"unknown") == ("DELEGATION_TOKEN_NOT_FOUND", 0)
+    for _ in range(6):
+        server.virtual.let_pass(RENEWAL_MS - 1_000)
+        last = renew(alice, made.hmac)
+    assert last == ("NONE", made.max_timestamp_ms)
+    server.virtual.let_pass(RENEWAL_MS)
+    assert renew(alice, made.hmac) == ("DELEGATION_TOKEN_EXPIRED", 0)
+
+
+def test_an_expiry_ends_a_token_then_and_a_negative_one_at_once(server: SaslServer) -> None:
+    alice, bob = client_of(server, "alice"), client_of(server, "bob")
+    made = create(alice)
+    assert expire(bob, made.hmac) == ("DELEGATION_TOKEN_OWNER_MISMATCH", 0)
+    assert expire(alice, made.hmac, 10**15) == ("NONE", made.max_timestamp_ms)
+    assert expire(alice, made.hmac, 700) == ("NONE", now_ms(server) + 700)
+    assert expire(alice, made.hmac) == ("NONE", now_ms(server))
+    assert seen(alice) == []
+    assert renew(alice, made.hmac) == ("DELEGATION_TOKEN_NOT_FOUND", 0)
+
+
+def test_an_expired_token_is_only_removed_and_only_by_its_owner(server: SaslServer) -> None:
+    alice, bob = client_of(server, "alice"), client_of(server, "bob")
+    made = create(alice)
+    server.virtual.let_pass(RENEWAL_MS + 1)
+    assert renew(bob, made.hmac) == ("DELEGATION_TOKEN_EXPIRED", 0)
+    assert expire(bob, made.hmac) == ("DELEGATION_TOKEN_OWNER_MISMATCH", 0)
+    assert expire(alice, made.hmac, 0) == ("DELEGATION_TOKEN_EXPIRED", 0)
+    assert expire(alice, made.hmac) == ("NONE", now_ms(server))
+    assert seen(alice) == []
+
+
+def test_expired_tokens_are_removed_in_the_background_and_others_stay(server: SaslServer) -> None:
+    alice = client_of(server, "alice")
+    create(alice, lifetime_ms=100)
+    stays = create(alice)
+    server.virtual.let_pass(101)
+    tokens = server.virtual.broker.tokens
+    assert tokens is not None
+    tokens.step()
+    assert seen(alice) == [stays.token_id]
+
+
+def test_tokens_are_there_after_a_kill_and_log_in_as_before(server: SaslServer) -> None:
+    made = create(client_of(server, "alice"))
+    server.virtual = server.virtual.killed()
+    tokens = server.virtual.broker.tokens
+    assert tokens is not None
+    found = tokens.find(made.hmac)
+    assert found is not None
+    assert found.token_id == made.token_id
+    login = tokens.login(made.token_id)
+    assert login is not None
+    assert login.owner == "alice"
+
+
+def test_a_client_sees_tokens_in_which_it_has_a_part_and_with_a_right_those_of_others() -> None:
+    server = SaslServer(*SETTINGS, AUTHORIZER, "super.users=User:alice")
+    alice, bob = client_of(server, "alice"), client_of(server, "bob")
+    own, renewed, other = create(bob), create(alice, "bob"), create(alice, owner="carol")
+    assert seen(alice) == [own.token_id, renewed.token_id, other.token_id]
+    assert seen(bob) == [own.token_id, renewed.token_id]
+    assert seen(bob, "alice") == [renewed.token_id]
+    assert bob.ask(DescribeDelegationTokenRequest([]), 3).tokens == []
+    _allow(server, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, "User:carol")
+    assert seen(bob) == [own.token_id, renewed.token_id, other.token_id]
+
+
+def test_a_token_for_another_needs_a_right_on_that_user() -> None:
+    server = SaslServer(*SETTINGS, AUTHORIZER, "super.users=User:alice")
+    bob = client_of(server, "bob")
+    assert create(bob, owner="carol").error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    assert create(bob, owner="bob").error_code == ErrorCode.NONE
+    _allow(server, AclOperation.CREATE_TOKENS, ResourceType.USER, "User:carol")
+    made = create(bob, owner="carol")
+    assert (made.principal_name, made.token_requester_principal_name) == ("carol", "bob")
+    assert renew(bob, made.hmac) == ("DELEGATION_TOKEN_OWNER_MISMATCH", 0)
+    client, _ = log_in(server, made.token_id, made.hmac)
+    assert client.principal == Principal("User", "carol")
+
+
+def test_an_owner_and_renewers_are_users(server: SaslServer) -> None:
+    alice = client_of(server, "alice")
+    assert create(alice, owner="admins", kind="Group").error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+    request = CreateDelegationTokenRequest(None, None, [CreatableRenewers("Group", "admins")], -1)
+    assert alice.ask(request, 3).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+    assert seen(alice) == []
+
+
+def test_without_a_key_there_are_no_tokens() -> None:
+    server = SaslServer()
+    alice = client_of(server, "alice")
+    disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    assert create(alice).error_code == disabled
+    assert renew(alice, b"x") == expire(alice, b"x") == (disabled.name, 0)
+    assert alice.ask(DescribeDelegationTokenRequest(None), 3).error_code == disabled
+    assert log_in(server, "nothing", b"x")[1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_without_authentication_there_are_none_even_with_a_key() -> None:
+    broker = VirtualBroker(*SETTINGS)
+    refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert broker.ask(CreateDelegationTokenRequest(None, None, [], -1), 3).error_code == refused
+    assert broker.ask(DescribeDelegationTokenRequest(None), 3).error_code == refused
+
+
+def _allow(server: SaslServer, operation: AclOperation, kind: ResourceType, name: str) -> None:
+    broker = server.virtual.broker
+    acl = Acl(kind, name, PatternType.LITERAL, "User:bob", "*", operation, Permission.ALLOW)
+    broker.metadata.write([entry_record(broker.entropy.uuid(), acl)])
+    server.virtual.time.settle()
