@@ -330,7 +330,8 @@ def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Seq
     yield Row("SCRAM credentials", len(security.scram_credentials), Fate.KEPT, logins)
     yield Row("ACLs", len(security.acls), Fate.KEPT, "go along: in force where authorizer.class.name is set")
     yield Row("quotas", len(security.quotas), Fate.KEPT, "go along, and are in force")
-    yield Row("delegation tokens", len(security.tokens), Fate.LEFT, "stay in the metadata, and are not served")
+    tokens = "go along: in force where delegation.token.secret.key is Kafka's"
+    yield Row("delegation tokens", len(security.tokens), Fate.KEPT, tokens)
 
 
 def _rows_of_settings(kafka: ClusterState, node_id: int, taking: _Settings) -> Iterator[Row]:

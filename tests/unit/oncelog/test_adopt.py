@@ -390,7 +390,7 @@ def test_users_log_in_have_the_rights_and_the_quotas_that_they_had_in_kafka(tmp_
         write_partition(kafka, name, topic_id, [b"a"])
     found = rows_of(run(kafka, "--out", tmp_path / "data", "--json"))
     assert [found[what] for what in ("SCRAM credentials", "ACLs", "quotas")] == [(1, "kept")] * 3
-    assert found["delegation tokens"] == (1, "left")
+    assert found["delegation tokens"] == (1, "kept")
     server = SaslServer(
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users=User:ANONYMOUS",

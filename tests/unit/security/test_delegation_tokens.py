@@ -220,7 +220,7 @@ def test_expired_tokens_are_removed_in_the_background_and_others_stay(server: Sa
     assert seen(alice) == [stays.token_id]
 
 
-def test_tokens_are_there_after_a_kill_and_log_in_as_before(server: SaslServer) -> None:
+def test_tokens_are_there_after_a_kill_and_count_as_before(server: SaslServer) -> None:
     made = create(client_of(server, "alice"))
     server.virtual = server.virtual.killed()
     tokens = server.virtual.broker.tokens
