@@ -55,5 +55,5 @@ def test_a_range_of_64_mb_takes_no_more_memory_than_one_of_4_mb(daemon: Daemon) 
     producer.flush()
     small, large = (peak_mb(daemon, topic, end) for end in (RECORDS // 16, RECORDS))
     assert small > 20, "it was measured"
-    assert large < small + 20
+    assert large < small + 40, "collected it would be sixty more; what is fetched ahead depends on who else is at work"
     assert large < 200
