@@ -7,6 +7,8 @@ Owns: what must hold whatever bytes come (`Wrong` says what did not). Does not o
 - A connection that was closed is told nothing more.
 - A turn takes no longer, and memory grows no further, than bounds that follow from the bytes that came.
 - A good client beside it gets, byte for byte, what it would get alone, before and after a stop of any kind.
+- With an authorizer the others have no right at all: nothing that is the good client's shows in an answer to them, and
+  nothing that they ask for is made.
 """
 
 import time
@@ -17,9 +19,12 @@ from typing import Any
 from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.security.principal import Principal
+from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.fuzz.canary import Canary
-from tests.fuzz.conversation import Conversation, Wrong
+from tests.fuzz.canary import TOPIC, Canary
+from tests.fuzz.conversation import Conversation, TooSlow, Wrong
+from tests.support.garbage import collections_off
 
 Action = list[Any]
 """["open", name], ["bytes", name, hex] (with a fourth "at once" the broker gets no turn before the next action),
@@ -82,10 +87,16 @@ class FakeTransport:
 class Client:
     """One connection to a broker in memory."""
 
-    def __init__(self, virtual: VirtualBroker, dispatcher: Dispatcher, opened: OpenConnections) -> None:
+    def __init__(
+        self, virtual: VirtualBroker, dispatcher: Dispatcher, opened: OpenConnections, *, is_outsider: bool = False
+    ) -> None:
+        """An outsider is a user without rights."""
         self.connection = Connection(virtual.broker, dispatcher, "PLAINTEXT", (HOST, PORT), opened)
         self.transport = FakeTransport(self.connection)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+        self._is_outsider = is_outsider
+        if is_outsider:
+            self.connection._peer.principal = Principal("User", "outsider")
         self._conversation = Conversation(virtual.broker.config.get_int("socket.request.max.bytes"))
 
     def send(self, data: bytes) -> None:
@@ -95,6 +106,8 @@ class Client:
     def answers(self) -> list[Any]:
         """What has come since; raises Wrong if it is not the answer to what was asked."""
         written, self.transport.written = self.transport.written, []
+        if self._is_outsider and any(TOPIC.encode() in data for data in written):
+            raise Wrong("an outsider is told of what it may not see")
         answers = [answer for data in written for answer in self._conversation.received(data)]
         if self.transport.is_closed and self._conversation.has_half_an_answer:
             raise Wrong("half an answer was written")
@@ -128,7 +141,7 @@ class Stage:
                 return self._bytes(str(name), bytes.fromhex(data), bool(at_once))
             case ["open", name]:
                 self._hang_up(str(name))
-                self.clients[str(name)] = Client(self.virtual, self._dispatcher, self._opened)
+                self.clients[str(name)] = self._new_client()
             case ["close", name]:
                 self._hang_up(str(name))
             case ["pause" | "resume" as what, name]:
@@ -146,7 +159,7 @@ class Stage:
     def _bytes(self, name: str, data: bytes, at_once: bool) -> list[Any]:
         client = self.clients.get(name)
         if client is None or client.transport.is_closed:
-            client = self.clients[name] = Client(self.virtual, self._dispatcher, self._opened)
+            client = self.clients[name] = self._new_client()
 
         def feed() -> None:
             client.send(data)
@@ -156,10 +169,16 @@ class Stage:
         self._measured(feed, len(data), data[:400].hex())
         return self._look()
 
+    def _new_client(self) -> Client:
+        is_outsider = self.virtual.broker.authorizer is not None
+        return Client(self.virtual, self._dispatcher, self._opened, is_outsider=is_outsider)
+
     def _look(self) -> list[Any]:
         if self._log.errors:
             error = self._log.errors[0]
             raise error if isinstance(error, BaseException) else Wrong(error)
+        if self.virtual.broker.authorizer is not None:
+            self._look_for_effects()
         answers = []
         for name, client in list(self.clients.items()):
             answers += client.answers()
@@ -168,6 +187,13 @@ class Stage:
         if self._good.transport.is_closed:
             raise Wrong("the good client's connection was closed")
         return answers
+
+    def _look_for_effects(self) -> None:
+        broker = self.virtual.broker
+        made = {topic.name for topic in broker.topics.all()} - {TOPIC, *INTERNAL_TOPICS}
+        security = broker.metadata.state.security
+        if made or security.acls or security.scram_credentials or security.quotas or security.tokens:
+            raise Wrong(f"a request without the right to it had an effect: {made or vars(security)}")
 
     def _hang_up(self, name: str) -> None:
         client = self.clients.pop(name, None)
@@ -194,12 +220,13 @@ class Stage:
             if grown > _BYTES_A_TURN + _BYTES_A_BYTE * size_bytes:
                 raise Wrong(f"{size_bytes} bytes made the broker take {grown >> 20} MB: {what}")
             return
-        start = time.thread_time()
-        turn()
-        seconds = time.thread_time() - start
+        with collections_off():
+            start = time.thread_time()
+            turn()
+            seconds = time.thread_time() - start
         self.slowest = max(self.slowest, (seconds, size_bytes, what))
         if seconds > _SECONDS_A_TURN + _SECONDS_A_BYTE * size_bytes:
-            raise Wrong(f"{size_bytes} bytes took {seconds:.2f} s: {what}")
+            raise TooSlow(f"{size_bytes} bytes took {seconds:.2f} s: {what}")
 
 
 def play_all(settings: list[str], actions: list[Action], measures_memory: bool = False) -> None:

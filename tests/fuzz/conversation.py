@@ -16,6 +16,10 @@ class Wrong(Exception):
     """Something that must hold did not."""
 
 
+class TooSlow(Wrong):
+    """By the clock of the processor, which a machine with others on it may also stretch: count it if it comes again."""
+
+
 class Conversation:
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes

@@ -12,12 +12,19 @@ from random import Random
 from typing import Any
 
 from tests.fuzz.broker_in_memory import Action, Stage, crash_seed, play_all
+from tests.fuzz.conversation import TooSlow
 from tests.fuzz.frames import request_frame, stream
 from tests.fuzz.requests import Requests, World
 
 ACTIONS_OF_A_RUN = 400
 _CLIENTS = ("a", "b", "c", "d")
-_SETTINGS = ([], [], ["oncelog.record.validation=full"], ["auto.create.topics.enable=true"])
+GUARDED = [
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+    "auto.create.topics.enable=true",
+]
+"""The good client may do everything, the others nothing."""
+_SETTINGS = ([], [], ["oncelog.record.validation=full"], ["auto.create.topics.enable=true"], GUARDED)
 _REPLAYS = 400
 
 
@@ -46,10 +53,13 @@ class Tally:
     largest: tuple[int, int, str] = (0, 0, "")
 
 
-def run(seed: int, tally: Tally, action_count: int = ACTIONS_OF_A_RUN) -> Found | None:
-    """One run on a fresh broker."""
+def run(
+    seed: int, tally: Tally, action_count: int = ACTIONS_OF_A_RUN, settings: list[str] | None = None
+) -> Found | None:
+    """One run on a fresh broker, with settings of the seed's choice unless there are others."""
     source = Random(seed)
-    settings = source.choice(_SETTINGS)
+    chosen = source.choice(_SETTINGS)
+    settings = chosen if settings is None else settings
     measures_memory = source.random() < 0.2
     stage = Stage(settings, measures_memory)
     world = World(source)
@@ -60,6 +70,10 @@ def run(seed: int, tally: Tally, action_count: int = ACTIONS_OF_A_RUN) -> Found 
         played.append(action)
         try:
             answers = stage.play(action)
+        except TooSlow as error:
+            if _breaks(settings, played, measures_memory) == _signature(error):
+                return _found(seed, error, settings, played, measures_memory)
+            return None  # The machine was slow, not what was asked.
         except Exception as error:
             return _found(seed, error, settings, played, measures_memory)
         tally.answers += len(answers)

@@ -4,12 +4,15 @@
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz import broker_in_memory
+from tests.fuzz.conversation import TooSlow
 from tests.fuzz.costliest import climb
-from tests.fuzz.search import Found, Tally, run, shorten
+from tests.fuzz.search import GUARDED, Found, Tally, run, shorten
 from tests.fuzz.storm import storm
 
 _SECONDS_IN_MEMORY = 25
@@ -29,6 +32,14 @@ def test_no_bytes_of_a_known_seed_break_the_broker(seed: int) -> None:
     assert tally.answers > 30  # most of what was sent could be understood
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_bytes_of_clients_without_rights_have_an_effect_or_show_what_is_there(seed: int) -> None:
+    tally = Tally()
+    found = run(seed, tally, 120, GUARDED)
+    assert found is None, told(found)
+    assert tally.answers > 30
+
+
 @pytest.mark.fuzz
 def test_no_new_bytes_break_the_broker() -> None:
     seed = int(time.time())
@@ -37,6 +48,23 @@ def test_no_new_bytes_break_the_broker() -> None:
         found = run(seed, Tally())
         assert found is None, told(found)
         seed += 1
+
+
+@pytest.mark.parametrize("slow_turns", [1, 1_000_000])
+def test_a_turn_is_too_slow_if_it_is_again_when_the_same_is_played(
+    monkeypatch: pytest.MonkeyPatch, slow_turns: int
+) -> None:
+    left = slow_turns
+
+    def measured(self: object, turn: Callable[[], None], size_bytes: int, what: str) -> None:
+        nonlocal left
+        turn()
+        left -= 1
+        if left >= 0:
+            raise TooSlow(what)
+
+    monkeypatch.setattr(broker_in_memory.Stage, "_measured", measured)
+    assert (run(5, Tally(), 3) is not None) == (slow_turns > 1)
 
 
 def test_a_climb_comes_to_what_costs_more_and_the_same_seed_to_the_same() -> None:

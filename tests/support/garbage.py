@@ -1,4 +1,4 @@
-"""What only the garbage collector would free: objects of the broker that hold each other, held by nothing else."""
+"""Garbage collections: what only they would free, objects of the broker that hold each other; and times without one."""
 
 import gc
 from collections import Counter
@@ -25,6 +25,18 @@ def cyclic_garbage() -> Iterator[Counter[str]]:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.collect()
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def collections_off() -> Iterator[None]:
+    """For what is timed: a collection takes as long as everything else in the process is large."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
         if was_enabled:
             gc.enable()
 
