@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from oncelog.pipeline.imported import set_imported_aside
 from oncelog.pipeline.options import OptionError, Options, check_reading, parse
 
 COLUMNS = {
@@ -36,7 +37,9 @@ class OncelogDataSource(DataSource):
     def reader(self, schema: Any) -> Any:
         from oncelog.pipeline.source.readers import batch_reader
 
-        return batch_reader(_checked(parse(self.options, "read"), schema))
+        reader = batch_reader(_checked(parse(self.options, "read"), schema))
+        set_imported_aside("plan")
+        return reader
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802  # Spark's name
         from oncelog.pipeline.source.readers import stream_reader
@@ -47,12 +50,16 @@ class OncelogDataSource(DataSource):
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from oncelog.pipeline.sink.writers import batch_writer
 
-        return batch_writer(parse(self.options, "write"), schema, overwrite)
+        writer = batch_writer(parse(self.options, "write"), schema, overwrite)
+        set_imported_aside("plan")
+        return writer
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
         from oncelog.pipeline.sink.writers import stream_writer
 
-        return stream_writer(parse(self.options, "writeStream"), schema)
+        writer = stream_writer(parse(self.options, "writeStream"), schema)
+        set_imported_aside("plan")
+        return writer
 
 
 def _columns(options: Options) -> dict[str, str]:

@@ -27,6 +27,11 @@ def text(value: str) -> str:
     return value.strip()
 
 
+def exactly(value: str) -> str:
+    """A password may begin with a space."""
+    return value
+
+
 def boolean(value: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise ValueError("true or false is needed")

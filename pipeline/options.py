@@ -9,16 +9,19 @@ Spark hands the names over in lower case; any case is accepted, as Spark does.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Literal, NoReturn
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn, cast
 
-from oncelog.client import ConfigError, ConsumerSettings, ProducerSettings
+from oncelog.client import ConfigError, ConsumerSettings, ProducerSettings, SecurityOptions
+from oncelog.client.security import security_of
 from oncelog.pipeline.option_values import (
     MARKER_TOPIC,
     assignment,
     boolean,
     duration_ms,
+    exactly,
     offsets,
     one_of,
     pattern,
@@ -166,6 +169,21 @@ WRITE_SETTINGS = (
     "max.in.flight.requests.per.connection",
 )
 """What `kafka.` may set for writing."""
+SECURITY_SETTINGS = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.jaas.config",
+    "sasl.username",
+    "sasl.password",
+    "sasl.tokenauth",
+    "ssl.truststore.location",
+    "ssl.truststore.certificates",
+    "ssl.keystore.location",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+)
+"""What `kafka.` may set for either: the options of TLS and SASL of every client."""
+_PEM = ("ssl.truststore.type", "ssl.keystore.type")
 WITHOUT_EFFECT = {
     "group.id": "nothing joins a consumer group: the checkpoint holds the progress",
     "session.timeout.ms": "nothing joins a consumer group",
@@ -186,10 +204,12 @@ REFUSED = {
     "enable.auto.commit": "nothing joins a consumer group: the checkpoint holds the progress",
     "interceptor.classes": "use DataFrame functions",
     "transactional.id": "it is made from the id of the query",
+    "ssl.keystore.password": "stores are PEM files: see docs/client-security.md",
+    "ssl.truststore.password": "stores are PEM files: see docs/client-security.md",
+    "ssl.keystore.key": "Spark would show it in plans: name a file by kafka.ssl.keystore.location",
+    "ssl.keystore.certificate.chain": "name a file with key and chain by kafka.ssl.keystore.location",
 }
 """Settings of Kafka's clients that would contradict what the source and the sink do, and what to write instead."""
-_CLEAR = "plaintext"
-_SECURITY = ("sasl.", "ssl.", "security.protocol")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +219,7 @@ class Options:
     door: Door
     values: Mapping[str, Any]
     """A value for every option of the door."""
-    client: Mapping[str, Any]
+    client: Mapping[str, Any] = field(repr=False)
     """Keyword arguments for the client's settings, as `ConsumerSettings` or `ProducerSettings` have them."""
 
     def __getitem__(self, name: str) -> Any:
@@ -208,6 +228,21 @@ class Options:
     @property
     def bootstrap_servers(self) -> str:
         return str(self.values[BOOTSTRAP])
+
+    @property
+    def security(self) -> SecurityOptions:
+        return security_in(self.client)
+
+
+NO_SECURITY = cast("SecurityOptions", MappingProxyType({}))
+"""Of brokers that everybody reaches."""
+
+
+def security_in(client: Mapping[str, Any]) -> SecurityOptions:
+    """Of the options of a client, those that any other client of the same brokers needs, too."""
+    found: Any = {name: value for name, value in client.items() if name in SecurityOptions.__annotations__}
+    options: SecurityOptions = found
+    return options
 
 
 def parse(options: Mapping[str, str], door: Door) -> Options:
@@ -265,21 +300,23 @@ def _value(name: str, parser: Callable[[str], Any], value: str) -> Any:
 
 def _setting(name: str, value: str, door: Door) -> dict[str, Any]:
     """A setting of Kafka's clients as our client's keyword argument; nothing if it has no effect."""
-    known = READ_SETTINGS if door in READ else WRITE_SETTINGS
+    known = (*(READ_SETTINGS if door in READ else WRITE_SETTINGS), *SECURITY_SETTINGS)
     if name in known:
         field = name.replace(".", "_")
         return {field: _value(f"kafka.{name}", _parser_of(field, door), value)}
     if name in REFUSED:
         raise OptionError(f"kafka.{name} cannot be set: {REFUSED[name]}")
-    if name in WITHOUT_EFFECT or (name == "security.protocol" and value.lower() == _CLEAR):
+    if name in _PEM and value.upper() != "PEM":
+        raise OptionError(f"kafka.{name}={value!r}: a store is a PEM file, {_CONVERTED}")
+    if name in WITHOUT_EFFECT or name in _PEM:
         return {}
-    if name.startswith(_SECURITY):
-        raise OptionError(f"kafka.{name}={value!r}: connections are plain text; leave it out, or use a proxy for TLS")
     names = {f"kafka.{each}": f"kafka.{each}" for each in known}
     raise OptionError(f"unknown option kafka.{name}{_perhaps(f'kafka.{name}', names)}")
 
 
 def _parser_of(field: str, door: Door) -> Callable[[str], Any]:
+    if field in SecurityOptions.__annotations__:
+        return _SECURITY_PARSERS.get(field, exactly)
     settings = ConsumerSettings if door in READ else ProducerSettings
     default = next(each.default for each in fields(settings) if each.name == field)
     if isinstance(default, bool) or field == "enable_idempotence":
@@ -287,6 +324,15 @@ def _parser_of(field: str, door: Door) -> Callable[[str], Any]:
     if isinstance(default, int | float):
         return positive
     return _acks if field == "acks" else text
+
+
+# Secrets have a parser that takes everything: the error of one that does not shows the value.
+_SECURITY_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "security_protocol": lambda value: text(value).upper(),
+    "sasl_mechanism": text,
+    "sasl_tokenauth": boolean,
+}
+_CONVERTED = "which docs/client-security.md makes of a Java store"
 
 
 def _acks(value: str) -> str | int:
@@ -299,9 +345,9 @@ def _check_together(values: Mapping[str, Any], client: Mapping[str, Any], door: 
     """What no option can tell alone. Raises OptionError."""
     try:
         if door in READ:
-            ConsumerSettings(bootstrap_servers=values[BOOTSTRAP], **client)
+            security_of(ConsumerSettings(bootstrap_servers=values[BOOTSTRAP], **client))
         else:
-            ProducerSettings(**{"transactional_id": "any", **client})  # the sink's producers are transactional
+            security_of(ProducerSettings(**{"transactional_id": "any", **client}))  # as the sink's producers are
     except ConfigError as error:
         raise OptionError(f"kafka.*: {error}") from None
     if door in READ and values.get("endingOffsets") == "earliest":

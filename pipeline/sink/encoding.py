@@ -3,18 +3,19 @@
 Owns: the bytes, which partition a row goes to, where a batch ends. Does not own: producer id, epoch and sequence, which
 the driver sets when it publishes; where the bytes are kept until then (`spool`).
 
-No step of Python per row: a column of varints, lengths and contents is joined by Arrow, and the bytes of the joined
-column are the records of a batch (measured: 200,000 rows of 100 bytes in 0.2 s, where `encode_record` takes 1.3 s).
+No step of Python per row: columns of varints, lengths and contents are joined by Arrow, and the bytes of the joined
+column are the records of a batch. Some batches are joined at once, as many as a processor's cache holds: memory that is
+new to the process costs more than to fill it.
 Invariants
 - Rows of one key keep their order within a task, and go where Java's producer puts them.
 - A batch has at most `batch_size` bytes before compression, unless a single row is larger.
 - What does not become smaller is not compressed: each batch says by itself whether it is.
 """
 
-from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -22,21 +23,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oncelog.protocol.partitioning import murmur2
-from oncelog.protocol.records.batch import assemble_batch
+from oncelog.protocol.records.batch import assemble_head
 from oncelog.protocol.records.compression import CODECS, compress
 from oncelog.protocol.records.record import zigzag
 
-_MOST_BYTES_AROUND_A_RECORD = 26
-"""Attributes, both deltas, four lengths, the count of headers."""
+_MOST_BYTES_OF_HEAD = 12
+"""Length, attributes and both deltas."""
+_JOINED_BYTES = 1 << 20
+"""Rows that are joined at once."""
 _WORTH = 0.9
 """The most that a compressed batch may have left of its size. Measured with lz4: random hexadecimal digits keep 0.93,
 and to encode them takes 2.7 times as long as without compression."""
-_UNTRIED = 15
-"""Batches that are left as they are after one that was not worth it."""
+_SAMPLE_BYTES = 16 << 10
+"""What is tried of a batch after one that was not worth it."""
 _FEW = 8
 _UINT32 = pa.uint32()
 _M = pa.scalar(0x5BD1E995, _UINT32)
 _EMPTY = pa.scalar(b"", pa.binary())
+_INT32 = pa.int32()
+_MOST_IN_TABLE = 1 << 15
+"""Lengths up to this have their varints in a table; longer ones are rarer, and cost less beside their contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ class EncodedBatch:
 
     partition: int
     record_count: int
-    data: bytes
+    parts: tuple[bytes, bytes | memoryview]
+    """Header and body."""
 
 
 def encode_rows(
@@ -57,64 +64,53 @@ def encode_rows(
     partition_count: int,
     first_sticky: int,
     batch_size: int,
-    compression: str,
+    packer: "Packer",
     timestamp_ms: int,
 ) -> Iterator[EncodedBatch]:
     """The batches of some rows of one topic, by partition.
 
-    `keys` and `values` are binary arrays, `headers` one of encoded headers (`encode_headers`), `wanted_partitions` of
-    int32; null means none. A row goes to its wanted partition, else to its key's, else to a sticky one, the first of
-    which is `first_sticky`. Raises ValueError for a partition that does not exist.
+    `keys` and `values` are binary arrays, `headers` one of encoded headers (`encode_headers`) or `NO_HEADERS`,
+    `wanted_partitions` an array of int32; null means none. A row goes to its wanted partition, else to its key's, else
+    to a sticky one, the first of which is `first_sticky`. Raises ValueError for a partition that does not exist.
     """
-    sizes = pc.add(
-        pc.add(pc.fill_null(pc.binary_length(keys), 0), pc.fill_null(pc.binary_length(values), 0)),
-        pc.add(pc.binary_length(headers), _MOST_BYTES_AROUND_A_RECORD),
-    )
+    if not len(keys):
+        return
+    contents = _Contents.of(keys, values, headers)
+    sizes = pc.add(contents.sizes, _MOST_BYTES_OF_HEAD)
     partitions = _partitions(keys, wanted_partitions, sizes, partition_count, first_sticky, batch_size)
     order = pc.array_sort_indices(partitions)  # a stable sort
-    bounds = list(_bounds(partitions.take(order), sizes.take(order), batch_size))
-    deltas = array("i")
-    for _, start, end in bounds:
-        deltas.extend(range(end - start))
-    records = _records(
-        keys.take(order), values.take(order), headers.take(order), pa.array(memoryview(deltas), pa.int32())
-    )
-    _, offsets_buffer, data_buffer = records.buffers()
-    offsets = memoryview(offsets_buffer).cast("i")[records.offset :]
-    data = memoryview(data_buffer)
-    packer = _Packer(CODECS[compression])
-    for partition, start, end in bounds:
-        codec, body = packer.pack(data[offsets[start] : offsets[end]])
-        yield EncodedBatch(
-            partition,
-            end - start,
-            assemble_batch(
-                body,
-                attributes=codec,
-                record_count=end - start,
-                base_timestamp=timestamp_ms,
-                max_timestamp=timestamp_ms,
-            ),
-        )
+    bounds = _bounds(partitions.take(order), sizes.take(order), batch_size)
+    for group in _groups(bounds):
+        rows = order.slice(group[0].start, group[-1].end - group[0].start)
+        records = contents.records(rows, [each.count for each in group])
+        _, offsets_buffer, data_buffer = records.buffers()
+        offsets = memoryview(offsets_buffer).cast("i")[records.offset :]
+        data = memoryview(data_buffer)
+        for each in group:
+            start, end = each.start - group[0].start, each.end - group[0].start
+            codec, body = packer.pack(data[offsets[start] : offsets[end]])
+            head = assemble_head(body, attributes=codec, record_count=each.count, timestamp_ms=timestamp_ms)
+            yield EncodedBatch(each.partition, each.count, (head, body))
 
 
-class _Packer:
-    """Compresses the bodies of batches, as long as that is worth its time."""
+class Packer:
+    """Compresses the bodies of a task's batches, as long as that is worth its time."""
 
-    def __init__(self, codec: int) -> None:
-        self._codec = codec
-        self._untried = 0
+    def __init__(self, compression: str) -> None:
+        self._codec = CODECS[compression]
+        self._was_worth = True
 
     def pack(self, body: memoryview) -> tuple[int, bytes | memoryview]:
         """The codec that was used, and the bytes."""
-        if self._codec and not self._untried:
+        if self._codec and (self._was_worth or self._is_worth(body[:_SAMPLE_BYTES])):
             packed = compress(self._codec, body)
-            if len(packed) <= _WORTH * len(body):
+            self._was_worth = len(packed) <= _WORTH * len(body)
+            if self._was_worth:
                 return self._codec, packed
-            self._untried = _UNTRIED
-        elif self._untried:
-            self._untried -= 1
         return 0, body
+
+    def _is_worth(self, body: memoryview) -> bool:
+        return len(compress(self._codec, body)) <= _WORTH * len(body)
 
 
 def encode_headers(headers: Any) -> Any:
@@ -131,8 +127,8 @@ def encode_headers(headers: Any) -> Any:
     return pa.array(encoded, pa.binary())
 
 
-def no_headers(count: int) -> Any:
-    return pa.repeat(pa.scalar(b"\x00", pa.binary()), count)
+NO_HEADERS = pa.scalar(b"\x00", pa.binary())
+"""Of every row, where there is no column."""
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -209,8 +205,22 @@ def _mixed(value: Any, bits: int) -> Any:
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(partitions: Any, sizes: Any, batch_size: int) -> Iterator[tuple[int, int, int]]:
-    """(partition, first row, row behind the last) of each batch; the rows are sorted by partition."""
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The rows of one batch, from `start` to before `end`, where rows are sorted by partition."""
+
+    partition: int
+    start: int
+    end: int
+    size_bytes: int
+    """At most."""
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start
+
+
+def _bounds(partitions: Any, sizes: Any, batch_size: int) -> Iterator[_Bounds]:
     counts = pc.value_counts(partitions)
     ends = memoryview(pc.cumulative_sum(pc.cast(sizes, pa.int64())).buffers()[1]).cast("q")
     runs = counts.field("counts").to_pylist()
@@ -219,28 +229,73 @@ def _bounds(partitions: Any, sizes: Any, batch_size: int) -> Iterator[tuple[int,
         while start < run_end:
             before = ends[start - 1] if start else 0
             end = max(start + 1, bisect_right(ends, before + batch_size, start, run_end))
-            yield partition, start, end
+            yield _Bounds(partition, start, end, ends[end - 1] - before)
             start = end
 
 
-def _records(keys: Any, values: Any, headers: Any, deltas: Any) -> Any:
-    """A binary column of whole records."""
-    parts = (
-        pa.scalar(b"\x00\x00", pa.binary()),  # attributes, and the distance to the batch's timestamp
-        _varints(deltas),
-        _varints(pc.fill_null(pc.binary_length(keys), -1)),
-        pc.fill_null(keys, b""),
-        _varints(pc.fill_null(pc.binary_length(values), -1)),
-        pc.fill_null(values, b""),
-        headers,
-    )
-    length = pa.repeat(pa.scalar(2, pa.int32()), len(keys))
-    for part in parts[1:]:
-        length = pc.add(length, pc.binary_length(part))
-    return pc.binary_join_element_wise(_varints(length), *parts, _EMPTY)
+def _groups(bounds: Iterator[_Bounds]) -> Iterator[list[_Bounds]]:
+    """As many batches as are joined at once: one that is larger, or several that are together smaller."""
+    group: list[_Bounds] = []
+    left = _JOINED_BYTES
+    for each in bounds:
+        if group and each.size_bytes > left:
+            yield group
+            group, left = [], _JOINED_BYTES
+        group.append(each)
+        left -= each.size_bytes
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What rows have behind the head of a record."""
+
+    parts: Sequence[Any]
+    """Columns, or scalars where all rows have the same."""
+    sizes: Any
+    """Bytes of all parts together: int32."""
+
+    @classmethod
+    def of(cls, keys: Any, values: Any, headers: Any) -> "_Contents":
+        parts: list[Any] = []
+        for each in (keys, values):
+            lengths = pc.binary_length(each)
+            parts += (_varints(pc.fill_null(lengths, -1)), each)
+        parts.append(headers)
+        sizes = pa.repeat(pa.scalar(0, _INT32), len(keys))
+        for part in parts:
+            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(part), 0))
+        return cls(parts, sizes)
+
+    def records(self, rows: Any, counts: Sequence[int]) -> Any:
+        """A binary column of whole records, of batches that have so many of these rows each."""
+        heads = pa.concat_arrays([_heads(count) for count in counts]) if len(counts) > 1 else _heads(counts[0])
+        lengths = _varints(pc.add(self.sizes.take(rows), pc.binary_length(heads)))
+        parts = [part if isinstance(part, pa.Scalar) else part.take(rows) for part in self.parts]
+        return pc.binary_join_element_wise(
+            lengths, heads, *parts, _EMPTY, null_handling="replace", null_replacement=b""
+        )
+
+
+def _heads(count: int) -> Any:
+    """Of the first records of a batch: attributes, the distance to the batch's timestamp, and that to its offset."""
+    return _table(b"\x00\x00", 1 << max(10, count.bit_length())).slice(1, count)
 
 
 def _varints(numbers: Any) -> Any:
-    """Each number's zigzag varint; lengths repeat, so few of them are encoded."""
+    """The zigzag varint of each number from -1 on: one for all where they are equal."""
+    extremes = pc.min_max(numbers)
+    lowest, highest = extremes["min"].as_py(), extremes["max"].as_py()
+    if lowest == highest:
+        return pa.scalar(zigzag(lowest), pa.binary())
+    if highest < _MOST_IN_TABLE:
+        return _table(b"", _MOST_IN_TABLE).take(pc.add(numbers, 1))
     encoded = numbers.dictionary_encode()
     return pa.array(map(zigzag, encoded.dictionary.to_pylist()), pa.binary()).take(encoded.indices)
+
+
+@cache
+def _table(before: bytes, end: int) -> Any:
+    """The varints of -1 to before `end`, each behind the same bytes."""
+    return pa.array([before + zigzag(number) for number in range(-1, end)], pa.binary())

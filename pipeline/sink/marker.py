@@ -16,9 +16,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, Record, TopicPartition
+from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, Record, SecurityOptions, TopicPartition
 from oncelog.pipeline.option_values import MARKER_TOPIC as MARKER_TOPIC
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
+from oncelog.pipeline.options import NO_SECURITY
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 
@@ -114,9 +115,9 @@ def _is_applied(wanted: Marker, marker: Marker) -> bool:
     return False
 
 
-async def ensure_topic(bootstrap_servers: str, topic: str) -> None:
+async def ensure_topic(bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY) -> None:
     """Create the topic of markers, or check that it keeps them for ever. Raises ConfigError and KafkaError."""
-    async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS) as admin:
+    async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **security) as admin:
         try:
             configs = await admin.describe_configs(topic=topic)
         except KafkaError as error:
@@ -132,14 +133,16 @@ async def ensure_topic(bootstrap_servers: str, topic: str) -> None:
         )
 
 
-async def read_marker(bootstrap_servers: str, topic: str, sink_id: str, hint: int = -1) -> tuple[Marker | None, int]:
+async def read_marker(
+    bootstrap_servers: str, topic: str, sink_id: str, hint: int = -1, security: SecurityOptions = NO_SECURITY
+) -> tuple[Marker | None, int]:
     """The newest committed marker of a sink whose transactional id the caller has fenced, and its offset. None and -1:
     there is none. `hint`: the offset that was found or written the last time.
 
     Raises MarkerMismatch for a record that cannot be read, and KafkaError.
     """
     key_of = TopicPartition(topic, 0)
-    async with _consumer(bootstrap_servers) as consumer:
+    async with _consumer(bootstrap_servers, security) as consumer:
         first = (await consumer.beginning_offsets([key_of]))[key_of]
         end = (await consumer.end_offsets([key_of]))[key_of]
         for start in (hint, first) if first < hint < end else (first,):
@@ -149,27 +152,31 @@ async def read_marker(bootstrap_servers: str, topic: str, sink_id: str, hint: in
     return None, -1
 
 
-async def read_markers(bootstrap_servers: str, topic: str) -> dict[str, Marker]:
+async def read_markers(
+    bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY
+) -> dict[str, Marker]:
     """The newest committed marker of every sink."""
-    return {
-        name: Marker.decode(each.value or b"") for name, each in (await read_records(bootstrap_servers, topic)).items()
-    }
+    records = await read_records(bootstrap_servers, topic, security)
+    return {name: Marker.decode(each.value or b"") for name, each in records.items()}
 
 
-async def read_records(bootstrap_servers: str, topic: str) -> dict[str, Record]:
+async def read_records(
+    bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY
+) -> dict[str, Record]:
     """The record of the newest committed marker of every sink, by the sink's id. Raises KafkaError."""
     key_of = TopicPartition(topic, 0)
-    async with _consumer(bootstrap_servers) as consumer:
+    async with _consumer(bootstrap_servers, security) as consumer:
         start = (await consumer.beginning_offsets([key_of]))[key_of]
         committed = await _committed(consumer, key_of, start)
     return {key.decode(errors="replace"): each for key, each in committed.items() if each.value is not None}
 
 
-def _consumer(bootstrap_servers: str) -> Consumer:
+def _consumer(bootstrap_servers: str, security: SecurityOptions) -> Consumer:
     return Consumer(
         bootstrap_servers=bootstrap_servers,
         bootstrap_timeout_ms=OPEN_PATIENCE_MS,
         isolation_level="read_uncommitted",  # offsets up to the high watermark, see above
+        **security,
     )
 
 

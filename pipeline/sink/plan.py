@@ -24,10 +24,11 @@ def plan_output(options: Options, columns: list[tuple[str, str]], name: str, top
         name=name,
         bootstrap_servers=options.bootstrap_servers,
         topic=topic,
-        partition_counts={} if topic is None else partition_counts(options.bootstrap_servers, topic),
+        partition_counts={} if topic is None else partition_counts(options.bootstrap_servers, options.security, topic),
         batch_size=options.client.get("batch_size", DEFAULTS["batch_size"]),
         compression=options.client.get("compression_type", "none"),
         spool=Spool.open(options["spoolLocation"], owner),
+        security=options.security,
     )
 
 

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from oncelog.client import CommitUnknown, ConfigError, Delivery, KafkaError, Producer, ProducerFenced, Transaction
+from oncelog.pipeline.options import security_in
 from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, decide, ensure_topic, read_marker
 from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.protocol.errors import ErrorCode
@@ -82,7 +83,7 @@ class SinkSettings:
     bootstrap_servers: str
     sink_id: str
     """The transactional id, and the marker's key."""
-    client: Mapping[str, Any] = field(default_factory=dict)
+    client: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Options of the Producer."""
     marker_topic: str = MARKER_TOPIC
     marker_hint: int = -1
@@ -155,8 +156,9 @@ async def _fence(producer: Producer) -> Any:
 
 
 async def _read(settings: SinkSettings) -> tuple[Marker | None, int]:
-    await ensure_topic(settings.bootstrap_servers, settings.marker_topic)
-    return await read_marker(settings.bootstrap_servers, settings.marker_topic, settings.sink_id, settings.marker_hint)
+    servers, topic, security = settings.bootstrap_servers, settings.marker_topic, security_in(settings.client)
+    await ensure_topic(servers, topic, security)
+    return await read_marker(servers, topic, settings.sink_id, settings.marker_hint, security)
 
 
 async def _send(transaction: Transaction, outputs: Sequence[TaskOutput]) -> None:

@@ -23,7 +23,7 @@ class RowError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TopicRows:
-    """Rows of one topic, as Arrow arrays: two of binary, header bytes, int32."""
+    """Rows of one topic, as Arrow arrays: two of binary, header bytes (or NO_HEADERS), int32."""
 
     topic: str
     keys: Any
@@ -67,14 +67,14 @@ def rows_by_topic(table: Any, topic: str | None) -> Iterator[TopicRows]:
 def _rows(table: Any, topic: str) -> TopicRows:
     import pyarrow as pa
 
-    from oncelog.pipeline.sink.encoding import encode_headers, no_headers
+    from oncelog.pipeline.sink.encoding import NO_HEADERS, encode_headers
 
     headers = _find(table, "headers")
     return TopicRows(
         topic,
         _column(table, "key", pa.binary()),
         _column(table, "value", pa.binary()),
-        no_headers(table.num_rows) if headers is None else encode_headers(headers),
+        NO_HEADERS if headers is None else encode_headers(headers),
         _column(table, "partition", pa.int32()),
     )
 
@@ -90,4 +90,5 @@ def _column(table: Any, name: str, wanted: Any) -> Any:
     column = _find(table, name)
     if column is None:
         return pa.nulls(table.num_rows, wanted)
-    return pa.concat_arrays(column.cast(wanted).chunks) if column.num_chunks else pa.nulls(0, wanted)
+    chunks = column.cast(wanted).chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, wanted)

@@ -7,13 +7,14 @@ visible to a reader: it may run twice, and be lost.
 import asyncio
 import random
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from oncelog.client import Admin, ConfigError, KafkaError
+from oncelog.client import Admin, ConfigError, KafkaError, SecurityOptions
+from oncelog.pipeline.imported import set_imported_aside
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
-from oncelog.pipeline.sink.rows import RowError, rows_by_topic
+from oncelog.pipeline.sink.rows import RowError, TopicRows, rows_by_topic
 from oncelog.pipeline.sink.spool import Spool, SpoolWriter, TaskOutput
 from oncelog.protocol.errors import ErrorCode
 
@@ -33,59 +34,76 @@ class TaskPlan:
     batch_size: int
     compression: str
     spool: Spool | None
+    security: SecurityOptions = field(repr=False)
+    """To look up the topics that rows name."""
 
 
 def encode_task(plan: TaskPlan, rows: Iterable[Any]) -> TaskOutput:
     """Encode the rows of a task: pyarrow RecordBatches. Raises RowError and KafkaError."""
-    import pyarrow as pa
-
-    writer = SpoolWriter(plan.spool)
-    counts = dict(plan.partition_counts)
+    task = _Task(plan)
     waiting: list[Any] = []
     waiting_bytes = 0
     for batch in rows:
         waiting.append(batch)
         waiting_bytes += batch.nbytes
         if waiting_bytes >= _ROWS_BYTES:
-            _encode(plan, pa.Table.from_batches(waiting), counts, writer)
+            task.encode(waiting)
             waiting, waiting_bytes = [], 0
-    if waiting:
-        _encode(plan, pa.Table.from_batches(waiting), counts, writer)
-    return writer.finish(plan.name)
+    task.encode(waiting)
+    set_imported_aside("encode")
+    return task.writer.finish(plan.name)
 
 
-def _encode(plan: TaskPlan, table: Any, counts: dict[str, int], writer: SpoolWriter) -> None:
-    from oncelog.pipeline.sink.encoding import encode_rows
+class _Task:
+    """What is kept from one piece of the rows to the next."""
 
-    if not table.num_rows:
-        return
-    for rows in rows_by_topic(table, plan.topic):
-        if rows.topic not in counts:
-            counts.update(partition_counts(plan.bootstrap_servers, rows.topic))
-        try:
-            batches = encode_rows(
-                rows.keys,
-                rows.values,
-                rows.headers,
-                rows.partitions,
-                partition_count=counts[rows.topic],
-                first_sticky=random.randrange(counts[rows.topic]),
-                batch_size=plan.batch_size,
-                compression=plan.compression,
-                timestamp_ms=int(time.time() * 1000),
-            )
-            for batch in batches:
-                writer.add(rows.topic, batch.partition, batch.data, batch.record_count)
-        except ValueError as error:
-            raise RowError(f"topic {rows.topic!r}: {error}") from error
+    def __init__(self, plan: TaskPlan) -> None:
+        from oncelog.pipeline.sink.encoding import Packer
+
+        self.writer = SpoolWriter(plan.spool)
+        self._plan = plan
+        self._packer = Packer(plan.compression)
+        self._partition_counts = dict(plan.partition_counts)
+
+    def encode(self, batches: Sequence[Any]) -> None:
+        import pyarrow as pa
+
+        if not any(batch.num_rows for batch in batches):
+            return
+        for rows in rows_by_topic(pa.Table.from_batches(batches), self._plan.topic):
+            try:
+                self._encode(rows)
+            except ValueError as error:
+                raise RowError(f"topic {rows.topic!r}: {error}") from error
+
+    def _encode(self, rows: TopicRows) -> None:
+        from oncelog.pipeline.sink.encoding import encode_rows
+
+        plan = self._plan
+        if rows.topic not in self._partition_counts:
+            self._partition_counts.update(partition_counts(plan.bootstrap_servers, plan.security, rows.topic))
+        count = self._partition_counts[rows.topic]
+        batches = encode_rows(
+            rows.keys,
+            rows.values,
+            rows.headers,
+            rows.partitions,
+            partition_count=count,
+            first_sticky=random.randrange(count),
+            batch_size=plan.batch_size,
+            packer=self._packer,
+            timestamp_ms=int(time.time() * 1000),
+        )
+        for batch in batches:
+            self.writer.add(rows.topic, batch.partition, batch.record_count, *batch.parts)
 
 
-def partition_counts(bootstrap_servers: str, *topics: str) -> dict[str, int]:
+def partition_counts(bootstrap_servers: str, security: SecurityOptions, *topics: str) -> dict[str, int]:
     """How many partitions each topic has. Raises ConfigError for one that does not exist: it is not created, since a
     mistyped name would swallow the results."""
 
     async def describe() -> dict[str, int]:
-        async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS) as admin:
+        async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **security) as admin:
             return {each.name: each.partition_count for each in await admin.describe_topics(*topics)}
 
     try:

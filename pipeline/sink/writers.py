@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from oncelog.pipeline.imported import set_imported_aside
 from oncelog.pipeline.notes import note_outcome
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.marker import Marker
@@ -68,6 +69,7 @@ class BatchWriter(DataSourceArrowWriter):
         wanted = Marker(0) if self._options["runId"] else None
         asyncio.run(publish(sink_settings(self._options, self._sink_id), wanted, outputs_of(messages)))
         _clear(self._plan.spool)
+        set_imported_aside("commit")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _clear(self._plan.spool)
@@ -91,6 +93,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         outcome = asyncio.run(publish(settings, wanted, outputs_of(messages)))
         _clear(self._plan.spool)
         note_outcome(wanted.query_id, outcome)
+        set_imported_aside("commit")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _clear(self._plan.spool)

@@ -48,8 +48,11 @@ class Lookup:
 
     def _opened(self) -> Admin:
         if self._admin is None:
-            settings = {name: self._options.client[name] for name in _ADMIN_SETTINGS if name in self._options.client}
-            admin = Admin(self._options.bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **settings)
+            settings: Any = {
+                name: self._options.client[name] for name in _ADMIN_SETTINGS if name in self._options.client
+            }
+            settings |= {**self._options.security, "bootstrap_timeout_ms": OPEN_PATIENCE_MS}
+            admin = Admin(self._options.bootstrap_servers, **settings)
             admin.__enter__()
             self._admin = admin
         return self._admin

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from oncelog.client import TopicPartition
+from oncelog.pipeline.imported import set_imported_aside
 from oncelog.pipeline.notes import Notes, Receiver, batch_of_task
 from oncelog.pipeline.options import Options
 from oncelog.pipeline.source.edges import check_order, ends, starts
@@ -48,6 +49,7 @@ def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
     if isinstance(partition, RangePartition):
         for each in partition.ranges:
             yield from read_range(options, each, partition.note)
+    set_imported_aside("read")
 
 
 def batch_reader(options: Options) -> "OncelogBatchReader":

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from oncelog.client import Consumer, KafkaError, TopicPartition
+from oncelog.client import Consumer, KafkaError, SecurityOptions, TopicPartition
 from oncelog.client.raw_batches import RawBatch
+from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.partitioning import coordinator_partition
@@ -63,12 +64,17 @@ class _Found:
 
 
 async def attempts_of(
-    bootstrap: str, sink_id: str, marker_topic: str, outputs: Iterable[str], since_ms: int
+    bootstrap: str,
+    sink_id: str,
+    marker_topic: str,
+    outputs: Iterable[str],
+    since_ms: int,
+    security: SecurityOptions = NO_SECURITY,
 ) -> list[Attempt]:
     """In order. Topics are those of the transactions that the coordinator's log has, and `outputs`; records from
     `since_ms` on. Raises KafkaError."""
     found = _Found()
-    async with Consumer(bootstrap_servers=bootstrap) as consumer:
+    async with Consumer(bootstrap_servers=bootstrap, **security) as consumer:
         await _read_states(consumer, sink_id, found)
         await _read_markers(consumer, TopicPartition(marker_topic, 0), sink_id, found)
         for name in outputs:

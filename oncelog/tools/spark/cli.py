@@ -16,6 +16,7 @@ from oncelog.pipeline.option_values import MARKER_TOPIC
 from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_table
 
 if TYPE_CHECKING:
+    from oncelog.client import SecurityOptions
     from oncelog.tools.spark.runs import Run
     from oncelog.tools.spark.state import State
 
@@ -24,14 +25,37 @@ EXIT_FAILED = 2
 _DAY_MS = 86_400_000
 T = TypeVar("T")
 
+_DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _BOOTSTRAP = click.option(
-    "-b", "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where the sink writes."
+    "-b",
+    "--bootstrap",
+    metavar="HOST:PORT",
+    default=_DEFAULT_BOOTSTRAP,
+    show_default=True,
+    help="Where the sink writes.",
+)
+
+
+def _security(_context: click.Context, _parameter: click.Parameter, file: str | None) -> "SecurityOptions":
+    """A click callback: the options of a client."""
+    from oncelog.tools.asking import choose
+
+    return choose(_DEFAULT_BOOTSTRAP, None, None, file).security
+
+
+_SECURITY = click.option(
+    "--command-config",
+    "security",
+    metavar="FILE",
+    callback=_security,
+    help="Settings of Kafka's clients: security.protocol, sasl.*, ssl.* (ONCELOG_COMMAND_CONFIG).",
 )
 _MARKER_TOPIC = click.option("--marker-topic", metavar="NAME", default=MARKER_TOPIC, show_default=True)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _SINK = (
     click.argument("checkpoint", metavar="CHECKPOINT"),
     _BOOTSTRAP,
+    _SECURITY,
     click.option("--sink-id", metavar="ID", help="The option sinkId of the query, if it has one."),
     _MARKER_TOPIC,
     _JSON,
@@ -52,12 +76,19 @@ def spark() -> None:
 
 @spark.command()
 @_of_a_sink
-def state(checkpoint: str, bootstrap: str, sink_id: str | None, marker_topic: str, as_json: bool) -> None:
+def state(
+    checkpoint: str,
+    bootstrap: str,
+    security: "SecurityOptions",
+    sink_id: str | None,
+    marker_topic: str,
+    as_json: bool,
+) -> None:
     """The marker beside the checkpoint, and what the next start of the query does.
 
     CHECKPOINT is the checkpointLocation of the query. Exits with 1 if the next start is refused.
     """
-    found = _read(checkpoint, bootstrap, marker_topic, sink_id)
+    found = _read(checkpoint, bootstrap, security, marker_topic, sink_id)
     _show(found, as_json)
     if not found.is_consistent:
         raise SystemExit(EXIT_REFUSED)
@@ -71,6 +102,7 @@ def state(checkpoint: str, bootstrap: str, sink_id: str | None, marker_topic: st
 def repair(
     checkpoint: str,
     bootstrap: str,
+    security: "SecurityOptions",
     sink_id: str | None,
     marker_topic: str,
     as_json: bool,
@@ -88,25 +120,32 @@ def repair(
 
     if forget == (batch_id is not None):
         raise click.UsageError("One of --applied and --forget says what is to be done.")
-    before = _read(checkpoint, bootstrap, marker_topic, sink_id)
+    before = _read(checkpoint, bootstrap, security, marker_topic, sink_id)
     marker = None if batch_id is None else _try(lambda: applied(Checkpoint(checkpoint), batch_id))
     if not yes:
         _show(before, False)
         change = "forgotten" if marker is None else f"set to batch {batch_id}"
         click.confirm(f"The marker will be {change}. Continue?", abort=True, err=True)
-    _run(write_marker(bootstrap, marker_topic, before.sink_id, marker))
-    _show(_read(checkpoint, bootstrap, marker_topic, sink_id), as_json)
+    _run(write_marker(bootstrap, marker_topic, before.sink_id, marker, security))
+    _show(_read(checkpoint, bootstrap, security, marker_topic, sink_id), as_json)
 
 
 @spark.command()
 @_BOOTSTRAP
+@_SECURITY
 @_MARKER_TOPIC
 @_JSON
 @click.option("--run-id", "run_ids", metavar="ID", multiple=True, help="The option runId of a batch write.")
 @click.option("--older-than", "days", metavar="DAYS", type=click.IntRange(0), help="Every one that is so old.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def forget(
-    bootstrap: str, marker_topic: str, as_json: bool, run_ids: tuple[str, ...], days: int | None, yes: bool
+    bootstrap: str,
+    security: "SecurityOptions",
+    marker_topic: str,
+    as_json: bool,
+    run_ids: tuple[str, ...],
+    days: int | None,
+    yes: bool,
 ) -> None:
     """Forget batch writes that have a runId: without --run-id and --older-than, list those that are remembered.
 
@@ -115,7 +154,7 @@ def forget(
     from oncelog.tools.spark.runs import forget as forget_runs
     from oncelog.tools.spark.runs import runs_of
 
-    runs = _run(runs_of(bootstrap, marker_topic))
+    runs = _run(runs_of(bootstrap, marker_topic, security))
     unknown = set(run_ids) - {run.run_id for run in runs}
     if unknown:
         fail(f"no batch write is remembered with the id {', '.join(sorted(unknown))}", EXIT_FAILED)
@@ -132,7 +171,7 @@ def forget(
         return
     if not yes:
         click.confirm(f"Forget {len(chosen)}: a write with such an id writes again. Continue?", abort=True, err=True)
-    _run(forget_runs(bootstrap, marker_topic, chosen))
+    _run(forget_runs(bootstrap, marker_topic, chosen, security))
 
 
 @spark.command()
@@ -142,6 +181,7 @@ def forget(
 def report(
     checkpoint: str,
     bootstrap: str,
+    security: "SecurityOptions",
     sink_id: str | None,
     marker_topic: str,
     as_json: bool,
@@ -160,7 +200,8 @@ def report(
     from oncelog.tools.spark.page import page
     from oncelog.tools.spark.report import report_of
 
-    found = _run(report_of(Checkpoint(checkpoint), bootstrap, marker_topic, sink_id, outputs, Notes.open()))
+    query = Checkpoint(checkpoint)
+    found = _run(report_of(query, bootstrap, marker_topic, sink_id, outputs, Notes.open(), security))
     if as_json:
         say_json(found.as_json())
         return
@@ -168,11 +209,11 @@ def report(
     say(f"{len(found.batches)} micro-batches: {path}")
 
 
-def _read(checkpoint: str, bootstrap: str, topic: str, sink_id: str | None) -> "State":
+def _read(checkpoint: str, bootstrap: str, security: "SecurityOptions", topic: str, sink_id: str | None) -> "State":
     from oncelog.pipeline.sink.checkpoint import Checkpoint
     from oncelog.tools.spark.state import state_of
 
-    return _run(state_of(Checkpoint(checkpoint), bootstrap, topic, sink_id))
+    return _run(state_of(Checkpoint(checkpoint), bootstrap, topic, sink_id, security))
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -7,8 +7,9 @@ whose topic was deleted, is not counted: what was there is not known.
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from oncelog.client import Admin, Consumer, KafkaError, TopicPartition
+from oncelog.client import Admin, Consumer, KafkaError, SecurityOptions, TopicPartition
 from oncelog.client.raw_batches import RawBatch
+from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.source.planning import OffsetRange
 from oncelog.protocol.errors import ErrorCode
 
@@ -31,24 +32,26 @@ class Counts:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-async def count_ranges(bootstrap: str, wanted: Iterable[OffsetRange]) -> dict[OffsetRange, Counts]:
+async def count_ranges(
+    bootstrap: str, wanted: Iterable[OffsetRange], security: SecurityOptions = NO_SECURITY
+) -> dict[OffsetRange, Counts]:
     """Those that are whole in the log. Raises KafkaError."""
     wanted = list(wanted)
-    ids = await _topic_ids(bootstrap, {each.topic for each in wanted})
+    ids = await _topic_ids(bootstrap, {each.topic for each in wanted}, security)
     by_partition: dict[TopicPartition, list[OffsetRange]] = {}
     for each in wanted:
         if each.topic in ids and each.topic_id in ("", ids[each.topic]):
             by_partition.setdefault(TopicPartition(each.topic, each.partition), []).append(each)
     found: dict[OffsetRange, Counts] = {}
-    async with Consumer(bootstrap_servers=bootstrap) as consumer:
+    async with Consumer(bootstrap_servers=bootstrap, **security) as consumer:
         for partition, parts in sorted(by_partition.items()):
             found |= await _count(consumer, partition, parts)
     return found
 
 
-async def _topic_ids(bootstrap: str, names: Set[str]) -> dict[str, str]:
+async def _topic_ids(bootstrap: str, names: Set[str], security: SecurityOptions) -> dict[str, str]:
     """Of the topics that exist."""
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, **security) as admin:
         present = sorted(names & set(await admin.list_topics()))
         return {each.name: str(each.topic_id) for each in await admin.describe_topics(*present)} if present else {}
 

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oncelog.client import SecurityOptions
 from oncelog.pipeline.notes import Notes
+from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
 from oncelog.pipeline.source.offsets import INITIAL, ForeignOffset, StreamOffset, from_json
 from oncelog.pipeline.source.planning import OffsetRange, ranges
@@ -133,15 +135,17 @@ async def report_of(
     sink_id: str | None,
     outputs: Sequence[str] = (),
     notes: Notes | None = None,
+    security: SecurityOptions = NO_SECURITY,
 ) -> Report:
     """`outputs`: topics to look into beside those that the coordinator remembers. Raises CheckpointError,
     MarkerMismatch for a newest marker that cannot be read, and KafkaError."""
-    state = await state_of(checkpoint, bootstrap, topic, sink_id)
+    state = await state_of(checkpoint, bootstrap, topic, sink_id, security)
     batches = {each.batch_id: each for each in _planned(checkpoint)}
     since_ms = min((each.planned_ms for each in batches.values() if each.planned_ms is not None), default=_CLOCKS_MS)
-    attempts = await attempts_of(bootstrap, state.sink_id, topic, outputs, since_ms - _CLOCKS_MS)
+    attempts = await attempts_of(bootstrap, state.sink_id, topic, outputs, since_ms - _CLOCKS_MS, security)
     _assign(attempts, batches)
-    counted = await count_ranges(bootstrap, (part for each in batches.values() for part in each.ranges or ()))
+    ranges = [part for each in batches.values() for part in each.ranges or ()]
+    counted = await count_ranges(bootstrap, ranges, security)
     for each in batches.values():
         each.counts = _sum(each.ranges, counted)
     if notes is not None:

@@ -6,6 +6,8 @@ Owns: which markers belong to batch writes. A stream's marker is not among them:
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oncelog.client import SecurityOptions
+from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.marker import Marker, ensure_topic, read_records
 from oncelog.pipeline.sink.plan import RUN_PREFIX, run_sink_id
 from oncelog.tools.spark.state import write_marker
@@ -22,18 +24,18 @@ class Run:
     """Records by output."""
 
 
-async def runs_of(bootstrap: str, topic: str) -> list[Run]:
+async def runs_of(bootstrap: str, topic: str, security: SecurityOptions = NO_SECURITY) -> list[Run]:
     """Every batch write that is remembered, the oldest first. Raises ConfigError, MarkerMismatch, KafkaError."""
-    await ensure_topic(bootstrap, topic)
+    await ensure_topic(bootstrap, topic, security)
     found = [
         Run(name.removeprefix(RUN_PREFIX), record.timestamp_ms, Marker.decode(record.value or b"").outputs)
-        for name, record in (await read_records(bootstrap, topic)).items()
+        for name, record in (await read_records(bootstrap, topic, security)).items()
         if name.startswith(RUN_PREFIX)
     ]
     return sorted(found, key=lambda run: (run.written_ms, run.run_id))
 
 
-async def forget(bootstrap: str, topic: str, runs: Sequence[Run]) -> None:
+async def forget(bootstrap: str, topic: str, runs: Sequence[Run], security: SecurityOptions = NO_SECURITY) -> None:
     """A write with one of these ids writes again; one that is running now is fenced. Raises KafkaError."""
     for run in runs:
-        await write_marker(bootstrap, topic, run_sink_id(run.run_id), None)
+        await write_marker(bootstrap, topic, run_sink_id(run.run_id), None, security)

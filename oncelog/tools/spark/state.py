@@ -6,7 +6,8 @@ Owns: the comparison, and the transaction that writes another marker. Does not o
 
 from dataclasses import dataclass, replace
 
-from oncelog.client import Producer
+from oncelog.client import Producer, SecurityOptions
+from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch, decide, ensure_topic, read_markers
 from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
@@ -32,15 +33,17 @@ class State:
     """False: the next start is refused."""
 
 
-async def state_of(checkpoint: Checkpoint, bootstrap: str, topic: str, sink_id: str | None) -> State:
+async def state_of(
+    checkpoint: Checkpoint, bootstrap: str, topic: str, sink_id: str | None, security: SecurityOptions = NO_SECURITY
+) -> State:
     """Raises CheckpointError, MarkerMismatch for a marker that cannot be read, and KafkaError.
 
     A query that is running may publish meanwhile.
     """
     query_id = checkpoint.query_id()
     sink_id = sink_id or sink_id_of(query_id)
-    await ensure_topic(bootstrap, topic)
-    marker = (await read_markers(bootstrap, topic)).get(sink_id)
+    await ensure_topic(bootstrap, topic, security)
+    marker = (await read_markers(bootstrap, topic, security)).get(sink_id)
     planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
     last_planned, last_done = max(planned, default=None), max(done, default=None)
     sentence, is_consistent = _next_start(checkpoint, marker, last_planned, last_done)
@@ -65,10 +68,13 @@ def _next_start(
     return f"batch {wanted.batch_id} is run again and skipped: it is applied", True
 
 
-async def write_marker(bootstrap: str, topic: str, sink_id: str, marker: Marker | None) -> None:
+async def write_marker(
+    bootstrap: str, topic: str, sink_id: str, marker: Marker | None, security: SecurityOptions = NO_SECURITY
+) -> None:
     """Fence the sink's driver, if one is running, and set its marker; None: forget it. Raises KafkaError."""
-    await ensure_topic(bootstrap, topic)
-    async with Producer(bootstrap, transactional_id=sink_id) as producer, producer.transaction() as transaction:
+    await ensure_topic(bootstrap, topic, security)
+    producer = Producer(bootstrap, transactional_id=sink_id, **security)
+    async with producer, producer.transaction() as transaction:
         value = None if marker is None else marker.encode()
         await transaction.send(topic, value, key=sink_id.encode(), partition=0)
 

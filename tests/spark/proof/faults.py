@@ -249,6 +249,6 @@ async def _publish_as_second_driver(scene: Scene) -> None:
     checkpoint = Checkpoint(str(scene.checkpoint))
     writer = SpoolWriter(None)
     for row in range(ROWS):
-        writer.add(scene.topic, 0, encode_batch([Record(0, 1, None, f"{HIT}:{row}".encode())]), 1)
+        writer.add(scene.topic, 0, 1, encode_batch([Record(0, 1, None, f"{HIT}:{row}".encode())]))
     settings = SinkSettings(scene.address.bootstrap, sink_id_of(checkpoint.query_id()))
     await publish(settings, wanted_marker(checkpoint, HIT), [writer.finish(scene.topic)])

@@ -1,7 +1,9 @@
 """Rows as record batches: what Kafka's own encoding says, in the partitions that Java's producer chooses."""
 
+import gc
 from collections import defaultdict
 from random import Random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -22,14 +24,21 @@ ROWS = st.lists(
 PARTITIONS = 3
 
 
-def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none") -> list:
-    from oncelog.pipeline.sink.encoding import encode_headers, encode_rows
+class Encoded(NamedTuple):
+    partition: int
+    record_count: int
+    data: bytes
+
+
+def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none") -> list[Encoded]:
+    from oncelog.pipeline.sink.encoding import Packer, encode_headers, encode_rows
 
     keys, values, headers, partitions = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 4
     dicts = [None if row is None else [{"key": name, "value": content} for name, content in row] for row in headers]
     header_type = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
-    return list(
-        encode_rows(
+    return [
+        Encoded(batch.partition, batch.record_count, b"".join(batch.parts))
+        for batch in encode_rows(
             pa.array(keys, pa.binary()),
             pa.array(values, pa.binary()),
             encode_headers(pa.array(dicts, header_type)),
@@ -37,10 +46,10 @@ def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none"
             partition_count=PARTITIONS,
             first_sticky=1,
             batch_size=batch_size,
-            compression=compression,
+            packer=Packer(compression),
             timestamp_ms=1_234,
         )
-    )
+    ]
 
 
 @given(ROWS, st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
@@ -69,13 +78,25 @@ def test_every_row_is_one_record_in_its_partition_in_order(rows: list[tuple], co
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_what_does_not_become_smaller_is_not_compressed_and_what_does_is(compression: str) -> None:
-    """Noise, then many batches of zeros: compression is tried again after some of them."""
-    noise, zeros = [(None, Random(1).randbytes(990), None, 0)], [(None, bytes(990), None, 0)] * 40
-    codecs = [read_header(memoryview(batch.data)).attributes for batch in encode(noise + zeros, 1_000, compression)]
-    assert codecs[0] == codecs[1] == 0
-    assert codecs[-1] == CODECS[compression]
-    assert codecs.count(0) < 20
-    assert all(codec == CODECS[compression] for codec in codecs[codecs.index(CODECS[compression]) :])
+    """Noise, then batches of zeros: each batch is tried for itself."""
+    noise, zeros = [(None, Random(1).randbytes(990), None, 0)], [(None, bytes(990), None, 0)]
+    batches = encode(noise * 2 + zeros * 3 + noise + zeros, 1_000, compression)
+    codecs = [read_header(memoryview(batch.data)).attributes for batch in batches]
+    assert codecs == [0, 0, *[CODECS[compression]] * 3, 0, CODECS[compression]]
+
+
+def test_a_process_that_has_encoded_keeps_its_modules_out_of_collections() -> None:
+    from oncelog.pipeline.imported import set_imported_aside
+    from oncelog.pipeline.sink.task import TaskPlan, encode_task
+
+    plan = TaskPlan("rows", "", "topic", {"topic": 1}, 1_000, "none", None, {})
+    set_imported_aside.cache_clear()
+    gc.unfreeze()
+    try:
+        assert encode_task(plan, [pa.RecordBatch.from_pydict({"value": [b"value"]})]).record_count == 1
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()
 
 
 @given(st.lists(KEYS, max_size=200))
@@ -93,11 +114,20 @@ def test_a_batch_is_bounded_unless_one_row_is_larger(sizes: list[int]) -> None:
         assert batch.record_count == 1 or len(batch.data) - HEADER_SIZE <= 500
 
 
+def test_rows_are_the_same_when_they_are_long_and_more_than_is_joined_at_once() -> None:
+    """In batches of some rows and of one, 4 MB in all, with lengths on either side of the table of varints."""
+    rows = [(b"%d" % index, bytes((index % 251,)) * (index * 500), None, index % 3) for index in range(120)]
+    batches = encode(rows, batch_size=100_000)
+    found = {record.key: record.value for batch in batches for record in decode_records(memoryview(batch.data))}
+    assert found == {key: value for key, value, _, _ in rows}
+    assert {batch.record_count for batch in batches} > {1, 2}
+
+
 def test_rows_without_a_key_fill_one_partition_and_then_the_next() -> None:
     batches = encode([(None, bytes(73), None, None)] * 50, batch_size=1_000)
     assert [batch.partition for batch in batches] == sorted(batch.partition for batch in batches)
     assert {batch.partition for batch in batches} == set(range(PARTITIONS))
-    assert max(batch.record_count for batch in batches) == 10
+    assert max(batch.record_count for batch in batches) == 11
 
 
 def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:

@@ -8,6 +8,12 @@ from oncelog.pipeline.options import EVERY, OPTIONS, READ, Door, OptionError, ch
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 READING = {**SERVERS, "subscribe": "purchases"}
+SCRAM = {
+    "kafka.security.protocol": "sasl_plaintext",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.username": "alice",
+    "kafka.sasl.password": " hunter2 ",
+}
 
 
 def test_a_reader_needs_only_brokers_and_a_topic() -> None:
@@ -54,7 +60,12 @@ def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
         "kafka.group.id": "accepted, without effect",
         "kafka.security.protocol": "PLAINTEXT",
     }
-    expected = {"isolation_level": "read_uncommitted", "max_partition_fetch_bytes": 4_194_304, "check_crcs": False}
+    expected = {
+        "isolation_level": "read_uncommitted",
+        "max_partition_fetch_bytes": 4_194_304,
+        "check_crcs": False,
+        "security_protocol": "PLAINTEXT",
+    }
     assert parse(READING | kafka, "read").client == expected
 
 
@@ -89,7 +100,18 @@ def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
         ({**READING, "kafka.isolation.level": "committed"}, "read", "isolation_level='committed': must be one of"),
         ({**READING, "kafka.isolation.levl": "x"}, "read", "did you mean kafka.isolation.level?"),
         ({**READING, "kafka.auto.offset.reset": "latest"}, "read", "use startingOffsets and failOnDataLoss"),
-        ({**READING, "kafka.security.protocol": "SASL_SSL"}, "read", "connections are plain text"),
+        (
+            {**READING, "kafka.security.protocol": "SASL_SSL"},
+            "read",
+            "security_protocol='SASL_SSL' needs sasl_mechanism",
+        ),
+        ({**READING, "kafka.security.protocol": "TLS"}, "read", "must be one of 'PLAINTEXT', 'SSL'"),
+        ({**READING, **SCRAM, "kafka.security.protocol": "PLAINTEXT"}, "read", "has no meaning with security_protocol"),
+        ({**READING, **SCRAM, "kafka.sasl.tokenauth": "yes"}, "read", "true or false is needed"),
+        ({**READING, "kafka.ssl.truststore.type": "JKS"}, "read", "a store is a PEM file"),
+        ({**READING, "kafka.ssl.truststore.password": "x"}, "read", "stores are PEM files"),
+        ({**READING, "kafka.ssl.keystore.key": "x"}, "read", "Spark would show it in plans"),
+        ({**READING, "kafka.sasl.login.class": "x"}, "read", "unknown option kafka.sasl.login.class"),
         (
             {"kafka.bootstrap.servers": "a:1", "topic": "t", "kafka.acks": "some"},
             "write",
@@ -101,6 +123,36 @@ def test_what_is_wrong_is_named_in_a_sentence(options: dict[str, str], door: Doo
     with pytest.raises(OptionError) as raised:
         parse(options, door)
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize("door", EVERY)
+def test_options_of_tls_and_sasl_reach_every_client_and_are_shown_by_nothing(door: Door) -> None:
+    options = parse({**(READING if door in READ else SERVERS), **SCRAM}, door)
+    assert options.security == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "alice",
+        "sasl_password": " hunter2 ",
+    }
+    assert "hunter2" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kafka.sasl.jaas.config": "hunter2"},
+        {"kafka.sasl.tokenauth": "true", "kafka.sasl.mechanism": "PLAIN"},
+        {"kafka.ssl.key.password": "hunter2"},
+        {"kafka.ssl.keystore.key": "hunter2"},
+        {"kafka.ssl.keystore.password": "hunter2"},
+        {"kafka.sasl.pasword": "hunter2"},
+    ],
+    ids=str,
+)
+def test_no_error_shows_a_secret(more: dict[str, str]) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse({**READING, **SCRAM, **more}, "read")
+    assert "hunter2" not in str(raised.value)
 
 
 def test_before_the_door_is_known_the_options_of_both_reading_doors_are_allowed() -> None:

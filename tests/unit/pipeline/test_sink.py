@@ -88,7 +88,7 @@ def test_what_a_task_encoded_arrives_by_file_or_by_message(tmp_path: Path, size:
     seen = spool if is_visible else Spool(spool.directory, "token of another machine")
     writer = SpoolWriter(seen)
     for index in range(3):
-        writer.add("topic", index, bytes((index,)) * size, 5)
+        writer.add("topic", index, 5, bytes((index,)) * size)
     output = writer.finish("name")
     assert bool(output.path) is (is_visible and size > 1_000)
     assert output.record_count == 15
