@@ -4,6 +4,7 @@ ARGS='--rounds 5'              more than the three rounds of a whole run
 ARGS=--quick                   one round with a fiftieth of each workload: does it work here?
 ARGS='--only produce-wait'     these workloads (several with commas)
 ARGS='--contestants kfake,kafka'
+ARGS=--tls                     a few workloads with TLS and without, on this broker and Kafka, to docs/performance.md
 ARGS='--json FILE'             every number of every round
 """
 
@@ -23,11 +24,11 @@ import confluent_kafka
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bench.peers.contestants import CONTESTANTS, KAFKA, PLACE, Contestant
+from bench.peers.contestants import CONTESTANTS, KAFKA, PLACE, WITH_TLS, Contestant
 from bench.peers.in_process import measured
 from bench.peers.report import Report, number
 from bench.peers.run import Plan, run
-from bench.peers.workloads import WORKLOADS
+from bench.peers.workloads import TLS_WORKLOADS, WORKLOADS
 from tools.interop import Unavailable
 
 _ROUNDS = 3
@@ -62,6 +63,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", metavar="WORKLOADS")
     parser.add_argument("--contestants")
+    parser.add_argument("--tls", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     if options.rounds is None:
@@ -72,8 +74,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--json: there is no directory {options.json.parent}")
     options.is_whole = not (options.quick or options.only or options.contestants or options.rounds < _ROUNDS)
     try:
-        options.only = chosen(WORKLOADS, options.only, "workload")
-        options.contestants = chosen(CONTESTANTS, options.contestants, "contestant")
+        options.only = chosen(TLS_WORKLOADS if options.tls else WORKLOADS, options.only, "workload")
+        contestants = WITH_TLS if options.tls else CONTESTANTS
+        options.contestants = chosen(contestants, options.contestants, "contestant")
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     return options
@@ -139,21 +142,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         facts = circumstances(options.rounds, PLACE)
         scale, limit_s = (_QUICK_SCALE, _QUICK_LIMIT_S) if options.quick else (1, _LIMIT_S)
-        plan = Plan(options.only, contestants, options.rounds, scale, limit_s, PLACE / "data")
+        plan = Plan(
+            options.only, contestants, options.rounds, scale, limit_s, PLACE / "data", counts_syncs=not options.tls
+        )
         results = run(
             plan, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
         )
         progress.update(task, description="processor time without sockets")
-        in_process = measured(versions)
+        in_process = {} if options.tls else measured(versions)
     report = Report(options.only, contestants, versions, left_out, results, scale, facts, in_process)
-    print(report.text())
+    print(report.tls_text() if options.tls else report.text())
     if options.json is not None:
         found = {"facts": facts, "versions": versions, "left_out": left_out, "results": asdict(results)}
         found["in_process_us"] = in_process
         options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     if options.is_whole and KAFKA in versions:
-        report.write()
-        print("written to docs/performance.md and docs/images", file=sys.stderr)
+        write = report.write_tls if options.tls else report.write
+        print(f"written to {write()}", file=sys.stderr)
     return 0
 
 

@@ -34,7 +34,7 @@ class Broker:
         self._directory = directory
         self._syncs = directory / "syncs" if counts_syncs else None
         launch = contestant.launch(directory)
-        self.port = launch.port
+        self._launch = launch
         tracing = [*_STRACE.split(), str(self._syncs)] if self._syncs is not None else []
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         started_s = time.monotonic()
@@ -57,13 +57,22 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"127.0.0.1:{self._launch.port}"
+
+    @property
+    def over_tls(self) -> dict[str, str]:
+        """The settings of librdkafka that lead to its other listener."""
+        return {
+            "bootstrap.servers": f"localhost:{self._launch.tls_port}",
+            "security.protocol": "SSL",
+            "ssl.ca.location": self._launch.authority_path,
+        }
 
     def _wait(self, until_s: float) -> None:
         while True:
             self.check()
             try:
-                check_health("127.0.0.1", self.port, 5.0)
+                check_health("127.0.0.1", self._launch.port, 5.0)
                 return
             except NotHealthy:
                 if time.monotonic() > until_s:

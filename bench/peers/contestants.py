@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.kafka import format_storage, free_ports, write_settings
+from tests.support.secured import Certificates
 from tools import interop
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,6 +35,13 @@ class Launch(NamedTuple):
     command: list[str]
     port: int
     """On 127.0.0.1."""
+    tls_port: int = 0
+    """Of another listener, whose certificate is for localhost; 0: there is none."""
+    authority_path: str = ""
+    """Who signed that certificate: a PEM file."""
+
+
+Launcher = Callable[[Path], Launch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Contestant:
     name: str
     prepare: Callable[[], str]
     """Fetches or builds it where it is not there yet; returns its version. Raises interop.Unavailable."""
-    launch: Callable[[Path], Launch]
+    launch: Launcher
     """For an empty directory of its own."""
 
 
@@ -60,21 +68,39 @@ def _prepare_compiled() -> str:
     return said
 
 
-def _oncelog(policy: str, python: str = sys.executable) -> Callable[[Path], Launch]:
+def _oncelog(policy: str, python: str = sys.executable) -> Launcher:
     def launch(directory: Path) -> Launch:
         (port,) = free_ports(1)
-        serve = [
-            "-m",
-            "oncelog.broker",
-            "serve",
-            "--data-dir",
-            str(directory / "data"),
-            "--listen",
-            f"127.0.0.1:{port}",
-        ]
-        return Launch([python, "-P", *serve, "--override", f"oncelog.flush.policy={policy}"], port)
+        return Launch([*_serve(directory, policy, python), "--listen", f"127.0.0.1:{port}"], port)
 
     return launch
+
+
+def _serve(directory: Path, policy: str, python: str) -> list[str]:
+    serve = ["-m", "oncelog.broker", "serve", "--data-dir", str(directory / "data")]
+    return [python, "-P", *serve, "--override", f"oncelog.flush.policy={policy}"]
+
+
+def _oncelog_with_tls(policy: str, python: str = sys.executable) -> Launcher:
+    def launch(directory: Path) -> Launch:
+        port, tls_port = free_ports(2)
+        listeners, authority_path = _listeners(directory, port, tls_port)
+        overrides = [word for line in listeners for word in ("--override", line)]
+        return Launch([*_serve(directory, policy, python), *overrides], port, tls_port, authority_path)
+
+    return launch
+
+
+def _listeners(directory: Path, port: int, tls_port: int, more: str = "") -> tuple[list[str], str]:
+    """The settings of a plain listener and one with TLS, and the path of who signed its certificate."""
+    authority_path = Certificates.make(directory).authority
+    return [
+        f"listeners=PLAINTEXT://127.0.0.1:{port},SSL://127.0.0.1:{tls_port}{more}",
+        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port},SSL://localhost:{tls_port}",
+        "ssl.enabled.protocols=TLSv1.3",
+        "ssl.keystore.type=PEM",
+        f"ssl.keystore.location={directory / 'broker.pem'}",
+    ], authority_path
 
 
 def _prepare_kafka() -> str:
@@ -86,9 +112,26 @@ def _prepare_kafka() -> str:
 
 def _launch_kafka(directory: Path) -> Launch:
     settings, port = write_settings(directory, overrides=_KAFKA_DEFAULTS)
+    return Launch(_kafka(settings), port)
+
+
+def _launch_kafka_with_tls(directory: Path) -> Launch:
+    port, tls_port, controller_port = free_ports(3)
+    listeners, authority_path = _listeners(directory, port, tls_port, f",CONTROLLER://127.0.0.1:{controller_port}")
+    overrides = [
+        *_KAFKA_DEFAULTS,
+        *listeners,
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}",
+    ]
+    settings, _ = write_settings(directory, overrides=overrides)
+    return Launch(_kafka(settings), port, tls_port, authority_path)
+
+
+def _kafka(settings: Path) -> list[str]:
     java = [shutil.which("java") or "java", *_KAFKA_JVM, "-cp", f"{interop.PLACE / 'kafka'}/*"]
     format_storage(java, settings)
-    return Launch([*java, "kafka.Kafka", str(settings)], port)
+    return [*java, "kafka.Kafka", str(settings)]
 
 
 def _prepare_kfake() -> str:
@@ -129,12 +172,21 @@ def _call(step: Callable[[], None]) -> None:
         raise interop.Unavailable(f"{Path(error.cmd[0]).name} failed: {''.join(last)[:160]}") from error
 
 
+def _durable(oncelog: Callable[..., Launcher], launch_kafka: Launcher) -> tuple[Contestant, ...]:
+    """Those that keep their data on the disk; `oncelog` takes the policy and the interpreter."""
+    return (
+        Contestant("oncelog-fsync", "oncelog, fsync", _oncelog_version, oncelog("fsync")),
+        Contestant("oncelog-os", "oncelog, os", _oncelog_version, oncelog("os")),
+        Contestant("compiled-fsync", "compiled, fsync", _prepare_compiled, oncelog("fsync", COMPILED_PYTHON)),
+        Contestant("compiled-os", "compiled, os", _prepare_compiled, oncelog("os", COMPILED_PYTHON)),
+        Contestant(KAFKA, "Apache Kafka", _prepare_kafka, launch_kafka),
+    )
+
+
 CONTESTANTS = (
-    Contestant("oncelog-fsync", "oncelog, fsync", _oncelog_version, _oncelog("fsync")),
-    Contestant("oncelog-os", "oncelog, os", _oncelog_version, _oncelog("os")),
-    Contestant("compiled-fsync", "compiled, fsync", _prepare_compiled, _oncelog("fsync", COMPILED_PYTHON)),
-    Contestant("compiled-os", "compiled, os", _prepare_compiled, _oncelog("os", COMPILED_PYTHON)),
-    Contestant(KAFKA, "Apache Kafka", _prepare_kafka, _launch_kafka),
+    *_durable(_oncelog, _launch_kafka),
     Contestant("kfake", "kfake (memory)", _prepare_kfake, _launch_kfake),
     Contestant("tansu", "Tansu (memory)", _prepare_tansu, _launch_tansu),
 )
+WITH_TLS = _durable(_oncelog_with_tls, _launch_kafka_with_tls)
+"""The same with two listeners, for `--tls`."""

@@ -116,6 +116,23 @@ class Report:
         ]
         return "\n".join(parts)
 
+    def tls_text(self) -> str:
+        """Where each workload runs with TLS and without."""
+        parts = [
+            *(f"- {line}" for line in self._facts()),
+            "",
+            "Median (lowest–highest) of the rounds, and the speed relative to Apache Kafka: above 1 × is faster.",
+            "",
+            self.speed_table(()),
+            "",
+            "Processor seconds of the broker for one run of each workload. The last column is how much of one",
+            "processor the client took, at most, which decrypts and encrypts as much as the broker.",
+            "",
+            self.cpu_table(),
+            "",
+        ]
+        return "\n".join(parts)
+
     def _facts(self) -> Iterator[str]:
         yield from self.circumstances
         yield "; ".join(f"{each.name}: {self.versions[each.key]}" for each in self.contestants)
@@ -132,9 +149,9 @@ class Report:
         lines = [[title, *(cells.get(key, missing) for key in columns)] for title, cells in rows]
         return aligned([[first, *columns.values()], *lines])
 
-    def speed_table(self) -> str:
+    def speed_table(self, more: Sequence[str] = (ALONE,)) -> str:
         rows = [(f"{each.title}, {each.unit}", {ALONE: "–"} | each.cells()) for each in self.figures()]
-        return self._table("workload", rows, "failed", ALONE)
+        return self._table("workload", rows, "failed", *more)
 
     def cpu_table(self) -> str:
         """The last line adds up only for those that ran every workload: sums that can be compared."""
@@ -184,10 +201,16 @@ class Report:
             rows.append(picture.Row(figure.title, {name: speed for name, speed in speeds.items() if speed}))
         return picture.draw("Speed relative to Apache Kafka", "further right is faster; 1 is Kafka's median", rows)
 
-    def write(self) -> None:
-        """Into docs/performance.md and docs/images."""
+    def write_tls(self) -> str:
+        """Returns where."""
+        write_block("make bench ARGS=--tls", self.tls_text())
+        return "docs/performance.md"
+
+    def write(self) -> str:
+        """Returns where."""
         (IMAGES / IMAGE).write_text(self.picture(), encoding="utf-8")
         write_block("make bench", f"![Speed relative to Apache Kafka](images/{IMAGE})\n\n{self.text()}")
+        return "docs/performance.md and docs/images"
 
 
 def _ticks(values: Mapping[str, float]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TypeVar
@@ -77,12 +77,13 @@ class Plan:
     """A directory for all data, which is emptied."""
     settle: Callable[[], None] = os.sync
     """Called before each measurement."""
+    counts_syncs: bool = True
 
     @property
     def steps(self) -> int:
         measured = (self.rounds + 1) * len(self.workloads) + self.rounds + 1
         alone = (self.rounds + 1) * sum(workload.runs_on_mock for workload in self.workloads)
-        return (measured + 1) * len(self.contestants) + alone
+        return (measured + self.counts_syncs) * len(self.contestants) + alone
 
 
 def run(plan: Plan, progress: Progress) -> Results:
@@ -117,7 +118,7 @@ class _Run:
         finally:
             for broker in self._brokers.values():
                 broker.stop()
-        for contestant in self._plan.contestants:
+        for contestant in self._plan.contestants if self._plan.counts_syncs else ():
             self._step(f"counting syncs: {contestant.name}")
             self._guard(contestant.key, "syncs", self._count_syncs)
         shutil.rmtree(self._plan.place, ignore_errors=True)
@@ -187,6 +188,8 @@ class _Run:
         broker.check()
         self._plan.settle()
         scene = self._scene(broker, workload.scaled(self._plan.scale))
+        if workload.over_tls:
+            scene = replace(scene, over_tls=broker.over_tls)
         workload.run(scene)
         return sample_of(workload, scene.count, scene.clock)
 

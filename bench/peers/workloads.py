@@ -11,9 +11,9 @@ librdkafka's defaults apply (acks=all, lingering 5 ms for full batches), but for
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -79,6 +79,8 @@ class Scene:
     clock: Clock = field(default_factory=Clock)
     is_mock: bool = False
     """There is no broker but librdkafka's mock of one, in the process of the client."""
+    over_tls: Mapping[str, str] = field(default_factory=dict)
+    """More settings of librdkafka, if it is another listener that is measured."""
 
     def left_s(self) -> float:
         left_s = self.until_s - time.monotonic()
@@ -97,7 +99,7 @@ class Scene:
     def client(self) -> dict[str, Any]:
         if self.is_mock:
             return {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0}
-        return {"bootstrap.servers": self.bootstrap, "log_level": 0}
+        return {"bootstrap.servers": self.bootstrap, "log_level": 0, **self.over_tls}
 
 
 Run = Callable[[Scene], None]
@@ -118,6 +120,7 @@ class Workload:
     """How often it reads the filled topic."""
     runs_on_mock: bool = False
     """It needs no more of a broker than librdkafka's mock can do."""
+    over_tls: bool = False
 
     @property
     def unit(self) -> str:
@@ -347,3 +350,15 @@ def _rows() -> Iterator[Workload]:
 
 
 WORKLOADS = tuple(_rows())
+
+
+def _tls_rows() -> Iterator[Workload]:
+    for workload in WORKLOADS:
+        if workload.key in ("produce-1k", "committed", "transaction"):
+            yield replace(workload, runs_on_mock=False)
+            key, title = f"{workload.key}-tls", f"{workload.title}, TLS"
+            yield replace(workload, key=key, title=title, runs_on_mock=False, over_tls=True)
+
+
+TLS_WORKLOADS = tuple(_tls_rows())
+"""Each with TLS and without, in the same run."""
