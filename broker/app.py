@@ -1,7 +1,7 @@
 """The daemon: a process that runs one broker on the real machine until a signal.
 
-Owns: the process: signals, limits, threads, the lock on the directory, the ready line, the exit code. Does not own: how
-a broker starts and stops (`broker.running`).
+Owns: the process: signals, limits, threads, opening the data directory, the ready line, the exit code. Does not own:
+how a broker starts and stops (`broker.running`).
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,11 +22,11 @@ from oncelog.broker.observability.logging import loop_errors
 from oncelog.broker.running import RunningBroker
 from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
-from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
+from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.system.limits import raise_open_files, share_descriptors
 from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
 
-__all__ = ["EXIT_DISK_FAILED", "StartError", "serve"]
+__all__ = ["EXIT_DISK_FAILED", "StartError", "open_directory", "serve", "suited_to_directory"]
 
 EXIT_DISK_FAILED = 3
 
@@ -38,7 +39,7 @@ def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
 
 class _App:
     def __init__(self, config: BrokerConfig, log: Any) -> None:
-        self._config = _suited_to_directory(config, log)
+        self._config = suited_to_directory(config, log)
         self._log = log
         self._stop = asyncio.Event()
         self._exit_code = 0
@@ -80,14 +81,8 @@ class _App:
 
     def _open_disk(self, open_files: int) -> RealDisk:
         path = self._config.data_dir
-        is_read_only = self._config.get_bool("oncelog.read.only")
         try:
-            disk = RealDisk(path, open_files, read_only=is_read_only)
-            check_directory(self._config, disk)  # before locking, which already creates a file
-            disk.lock()
-            if not is_read_only and disk.exists(ADOPTED):  # from here on it is a directory as any other
-                disk.delete(ADOPTED)
-                disk.sync_dir("")
+            return open_directory(self._config, open_files)
         except DataDirectoryLocked as error:
             raise StartError(f"{error}: stop it, or give this one another --data-dir.") from error
         except OSError as error:
@@ -95,7 +90,6 @@ class _App:
                 f"cannot use the data directory {path}: {error.filename}: {error.strerror or error}; "
                 "let this user read and write it, or choose another with --data-dir."
             ) from error
-        return disk
 
     def _announce(self, running: RunningBroker) -> None:
         broker, endpoints = running.broker, running.listeners.endpoints
@@ -134,7 +128,7 @@ class _App:
         self._stop.set()
 
 
-def _suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
+def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
     """What was adopted is served read-only until a start has said otherwise: going on from it ends its transactions and
     deletes what is too old."""
     if config.get_str("oncelog.storage") != "local" or not os.path.exists(config.data_dir / ADOPTED):
@@ -148,6 +142,21 @@ def _suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
             "--writable (oncelog.read.only=false)",
         )
     return suited
+
+
+def open_directory(config: BrokerConfig, open_files: int = DEFAULT_OPEN_FILES) -> RealDisk:
+    """Raises StartError for a directory that cannot be ours, DataDirectoryLocked, OSError."""
+    is_read_only = config.get_bool("oncelog.read.only")
+    disk = RealDisk(config.data_dir, open_files, read_only=is_read_only)
+    with ExitStack() as unless_opened:
+        unless_opened.callback(disk.close)
+        check_directory(config, disk)  # before locking, which already creates a file
+        disk.lock()
+        if not is_read_only and disk.exists(ADOPTED):  # from here on it is a directory as any other
+            disk.delete(ADOPTED)
+            disk.sync_dir("")
+        unless_opened.pop_all()
+    return disk
 
 
 def _kill() -> NoReturn:

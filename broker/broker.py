@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.security.quotas import Quotas
+    from oncelog.broker.security.scram import ScramUsers
     from oncelog.broker.slices import Slices
     from oncelog.broker.witness.witness import Witness
 
@@ -71,6 +72,8 @@ class Broker:
     log: Any
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
+    login_secret: "Callable[[], bytes]"
+    """Of this data directory; made when it is first asked for."""
     authorizer: "Authorizer | None" = None
     """Which requests are allowed; None: all of them."""
     faults: "Faults | None" = None
@@ -79,6 +82,8 @@ class Broker:
     """What its clients do wrong; None unless enabled."""
     quotas: "Quotas | None" = None
     """None until the first one is set (`throttling.quotas_of`)."""
+    scram_users: "ScramUsers | None" = None
+    """Made for the first listener with logins, and the same for all: one who does not exist does so at none."""
     tokens: "DelegationTokens | None" = None
     """None unless there is a key for them."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)

@@ -10,13 +10,13 @@ Invariants
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncelog.broker.assembly.broker import StartError, assemble
 from oncelog.broker.broker import Broker
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.config.admin_address import parse_admin_address, parse_listen_address
+from oncelog.broker.config.admin_address import HttpAddress, format_host_port, parse_http_address
 from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig, ConfigError
 from oncelog.broker.dispatch import RunInThread
 from oncelog.broker.machine import System
@@ -27,6 +27,7 @@ from oncelog.broker.slices import ELEMENTS_HELD
 
 if TYPE_CHECKING:
     from oncelog.broker.admin.http import HttpServer
+    from oncelog.broker.admin.token import Token
     from oncelog.broker.observability.collection import Bound, Collection
 
 _STEP_INTERVAL_MS = 1_000
@@ -66,7 +67,7 @@ class RunningBroker:
             await running._listen()
             address = config.get("oncelog.admin.listen")
             if address:
-                await running.start_admin(*parse_admin_address(address))
+                await running.start_admin(parse_http_address(address))
             await running._start_reports()
             unless_started.pop_all()
         running._step()
@@ -90,22 +91,27 @@ class RunningBroker:
         await self.listeners.abort()
         await self._beside.aclose()
 
-    async def start_admin(self, host: str, port: int) -> tuple[str, int]:
-        """Serve fault injection over HTTP; returns the address. Raises StartError."""
-        from oncelog.broker.admin.server import admin_server
+    async def start_admin(self, address: HttpAddress, token: "Token | None" = None) -> tuple[str, int]:
+        """Serve fault injection over HTTP, to who has `token`, or the token of the settings; returns the address.
+        Raises StartError."""
+        from oncelog.broker.admin.ports import admin_port
 
-        if self.broker.faults is None:
+        faults = self.broker.faults
+        if faults is None:
             raise StartError("this broker was assembled without fault injection")
-        return await self._serve("admin", admin_server(self.broker.faults), host, port)
+        return await self._serve("admin", address, lambda: admin_port(self.broker, faults, address, token))
 
-    async def _serve(self, name: str, server: "HttpServer", host: str, port: int) -> tuple[str, int]:
+    async def _serve(self, name: str, address: HttpAddress, port: Callable[[], "HttpServer"]) -> tuple[str, int]:
         """`name` is that of the setting, and of the line in the log."""
         try:
-            bound = await server.start(host, port)
+            server = port()
+            bound = await server.start(address.bound_host, address.port)
+        except ConfigError as error:
+            raise StartError(str(error)) from error
         except OSError as error:
-            raise StartError(f"oncelog.{name}.listen {host}:{port}: {error.strerror or error}") from error
+            raise StartError(f"oncelog.{name}.listen {address}: {error.strerror or error}") from error
         self._beside.push_async_callback(server.close)
-        self._log.info(f"{name}.ready", address="[{}]:{}".format(*bound) if ":" in bound[0] else "{}:{}".format(*bound))
+        self._log.info(f"{name}.ready", address=format_host_port(*bound))
         return bound
 
     async def _listen(self) -> None:
@@ -155,14 +161,13 @@ class RunningBroker:
         self._start_otlp(collection)
 
     async def _start_prometheus(self, collection: "Collection") -> None:
-        address = self._config.get("oncelog.metrics.listen")
-        if not address:
+        text = self._config.get("oncelog.metrics.listen")
+        if not text:
             return
-        from oncelog.broker.admin.http import HttpServer
-        from oncelog.broker.admin.metrics_routes import MetricsRoutes
+        from oncelog.broker.admin.ports import metrics_port
 
-        server = HttpServer(MetricsRoutes(self.broker, collection).serve)
-        await self._serve("metrics", server, *parse_listen_address(address))
+        address = parse_http_address(text)
+        await self._serve("metrics", address, lambda: metrics_port(self.broker, collection, address))
 
     async def _start_statsd(self, collection: "Collection") -> None:
         address = self._config.statsd_address

@@ -23,6 +23,8 @@ LONGEST_TEXT_BYTES = 0x7FFF
 NULL_STRING = b"\xff\xff"
 NULL_LENGTH = b"\xff\xff\xff\xff"
 _NUMBERS_A_STEP = 1_024
+_SECRETS = frozenset(("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"))
+"""Fields that no text of a message shows: it may be logged, or be in an error."""
 _SMALL = tuple(bytes((value,)) for value in range(128))
 
 
@@ -41,7 +43,10 @@ class Message:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
+        values = {name: getattr(self, name) for name in self.FIELDS}
+        fields = ", ".join(
+            f"{name}=…" if value and name in _SECRETS else f"{name}={value!r}" for name, value in values.items()
+        )
         return f"{type(self).__name__}({fields})"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oncelog.broker.security.principal import ANONYMOUS, Principal
+
 
 class HttpError(Exception):
     """The request fails; `status` and the message say why."""
@@ -23,6 +25,7 @@ class AdminRequest:
     """`/faults/3` is ("faults", "3"), unquoted."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    principal: Principal = ANONYMOUS
     last_event: str | None = None
     """The last event a reconnecting browser has seen (Last-Event-ID)."""
 

@@ -37,8 +37,6 @@ class MetricsRoutes:
 
     async def serve(self, request: AdminRequest) -> Response:
         """Raises HttpError."""
-        if request.method not in ("GET", "HEAD"):
-            raise HttpError(405, "only GET is served here")
         match request.path:
             case ("metrics",):
                 text = await asyncio.to_thread(_written, await self._collection.collect())

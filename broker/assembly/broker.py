@@ -152,6 +152,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         request_observer=RequestObserver(log, metrics, measures=is_reported),
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
+        login_secret=partial(_login_secret, system),
         authorizer=_authorizer(config, metadata, log),
         tokens=_tokens(config, metadata, system),
         faults=system.faults,
@@ -216,12 +217,20 @@ def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Autho
     )
 
 
+def _login_secret(system: System) -> bytes:
+    from oncelog.broker.security.login_secret import login_secret
+
+    return login_secret(system.disk, system.entropy)
+
+
 def _tokens(config: BrokerConfig, metadata: MetadataLog, system: System) -> "DelegationTokens | None":
     if not config.get_str("delegation.token.secret.key"):
         return None
     from oncelog.broker.security.delegation_tokens import DelegationTokens
 
-    return DelegationTokens(metadata.state.security, config, system.clock, system.entropy, metadata.write)
+    return DelegationTokens(
+        metadata.state.security, config, system.clock, system.entropy, system.scheduler, metadata.write
+    )
 
 
 def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":

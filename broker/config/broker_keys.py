@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from oncelog.broker.compatibility import COMPATIBILITIES
-from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_admin_address, parse_listen_address
+from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_http_address
 from oncelog.broker.config.connection_limits import parse_connection_limits
 
 INT16_MAX = 2**15 - 1
@@ -443,8 +443,14 @@ _TABLE = (
         "oncelog.admin.listen",
         _STRING,
         None,
-        "HOST:PORT on this machine for fault injection and a view of open transactions; off when empty.",
-        parse=parse_admin_address,
+        "HOST:PORT, or https://HOST:PORT, for fault injection and a view of open transactions; off when empty.",
+        parse=parse_http_address,
+    ),
+    ConfigKey(
+        "oncelog.admin.token.file",
+        _STRING,
+        None,
+        "A file with the token that requests to oncelog.admin.listen must have; beyond loopback there must be one.",
     ),
     ConfigKey(
         "oncelog.compat",
@@ -476,6 +482,12 @@ _TABLE = (
         0,
     ),
     ConfigKey(
+        "oncelog.http.host.names",
+        _LIST,
+        "",
+        "Names of this machine in the Host header of HTTP requests, beside localhost and advertised.listeners.",
+    ),
+    ConfigKey(
         "oncelog.journal.file.bytes",
         _INT,
         "16777216",
@@ -493,8 +505,14 @@ _TABLE = (
         "oncelog.metrics.listen",
         _STRING,
         None,
-        "HOST:PORT for Prometheus' /metrics, /healthz, /readyz and /witness, without authentication; off when empty.",
-        parse=parse_listen_address,
+        "HOST:PORT, or https://HOST:PORT, for Prometheus' /metrics, /healthz, /readyz and /witness; off when empty.",
+        parse=parse_http_address,
+    ),
+    ConfigKey(
+        "oncelog.metrics.token.file",
+        _STRING,
+        None,
+        "A file with the token that requests for /metrics and /witness must have; empty: none.",
     ),
     ConfigKey(
         "oncelog.metrics.max.series",

@@ -4,18 +4,22 @@ Owns: the entries. Does not own: which resources exist (`broker.handlers.describ
 (`broker.config.topic_config`, `broker.config.settings`). Invariant: the order is that of the tables.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
 from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config
+from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config, source_of
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 Entries = list[DescribeConfigsResourceResult]
+_Synonym = tuple[str, str, ConfigSource]
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.+)")
 _UNKNOWN_TYPE = 0
 _INTERNAL = frozenset(("unstable.api.versions.enable",))
 """Kafka's internal settings: accepted, and not shown."""
@@ -34,15 +38,34 @@ def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> En
     return entries
 
 
-def describe_broker(broker_config: BrokerConfig, unknown: Mapping[str, ConfigSource]) -> Entries:
-    """One broker; `unknown` are names set while running that this broker does not know: their values may be secret."""
+def describe_broker(
+    broker_config: BrokerConfig, this_broker: Mapping[str, str], all_brokers: Mapping[str, str]
+) -> Entries:
+    """One broker; the mappings are what was set while it runs. Values of names that it does not know may be secret."""
     entries = []
     for name, key in BROKER_KEYS.items():
         if name in _INTERNAL:
             continue
         synonyms = broker_synonyms(_same_meaning(name), broker_config)
         entries.append(_entry(key, broker_config.get(name), synonyms, read_only=not may_change_while_running(name)))
-    return entries + [_secret(name, source) for name, source in unknown.items()]
+    given: dict[str, list[_Synonym]] = {}
+    for settings, source in (
+        (this_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (all_brokers, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    ):
+        for name, value in settings.items():
+            if name not in BROKER_KEYS:
+                given.setdefault(name, []).append((name, value, source))
+    for name, (value, origin) in broker_config.static_of_listeners().items():
+        given.setdefault(name, []).append((name, value, source_of(origin)))
+    for name, synonyms in given.items():
+        base = _without_listener(name)
+        if base in BROKER_KEYS:
+            synonyms = synonyms + broker_synonyms([base], broker_config)
+        elif base != name:
+            synonyms = synonyms + given.get(base, [])
+        entries.append(_of_listener(name, synonyms))
+    return entries
 
 
 def describe_all_brokers(config: Mapping[str, str]) -> Entries:
@@ -51,8 +74,9 @@ def describe_all_brokers(config: Mapping[str, str]) -> Entries:
     entries = []
     for name, value in config.items():
         key = BROKER_KEYS.get(name)
-        known = key is not None and has_effect_while_running(name)
-        entries.append(_entry(key, value, [(name, value, source)]) if key and known else _secret(name, source))
+        synonyms = [(name, value, source)]
+        is_known = key is not None and has_effect_while_running(name)
+        entries.append(_entry(key, value, synonyms) if key and is_known else _of_listener(name, synonyms))
     return entries
 
 
@@ -118,17 +142,29 @@ def _entry(
     )
 
 
-def _secret(name: str, source: ConfigSource) -> DescribeConfigsResourceResult:
+def _of_listener(name: str, synonyms: Sequence[_Synonym]) -> DescribeConfigsResourceResult:
+    """Kafka calls all of these read-only, though some can change; one that is not known has no type and is secret."""
+    key = key_of_listener(name)
+    if key is not None:
+        return _entry(replace(key, name=name), synonyms[0][1], synonyms, read_only=True)
     return DescribeConfigsResourceResult(
         name=name,
         value=None,
         read_only=True,
-        config_source=source,
+        config_source=synonyms[0][2],
         is_sensitive=True,
-        synonyms=[DescribeConfigsSynonym(name=name, value=None, source=source)],
+        synonyms=[DescribeConfigsSynonym(name=name, value=None, source=source) for name, _, source in synonyms],
         config_type=_UNKNOWN_TYPE,
         documentation=None,
     )
+
+
+def _without_listener(name: str) -> str:
+    """The setting of all listeners that one of a listener, or of a mechanism there, stands before; else the name."""
+    key, of_listener = key_of_listener(name), _LISTENER_PREFIX.match(name)
+    if key is not None:
+        return key.name
+    return name if of_listener is None else of_listener[1]
 
 
 def select_entries(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from oncelog.broker.config.admin_address import check_tokens
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
 from oncelog.broker.config.connection_limits import parse_connection_limits
 from oncelog.broker.config.dynamic_keys import has_effect_while_running
@@ -119,6 +120,10 @@ class BrokerConfig:
         self.data_dir = self._data_dir()
         self.listeners = self._listeners(host_name)
         self.statsd_address = self._statsd_address()
+        try:
+            check_tokens(self.get)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
         self.connection_limits = parse_connection_limits(self.get_str("max.connections.per.ip.overrides"))
 
     def get(self, key: str) -> str | None:
@@ -173,6 +178,11 @@ class BrokerConfig:
         values = [(setting.value, setting.origin) for setting in found]
         default = BROKER_KEYS[key].default
         return values if default is None else [*values, (default, Origin.DEFAULT)]
+
+    def static_of_listeners(self) -> dict[str, tuple[str, Origin]]:
+        """The settings `listener.name.…` that the broker was started with."""
+        found = self._static.items()
+        return {name: (each.value, each.origin) for name, each in found if key_of_listener(name) is not None}
 
     def with_dynamic(self, all_brokers: Mapping[str, str], this_broker: Mapping[str, str]) -> "BrokerConfig":
         """The same settings with those changed while running. Names without effect here and values that another release

@@ -4,8 +4,8 @@ Owns: the client's last request and response for each partition, and which parti
 reading, errors (`broker.handlers.fetch`), ids and eviction (`broker.fetching.session_cache`).
 Invariants
 - A partition that is not `ready` has nothing new: its reader is at the end, its high watermark and log start are those
-  of the last response. It watches its log, and any move makes it ready. The cost of a fetch depends on what moved, not
-  on what idles.
+  of the last response, and so are the rules about who may read. It watches its log, and any move makes it ready. The
+  cost of a fetch depends on what moved, not on what idles.
 - `ready` is a queue: a partition that returned data moves to its end, so no partition starves another one.
 - By topic id a session keeps the requested topic; one recreated under the same name is a different topic.
 """
@@ -98,11 +98,13 @@ class FetchSession:
         "_purgatory",
         "_waiter",
         "by_topic_id",
+        "counted",
         "created_ms",
         "epoch",
         "isolation",
         "last_used_ms",
         "ready",
+        "rules_version",
         "session_id",
     )
 
@@ -113,9 +115,12 @@ class FetchSession:
         self.by_topic_id = by_topic_id
         self.ready: dict[FetchedPartition, None] = {}
         self.isolation: FetchIsolation | None = None
+        self.rules_version = 0
+        """Of the rules by which its last request was judged; 0: by none."""
         # Set by the cache, if it keeps the session.
         self.session_id = 0
         self.epoch = FINAL_EPOCH
+        self.counted = 0
         self.created_ms = 0
         self.last_used_ms = 0
 
@@ -124,6 +129,10 @@ class FetchSession:
 
     def __iter__(self) -> Iterator[FetchedPartition]:
         return iter(self._partitions.values())
+
+    def has_names(self, longest: int) -> bool:
+        """Whether each topic that was asked for by its name has one of so many characters at most."""
+        return self.by_topic_id or all(len(each.topic or "") <= longest for each in self)
 
     # -- the client's request
 
@@ -158,12 +167,22 @@ class FetchSession:
         if isolation is not self.isolation:
             # The bounds differ: every partition must be read again.
             self.isolation = isolation
-            for partition in self:
-                self.ready.setdefault(partition, None)
+            self._read_all_again()
         for partition in self.ready:
             if not partition.is_watching:
                 # It has not been notified of changes to its topic.
                 partition.log = None
+
+    def begin_under(self, rules_version: int) -> None:
+        """As `begin`, where there are rules about who may read: when they change, what has nothing new is looked at,
+        too, for it may be forbidden by now, or allowed again."""
+        if rules_version != self.rules_version:
+            self.rules_version = rules_version
+            self._read_all_again()
+
+    def _read_all_again(self) -> None:
+        for partition in self:
+            self.ready.setdefault(partition, None)
 
     # -- what the response contains
 

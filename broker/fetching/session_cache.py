@@ -6,20 +6,27 @@ still gets a response.
 
 A new session evicts one that was not used for two minutes, else the smallest one that has lived for two minutes, if the
 new one has more partitions: large sessions save most. Otherwise the client continues without a session.
+
+All sessions together have a bound, too, which Kafka's have not: a client without any right may ask for partitions of
+topics that do not exist, and go on to ask for more.
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
+from oncelog.broker.cluster.topic_rules import MAX_NAME_LENGTH
 from oncelog.broker.fetching.session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, next_epoch
 from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.ports import Clock, Entropy, MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from oncelog.protocol.generated.fetch_request import FetchRequest
+    from oncelog.protocol.generated.fetch_request import FetchRequest, FetchTopic
 
 EVICTION_MS = 120_000
+MOST_PARTITIONS: Final = 500_000
+"""Of all sessions: some 200 MB. A broker with a thousand consumers of five hundred partitions each has as many."""
 _MAX_SESSION_ID = 2**31 - 1
 
 
@@ -31,6 +38,8 @@ class FetchSessionCache:
         self._metrics = metrics
         # Least recently used first.
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partition_count = 0
+        """Of those partitions that were counted: `FetchSession.counted` of each."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -68,6 +77,9 @@ class FetchSessionCache:
         if not len(session):
             self._remove(session)
             return None
+        if not self._count(session) or not (by_topic_id or _has_names(request.topics)):
+            self._remove(session)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.replace_waiter()
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
@@ -79,10 +91,13 @@ class FetchSessionCache:
         monotonic_ms = self._clock.monotonic_ms()
         if len(self._sessions) >= self._slot_count and not self._evict(len(session), monotonic_ms):
             return
+        if self._partition_count + len(session) > MOST_PARTITIONS or not session.has_names(MAX_NAME_LENGTH):
+            return
         session.session_id = self._new_id()
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.created_ms = session.last_used_ms = monotonic_ms
         self._sessions[session.session_id] = session
+        self._count(session)
 
     def holds(self, session: FetchSession) -> bool:
         return self._sessions.get(session.session_id) is session
@@ -108,7 +123,19 @@ class FetchSessionCache:
         self._metrics.fetch_session_evictions += 1
         return True
 
+    def _count(self, session: FetchSession) -> bool:
+        """Whether there is room for what it has now."""
+        self._partition_count += len(session) - session.counted
+        session.counted = len(session)
+        return self._partition_count <= MOST_PARTITIONS
+
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.session_id]
+        self._partition_count -= session.counted
         if not session.waits:
             session.close()
+
+
+def _has_names(topics: "Sequence[FetchTopic]") -> bool:
+    """That topics can have: a session with a longer one saves nothing, and may cost 32 KiB a name."""
+    return all(len(topic.topic) <= MAX_NAME_LENGTH for topic in topics)

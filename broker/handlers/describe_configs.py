@@ -1,7 +1,8 @@
 """DescribeConfigs (32), versions 1–4: the settings of topics, this broker, its log, and groups (KIP-226, KIP-412).
 
 - No key named means all settings; unknown keys are left out, as in Kafka.
-- A broker's own id returns its effective settings; "" those set for all brokers. Values that may be secret are hidden.
+- A broker's own id returns its effective settings; "" those set for all brokers; both those of listeners, too.
+  Passwords, and values of names that are not known, are hidden.
 - v3+ types, and documentation if requested: our own text.
 
 Left out: settings that Kafka knows and one node does not need; client metrics, of which only the defaults are shown.
@@ -11,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.cluster.topic_rules import check_topic_name
-from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.descriptions import (
     Entries,
     describe_all_brokers,
@@ -23,7 +23,6 @@ from oncelog.broker.config.descriptions import (
     select_entries,
 )
 from oncelog.broker.config.node_id import check_node_id, parse_int32
-from oncelog.broker.config.topic_config import ConfigSource
 from oncelog.broker.handlers.shared.logger_levels import levels
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
@@ -121,11 +120,8 @@ def _of_broker(context: RequestContext, name: str) -> Entries:
     if not name:
         return describe_all_brokers(for_all)
     _check_node(context, name, " or empty string,")
-    unknown = {key: ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG for key in for_all if key not in BROKER_KEYS}
-    for key in state.config(ResourceType.BROKER, str(context.broker.live_config.node_id)):
-        if key not in BROKER_KEYS:
-            unknown[key] = ConfigSource.DYNAMIC_BROKER_CONFIG
-    return describe_broker(context.broker.config, unknown)
+    this_broker = state.config(ResourceType.BROKER, str(context.broker.live_config.node_id))
+    return describe_broker(context.broker.config, this_broker, for_all)
 
 
 def _check_node(context: RequestContext, name: str, alternative: str) -> None:

@@ -490,6 +490,12 @@ class _AuthorizedFetch(_Fetch):
 
     __slots__ = ()
 
+    def __init__(self, context: RequestContext, request: FetchRequest, session: FetchSession) -> None:
+        authorizer = context.broker.authorizer
+        if authorizer is not None:
+            session.begin_under(authorizer.rules.version)
+        super().__init__(context, request, session)
+
     def _count(self, partition: FetchedPartition, log: PartitionLog) -> int:
         if not self._may_read(partition, request=None):
             raise KafkaError(_FORBIDDEN)

@@ -1,7 +1,9 @@
 """Metadata (3), versions 0–13: brokers, topics, partitions; creates missing topics if allowed.
 
 - v0: no topics named means all; v1+: null means all, an empty list none. v4+ requests say whether to auto-create.
-- Auto-creation (`auto.create.topics.enable`) completes once the topic is durable, so that a client needs no retry.
+- Auto-creation (`auto.create.topics.enable`) completes once the topic is durable, so that a client needs no retry. The
+  quota `controller_mutation_rate` of the client counts its partitions: what is above it is UNKNOWN_TOPIC_OR_PARTITION,
+  in every version and without a time to wait, as in Kafka, and the client asks again.
 - v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); if any topic is given by id, those given by name are
   ignored, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
 - v8+ authorized operations, if requested (v8–v10 also for the cluster): all of them, as there is no authorizer.
@@ -22,6 +24,7 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, each
+from oncelog.broker.throttling import Mutations
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import (
@@ -34,6 +37,13 @@ from oncelog.protocol.topics import INTERNAL_TOPICS, ZERO_UUID
 
 _BY_ID_SINCE = 12
 _PARTITIONS_A_STEP = 64
+_NOT_NOW = frozenset(
+    (
+        ErrorCode.TOPIC_ALREADY_EXISTS,  # its deletion is not durable yet
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    )
+)
+"""The topic may be created later: a client asks again."""
 
 
 def handle(
@@ -141,10 +151,11 @@ class _View:
             if name in INTERNAL_TOPICS and may_create:
                 return broker.topics.ensure_internal(name)
             if may_create:
-                return broker.topics.create(name, broker.config.get_int("num.partitions"))
+                broker.topics.check_name(name)
+                partition_count = broker.config.get_int("num.partitions")
+                Mutations(self._context, is_strict=True).count(partition_count)
+                return broker.topics.create(name, partition_count)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         except KafkaError as error:
-            code = error.code
-            if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # its deletion is not durable yet
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error.code in _NOT_NOW else error.code
             return MetadataResponseTopic(error_code=code, name=name)

@@ -33,7 +33,7 @@ def handle(
     except AuthenticationFailed as failure:
         return login.delayed(_refusal(failure))
     if not isinstance(step, Completion):
-        return SaslAuthenticateResponse(error_message=None, auth_bytes=step.token, session_lifetime_ms=step.session_ms)
+        return SaslAuthenticateResponse(auth_bytes=step.token, session_lifetime_ms=step.session_ms)
     response: Completion[SaslAuthenticateResponse] = Completion()
 
     def on_step(known: Completion["Step"]) -> None:
@@ -43,9 +43,7 @@ def handle(
             response.fail(known.error)
         else:
             token, session_ms = known.result()
-            response.complete(
-                SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=session_ms)
-            )
+            response.complete(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=session_ms))
 
     step.then(on_step)
     return response

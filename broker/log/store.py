@@ -73,7 +73,7 @@ class AbortedEntry(NamedTuple):
 
 
 ReadResult = tuple[memoryview, int]
-"""Batches, the last one possibly truncated, and an offset at or past their end."""
+"""Whole batches, and an offset at or past their end."""
 
 
 class LogOwner(Protocol):
@@ -119,8 +119,8 @@ class StoredLog(Protocol):
         """The batch just appended is the ABORT marker of this transaction."""
 
     def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
-        """Batches from the one that holds `from_offset`, none at or past `to_offset`. With `at_least_one` the first one
-        is returned whole, however large. Raises StoreError, StoreDamagedError."""
+        """Batches from the one that holds `from_offset`, none at or past `to_offset`, of at most `max_bytes` together.
+        With `at_least_one` the first one is returned, however large. Raises StoreError, StoreDamagedError."""
 
     def readable_bytes(self, from_offset: int, to_offset: int) -> int:
         """The size of the batches between two offsets, the lower one first, from the indexes alone; PLENTY_BYTES if

@@ -70,7 +70,8 @@ class Connection(asyncio.Protocol):
         self._pump_is_due = False
         self._write_paused = False
         self._read_paused = False
-        self._is_throttled = False
+        self._throttle_timer: Timer | None = None
+        """Set while the client is above a quota."""
         self._throttled_until_ms = 0
         self._request_bytes = 0
         self._waiting_bytes = 0
@@ -234,7 +235,9 @@ class Connection(asyncio.Protocol):
         """Start the requests that need not wait."""
         frames, exchanges = self._frames, self._exchanges
         started = 0
-        while frames and not self._write_paused and not self._is_throttled and (not exchanges or self._may_start()):
+        while (
+            frames and not self._write_paused and self._throttle_timer is None and (not exchanges or self._may_start())
+        ):
             if started == _REQUESTS_A_TURN or self._output_bytes >= _OUTPUT_A_TURN_BYTES:
                 if not self._pump_is_due:
                     self._pump_soon()
@@ -270,6 +273,11 @@ class Connection(asyncio.Protocol):
     def _pump_due(self) -> None:
         self._pump_is_due = False
         self._pump()
+
+    @property
+    def _is_kept_waiting(self) -> bool:
+        """The client does not read, or is above a quota."""
+        return self._write_paused or self._throttle_timer is not None
 
     def _may_start(self) -> bool:
         """Whether the order of requests allows it."""
@@ -321,13 +329,13 @@ class Connection(asyncio.Protocol):
     def _maybe_pause_reading(self) -> None:
         frames = self._frames
         holds = frames or self._request_bytes or self._reader.partial
-        if not (holds or self._write_paused or self._read_paused or self._is_throttled):
+        if not (holds or self._read_paused or self._is_kept_waiting):
             return  # nothing is held, and nothing was
         may_read = not holds or self._note_requests()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:
             return
-        pause = not may_read or self._write_paused or self._is_throttled or bool(frames)
+        pause = not may_read or self._is_kept_waiting or bool(frames)
         if pause and not self._read_paused:
             transport.pause_reading()
         elif not pause and self._read_paused:
@@ -349,19 +357,16 @@ class Connection(asyncio.Protocol):
         """The client is above a quota: read no more, and start none of its requests, for this time (KIP-219)."""
         monotonic_ms = self._broker.clock.monotonic_ms()
         self._throttled_until_ms = max(self._throttled_until_ms, monotonic_ms + wait_ms)
-        if not self._is_throttled:
-            self._is_throttled = True
-            self._broker.scheduler.call_later(wait_ms, self._end_throttle)
+        if self._throttle_timer is None:
+            self._throttle_timer = self._broker.scheduler.call_later(wait_ms, self._end_throttle)
             self._broker.scheduler.call_soon(self._maybe_pause_reading)
 
     def _end_throttle(self) -> None:
         left_ms = self._throttled_until_ms - self._broker.clock.monotonic_ms()
-        if self.is_closing:
-            return
         if left_ms > 0:
-            self._broker.scheduler.call_later(left_ms, self._end_throttle)
+            self._throttle_timer = self._broker.scheduler.call_later(left_ms, self._end_throttle)
             return
-        self._is_throttled = False
+        self._throttle_timer = None
         self.has_moved = True
         self._pump()
         self._maybe_pause_reading()
@@ -439,6 +444,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _forget(self) -> None:
+        if self._throttle_timer is not None:  # it may be days, and would keep this connection in memory
+            self._throttle_timer.cancel()
+            self._throttle_timer = None
         self._frames.clear()
         self._exchanges.clear()
         self._output.clear()

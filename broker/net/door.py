@@ -10,7 +10,6 @@ Invariants
 """
 
 import asyncio
-import hashlib
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,14 +130,17 @@ class Door:
 
 
 def _sasl_parts(broker: "Broker") -> SaslParts:
+    if broker.scram_users is None:
+        broker.scram_users = _scram_users(broker)
+    return SaslParts(broker.scram_users, broker.clock, broker.scheduler, broker.log)
+
+
+def _scram_users(broker: "Broker") -> ScramUsers:
     known = broker.metadata.state.security.scram_credentials
-    # The salts of users who do not exist are the same after a restart with the same users, and nobody who knows the
-    # keys of one user can tell them.
-    secrets = sorted(credential.stored_key for credential in known.values()) or [broker.entropy.uuid().bytes]
 
     def nonce() -> str:
         return broker.entropy.uuid().hex + broker.entropy.uuid().hex
 
-    users = ScramUsers(known, hashlib.sha256(b"".join(secrets)).digest(), nonce, broker.tokens)
+    users = ScramUsers(known, broker.login_secret(), nonce, broker.tokens)
     broker.metadata.state.security.watch(lambda _: users.on_change())
-    return SaslParts(users, broker.clock, broker.scheduler, broker.log)
+    return users

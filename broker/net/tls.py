@@ -63,6 +63,7 @@ class TlsLayer(asyncio.Protocol):
         self._is_secured = False
         self._is_closing = False
         self._said_goodbye = False
+        self._client_ended = False
         self._has_ended = False
         self._is_reading = True
         self._socket_is_full = False
@@ -158,7 +159,8 @@ class TlsLayer(asyncio.Protocol):
     def _read(self) -> None:
         """Hand on what can be decrypted, while the connection reads."""
         try:
-            while self._is_reading and not self._is_closing:
+            # Asked for more than there is, OpenSSL answers by an exception, which costs half as much as a record.
+            while self._is_reading and not self._is_closing and (self._incoming.pending or self._client_ended):
                 if not self._is_secured:
                     self._tls.do_handshake()
                     self._is_secured = True
@@ -188,10 +190,13 @@ class TlsLayer(asyncio.Protocol):
                     raise ssl.SSLZeroReturnError
                 pieces.append(piece)
                 size_bytes += len(piece)
+                if not self._incoming.pending:
+                    break  # a piece is a whole record, so nothing is left of it
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
             # The client has ended its side; it is told again at the next read, after these pieces.
+            self._client_ended = True
             if not pieces and not self._connection.eof_received():
                 self._connection.close()
         return pieces

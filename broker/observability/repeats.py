@@ -21,6 +21,7 @@ REPEATABLE: dict[str, str | None] = {
     "connection.closed": "reason",
     "connection.idle": None,
     "connection.refused": None,
+    "http.refused": "reason",
     "listener.not_reachable": "listener",
     "loop.error": "message",
     "producer.fenced": None,

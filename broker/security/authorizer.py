@@ -29,6 +29,8 @@ from oncelog.protocol.acls import (
 
 MOST_DECISIONS: Final = 10_000
 """Cached ones: some 3 MB, and more than a busy broker's clients need at a time."""
+_LONGEST_CACHED_NAME: Final = 249
+"""As long as a topic's may be. A client without rights may ask for names of 32 KiB."""
 
 _IMPLY: Final = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
@@ -105,7 +107,9 @@ class Authorizer:
         if rules.version != self._version or len(self._decisions) >= MOST_DECISIONS:
             self._decisions.clear()
             self._version = rules.version
-        decision = self._decisions[asked] = self._decide(rules, asked)
+        decision = self._decide(rules, asked)
+        if asked.name is None or len(asked.name) <= _LONGEST_CACHED_NAME:
+            self._decisions[asked] = decision
         return decision
 
     def _decide(self, rules: AccessRules, asked: Asked) -> Decision:

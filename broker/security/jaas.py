@@ -6,7 +6,7 @@ text of the line in it, which has passwords.
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 _TOKEN = re.compile(
     r"""(?:\s|//[^\n]*|/\*.*?\*/)*(?:(?P<word>[\w.$-]+)|"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'"""
@@ -19,10 +19,11 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 _USER = "user_"
 
 
-class LoginModule(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoginModule:
     name: str
     """The class, which is not loaded: it says for which mechanism the options are."""
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
     @property
     def passwords(self) -> dict[str, str]:

@@ -1,27 +1,22 @@
 """The public keys by which tokens are checked (JWKS, RFC 7517), of a URL in the settings.
 
-Owns: fetching them, beside the event loop, when they are old or lack a key; how often. Does not own: tokens
-(`broker.security.oauthbearer`).
+Owns: when they are fetched, beside the event loop: when they are old or lack a key. Does not own: how
+(`broker.security.jwks_source`), tokens (`broker.security.oauthbearer`).
 Invariants
-- Whatever clients send, they are fetched once in `_PAUSE_MS` at most, and a response has at most `_MOST_BYTES`.
+- Whatever clients send, they are fetched once in `_PAUSE_MS` at most.
 - When they cannot be fetched, those that are known stay in use.
 """
 
 import json
-from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener, url2pathname
 
 import jwt
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.listeners import is_loopback
 from oncelog.broker.ports import Clock, MonotonicMs, Scheduler
+from oncelog.broker.security.jwks_source import Fetch
 
 _PAUSE_MS = 60_000
-_TIMEOUT_S = 5
-_MOST_BYTES = 1 << 20
 _ALGORITHMS = {
     "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     "EC P-256": ("ES256",),
@@ -31,8 +26,6 @@ _ALGORITHMS = {
     "OKP Ed448": ("EdDSA",),
 }
 """By type and curve of a key."""
-Fetch = Callable[[], bytes]
-"""Blocks; raises OSError."""
 
 
 class SigningKey(NamedTuple):
@@ -113,30 +106,3 @@ def _parsed(data: bytes) -> dict[str | None, SigningKey]:
         except (jwt.PyJWKError, jwt.InvalidKeyError, ValueError, TypeError):
             continue
     return keys
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Where keys come from is what the settings say."""
-
-
-def fetch_from(url: str) -> Fetch:
-    """Raises ValueError for a URL that keys may not come from."""
-    parts = urlsplit(url)
-    is_safe = parts.scheme in ("https", "file") or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-    if not is_safe or bool(parts.hostname) is (parts.scheme == "file"):
-        raise ValueError("it is of the form https://HOST/PATH or file:///PATH")
-
-    def fetch() -> bytes:
-        if parts.scheme == "file":
-            with open(url2pathname(parts.path), "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-        else:
-            opener = build_opener(_NoRedirects())
-            with opener.open(Request(url, headers={"Accept": "application/json"}), timeout=_TIMEOUT_S) as response:
-                data = response.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise OSError(f"the set of keys has more than {_MOST_BYTES} bytes")
-        return bytes(data)
-
-    return fetch

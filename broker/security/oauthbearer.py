@@ -60,7 +60,7 @@ class OAuthBearer:
         """Whose token it is, and until when; None if it is not valid."""
         try:
             header = jwt.get_unverified_header(token)
-        except jwt.InvalidTokenError:
+        except (jwt.InvalidTokenError, RecursionError):  # PyJWT before 2.14 lets the latter through
             return None
         algorithm, key_id = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or not isinstance(key_id, str | None) or _UNKNOWN_EXTENSIONS in header:
@@ -91,7 +91,7 @@ class OAuthBearer:
                     "verify_sub": False,
                 },
             )
-        except (jwt.InvalidTokenError, ValueError, TypeError):
+        except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
             return None
         return self._accepted(claims)
 

@@ -31,6 +31,8 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 _FEWEST_KNOWN = 1_000
 """Clients whose use is known before those that have all their tokens are looked for."""
 _MOST_FOUND = 10_000
+_LONGEST_CLIENT_ID = 256
+"""By so much of it a client id counts: a client may send another one of 32 KiB with each request."""
 
 
 class Limit(NamedTuple):
@@ -68,6 +70,7 @@ class Quotas:
     # --- which one applies --------------------------------------------------------------------------------------------
 
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
+        client_id = client_id[:_LONGEST_CLIENT_ID]
         asked = (key, user, client_id)
         try:
             return self._limits[asked]

@@ -10,6 +10,9 @@ the long run, whatever the sizes.
 
 from oncelog.broker.ports import MonotonicMs
 
+_LONGEST_MS = 2**31 - 1
+"""As long as a response can say; a rate may be so low that the time for one token is none."""
+
 
 class TokenBucket:
     """Tokens come back at a rate, up to a burst. More may be taken than there are."""
@@ -21,10 +24,11 @@ class TokenBucket:
         self._at_ms = monotonic_ms
 
     def owed_ms(self, rate: float, burst: float, monotonic_ms: MonotonicMs) -> float:
-        """How long until no token is owed; 0 if none is. Rate and burst, of a second and at most, may change."""
+        """How long until no token is owed, at most `_LONGEST_MS`; 0 if none is. Rate and burst, of a second and at
+        most, may change."""
         self._tokens = min(burst, self._tokens + (monotonic_ms - self._at_ms) * rate / 1_000)
         self._at_ms = monotonic_ms
-        return max(0.0, -self._tokens / rate * 1_000)
+        return min(max(0.0, -self._tokens / rate * 1_000), _LONGEST_MS)
 
     def take(self, count: float, rate: float, burst: float, monotonic_ms: MonotonicMs) -> None:
         """Negative: give them back."""

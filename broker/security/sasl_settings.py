@@ -82,7 +82,8 @@ def _passwords(config: BrokerConfig, listener_name: str) -> dict[str, str]:
 
 def _oauthbearer(config: BrokerConfig, listener_name: str, parts: SaslParts) -> Mechanism:
     try:
-        from oncelog.broker.security.jwks import Jwks, fetch_from
+        from oncelog.broker.security.jwks import Jwks
+        from oncelog.broker.security.jwks_source import fetch_from
         from oncelog.broker.security.oauthbearer import OAuthBearer, TokenRules
     except ImportError as error:
         raise SaslError(f"OAUTHBEARER needs another package: pip install 'oncelog[security]' ({error})") from error

@@ -8,6 +8,7 @@ Invariants
   the same text. (Kafka's fails at the first: kroxylicious#4683.)
 - The nonce, the channel binding and the proof are compared whole (CVE-2024-56128), in constant time.
 - A login as another identity fails, after the proof was looked at.
+- What a client has sent is bounded before any of it is kept.
 - No password is here: the broker keeps StoredKey and ServerKey, and PBKDF2 runs in the client.
 """
 
@@ -20,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from oncelog.broker.completion import Completion
 from oncelog.broker.security.mechanisms import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
@@ -33,6 +35,9 @@ MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 """As Kafka; its tools write the least."""
 SALT_BYTES = 26
 """As Kafka's tools."""
+_MOST_MESSAGE_BYTES = 16_384
+"""Much more than any client sends. A first message is kept until the proof comes: for as long as a login may take, by a
+client that has proved nothing yet."""
 _CLIENT_FIRST = re.compile(
     r"(n,(?:a=([^,]+))?,)((?:m=[^,]+,)?n=([^,]+),r=([\x21-\x2b\x2d-\x7e]+)((?:,[A-Za-z]+=[^,]+)*))\Z"
 )
@@ -105,7 +110,11 @@ class TokenLogin(NamedTuple):
 class Tokens(Protocol):
     """Delegation tokens (`broker.security.delegation_tokens`)."""
 
-    def credential(self, token_id: str, mechanism: ScramMechanism) -> Credential: ...
+    def salt_of(self, token_id: str) -> bytes:
+        """Also of one that does not exist."""
+
+    def keys(self, token_id: str, mechanism: ScramMechanism) -> Completion[Keys]:
+        """At MIN_ITERATIONS; they fit no proof for a token that does not count."""
 
     def login(self, token_id: str) -> TokenLogin | None:
         """None for a token that does not exist or has expired."""
@@ -140,17 +149,23 @@ class ScramUsers:
             return found, True
         return self._phantom(user, mechanism), False
 
-    def find_token(self, token_id: str, mechanism: ScramMechanism) -> Credential:
-        """What a client with `tokenauth` (KIP-48) must prove to know; `token_login` says whether it exists."""
-        tokens = self._tokens
-        return self._phantom(token_id, mechanism) if tokens is None else tokens.credential(token_id, mechanism)
+    def find_token(self, token_id: str, mechanism: ScramMechanism) -> tuple[Credential, Completion[Keys] | None]:
+        """What a client with `tokenauth` (KIP-48) must prove to know: its keys come later, unless there are no tokens;
+        `token_login` says whether it exists."""
+        if self._tokens is None:
+            return self._phantom(token_id, mechanism), None
+        nothing = bytes(mechanism.size_bytes)
+        challenge = StoredCredential(self._tokens.salt_of(token_id), nothing, nothing, MIN_ITERATIONS)
+        return challenge, self._tokens.keys(token_id, mechanism)
 
     def token_login(self, token_id: str) -> TokenLogin | None:
         return None if self._tokens is None else self._tokens.login(token_id)
 
     def _phantom(self, user: str, mechanism: ScramMechanism) -> StoredCredential:
         salt_bytes, iterations = self._usual_of(mechanism.number)
-        salt = hashlib.shake_256(self._secret + user.encode()).digest(salt_bytes)
+        # Of each mechanism another one, as those of a user are: else the two together would tell who is not there.
+        seed = b"%b%d %b" % (self._secret, mechanism.number, user.encode())
+        salt = hashlib.shake_256(seed).digest(salt_bytes)
         nothing = bytes(mechanism.size_bytes)
         return StoredCredential(salt, nothing, nothing, iterations)
 
@@ -193,7 +208,9 @@ class ScramConversation:
         self._first: _First | None = None
         self._has_ended = False
 
-    def evaluate(self, token: bytes) -> Outcome:
+    def evaluate(self, token: bytes) -> Outcome | Completion[Outcome]:
+        if len(token) > _MOST_MESSAGE_BYTES:
+            raise self._failure()
         try:
             text = token.decode("utf-8")
         except UnicodeDecodeError:
@@ -204,7 +221,10 @@ class ScramConversation:
             self._first = self._begin(text)
             return Challenge(self._first.server_message.encode())
         self._has_ended = True
-        return self._finish(text, self._first)
+        first = self._first
+        if first.token_keys is not None:
+            return first.token_keys.map(lambda keys: self._finish(text, first, keys))
+        return self._finish(text, first, Keys(first.credential.stored_key, first.credential.server_key))
 
     def _begin(self, text: str) -> "_First":
         match = _CLIENT_FIRST.match(text)
@@ -213,8 +233,9 @@ class ScramConversation:
         header, authorization_id, bare, name, client_nonce, extensions = match.groups()
         user = self._unescaped(name)
         is_token = "tokenauth=true" in extensions.lower().split(",")
+        is_known, token_keys = False, None
         if is_token:
-            credential, is_known = self._users.find_token(user, self._mechanism), False
+            credential, token_keys = self._users.find_token(user, self._mechanism)
         else:
             credential, is_known = self._users.find(user, self._mechanism)
         nonce = client_nonce + self._users.nonce()
@@ -229,10 +250,11 @@ class ScramConversation:
             credential=credential,
             is_known=is_known,
             is_token=is_token,
+            token_keys=token_keys,
         )
 
-    def _finish(self, text: str, first: "_First") -> Success:
-        mechanism, credential = self._mechanism, first.credential
+    def _finish(self, text: str, first: "_First", keys: Keys) -> Outcome:
+        mechanism = self._mechanism
         match = _CLIENT_FINAL.match(text)
         if match is None:
             raise self._failure()
@@ -244,11 +266,11 @@ class ScramConversation:
         if len(proof) != mechanism.size_bytes or b64encode(proof).decode() != encoded_proof:
             raise self._failure()
         message = f"{first.bare},{first.server_message},{without_proof}".encode()
-        signature = mechanism.hmac(credential.stored_key, message)
+        signature = mechanism.hmac(keys.stored_key, message)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         token = self._users.token_login(first.user) if first.is_token else None
         checks = (
-            hmac.compare_digest(mechanism.hashed(client_key), credential.stored_key),
+            hmac.compare_digest(mechanism.hashed(client_key), keys.stored_key),
             hmac.compare_digest(nonce, first.nonce),
             hmac.compare_digest(binding, b64encode(first.header.encode()).decode()),
             first.authorization_id in (None, first.user),
@@ -256,7 +278,7 @@ class ScramConversation:
         )
         if not all(checks):
             raise self._failure()
-        proved = b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
+        proved = b"v=" + b64encode(mechanism.hmac(keys.server_key, message))
         if token is None:
             return Success(proved, first.user)
         return Success(proved, token.owner, token.expires_in_ms, is_by_token=True)
@@ -289,3 +311,5 @@ class _First(NamedTuple):
     is_known: bool
     """It is of a user who exists; always False of a token, which may end before the last message."""
     is_token: bool
+    token_keys: Completion[Keys] | None
+    """Of a token, where there may be any: made off the loop, while the client makes its own."""

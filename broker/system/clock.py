@@ -6,6 +6,10 @@ from uuid import UUID, uuid4
 
 from oncelog.broker.ports import MonotonicMs, WallMs
 
+_RANDOM = random.SystemRandom()
+"""Of the system: with Python's own generator, a client that has seen enough ids of fetch sessions could tell those of
+others."""
+
 
 class SystemClock:
     # Called once per append: the call of a NewType would cost as much as the clock.
@@ -27,4 +31,4 @@ class SystemEntropy:
         return candidate
 
     def random(self) -> float:
-        return random.random()
+        return _RANDOM.random()

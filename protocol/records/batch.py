@@ -241,8 +241,27 @@ def stamp_producer(
     return _with_checksum(header.base_offset, header.partition_leader_epoch, tail, memoryview(batch)[HEADER_SIZE:])
 
 
+def assemble_head(body: bytes | memoryview, *, attributes: int, record_count: int, timestamp_ms: int) -> bytes:
+    """The header, with its checksum, of a body that belongs to no producer yet, and whose records have one time. The
+    batch is both, one behind the other: a large body need not be copied."""
+    tail = _BODY.pack(
+        attributes,
+        record_count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        NO_SEQUENCE,
+        record_count,
+    )
+    return _head(0, -1, tail, body)
+
+
 def _with_checksum(base_offset: int, partition_leader_epoch: int, tail: bytes, body: bytes | memoryview) -> bytes:
     """The batch of a header from the attributes on, and a body."""
+    return b"".join((_head(base_offset, partition_leader_epoch, tail, body), body))
+
+
+def _head(base_offset: int, partition_leader_epoch: int, tail: bytes, body: bytes | memoryview) -> bytes:
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
-    checksum = crc32c(body, crc32c(tail))
-    return b"".join((_BEFORE_BODY.pack(base_offset, length, partition_leader_epoch, MAGIC, checksum), tail, body))
+    return _BEFORE_BODY.pack(base_offset, length, partition_leader_epoch, MAGIC, crc32c(body, crc32c(tail))) + tail

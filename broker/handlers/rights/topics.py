@@ -32,6 +32,8 @@ from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC, ZERO_UUID
 
 _TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 _BY_ID_SINCE = 12
+_OPERATIONS_ELEMENTS = 16
+"""Measured: to decide on all operations of a topic takes 60 µs."""
 _FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 by_name = by_field("name")
 
@@ -172,11 +174,13 @@ class Metadata:
             else:
                 denied.append(_forbidden_topic(None if by_id else name, row.topic_id))
         if not denied:
-            return after(handle(context, request), lambda response: _with_operations(context, response, ()))
+            return after(
+                handle(context, request), lambda response: context.run(_with_operations(context, response, ()))
+            )
         outcome = handle(context, replaced(request, topics=allowed))
         if not allowed:  # in version 0 no topic means all of them
             outcome = after(outcome, lambda response: replaced(response, topics=()))
-        return after(outcome, lambda response: _with_operations(context, response, denied))
+        return after(outcome, lambda response: context.run(_with_operations(context, response, denied)))
 
     def _may_create(self, context: RequestContext, request: Any) -> bool:
         asks = context.api_version < 4 or request.allow_auto_topic_creation
@@ -197,17 +201,21 @@ def _forbidden_topic(name: str | None, topic_id: Any, *, is_internal: bool = Fal
 def _only_described(context: RequestContext, response: Any) -> Sliced[Any]:
     right = Right(AclOperation.DESCRIBE, _TOPIC)
     shown, _ = yield from split(context, response.topics, right, by_name, quietly=True)
-    return _with_operations(context, replaced(response, topics=shown), ())
+    return (yield from _with_operations(context, replaced(response, topics=shown), ()))
 
 
-def _with_operations(context: RequestContext, response: Any, denied: Sequence[Any]) -> Any:
+def _with_operations(context: RequestContext, response: Any, denied: Sequence[Any]) -> Sliced[Any]:
     """Those of the client, where it has asked for them (KIP-430), and the topics that it may not see."""
-    field = "topic_authorized_operations"
-    topics = [
-        replaced(row, **{field: allowed_operations(context, _TOPIC, row.name)}) if getattr(row, field) > 0 else row
-        for row in response.topics
-    ]
+    topics = []
+    for row in response.topics:
+        is_asked = row.topic_authorized_operations > 0
+        topics.append(_with_own(context, row) if is_asked else row)
+        yield _OPERATIONS_ELEMENTS if is_asked else 1
     return replaced(cluster_operations(context, response), topics=[*topics, *denied])
+
+
+def _with_own(context: RequestContext, row: Any) -> Any:
+    return replaced(row, topic_authorized_operations=allowed_operations(context, _TOPIC, row.name))
 
 
 def cluster_operations(context: RequestContext, response: Any) -> Any:
@@ -254,12 +262,12 @@ class TopicPartitions:
         if cursor is not None and first not in {row.name for row in allowed}:
             cursor = None
         outcome = handle(context, replaced(request, topics=allowed, cursor=cursor))
-        return after(outcome, lambda response: joined(_own_operations(context, response), refused, "topics"))
+        return after(outcome, lambda response: context.run(_own_operations(context, response, refused)))
 
 
-def _own_operations(context: RequestContext, response: Any) -> Any:
-    topics = [
-        replaced(row, topic_authorized_operations=allowed_operations(context, _TOPIC, row.name))
-        for row in response.topics
-    ]
-    return replaced(response, topics=topics)
+def _own_operations(context: RequestContext, response: Any, refused: Any) -> Sliced[Any]:
+    topics = []
+    for row in response.topics:
+        topics.append(_with_own(context, row))
+        yield _OPERATIONS_ELEMENTS
+    return joined(replaced(response, topics=topics), refused, "topics")

@@ -38,8 +38,20 @@ GRADUATED = "graduated"
 """`oncelog graduate --out` has written the data to another directory, which this file names."""
 ADOPTED = "adopted"
 """`oncelog adopt` has made this directory, of those that the file names, and no broker has written to it yet."""
+LOGIN_SECRET = "login-secret"
+"""Random bytes (`broker.security.login_secret`)."""
 _OWN_FILES = frozenset(
-    {FLUSHED_OFFSETS, *JOURNALS, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN, GRADUATED, ADOPTED}
+    {
+        FLUSHED_OFFSETS,
+        *JOURNALS,
+        RECOVERY_POINT,
+        LOG_START,
+        CLEANER_OFFSET,
+        CLEAN_SHUTDOWN,
+        GRADUATED,
+        ADOPTED,
+        LOGIN_SECRET,
+    }
 )
 _TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 5

@@ -39,10 +39,10 @@ class OffsetIndex:
         slot = bisect_right(self._relative_offsets, offset - self._base_offset) - 1
         return self._positions[slot] if slot >= 0 else 0
 
-    def first_offset_after(self, position: int) -> int | None:
-        """Last offset of the first indexed batch at or past `position`."""
-        slot = bisect_right(self._positions, position - 1)
-        return self._base_offset + self._relative_offsets[slot] if slot < len(self._positions) else None
+    def position_at_or_before(self, position: int) -> int:
+        """Position of the last indexed batch at or before `position`; 0 if there is none."""
+        slot = bisect_right(self._positions, position) - 1
+        return self._positions[slot] if slot >= 0 else 0
 
     def last_entry(self) -> tuple[int, int] | None:
         """(offset, position) of the last entry."""

@@ -26,7 +26,7 @@ _SEARCHED_AT_ONCE = 100
 def read_records(
     segments: Segments, fetch_offset: int, upper_bound: int, max_bytes: int, *, at_least_one: bool
 ) -> ReadResult:
-    """Bytes of one segment from the batch that holds `fetch_offset`, and an offset at or past their end."""
+    """Whole batches of one segment from the one that holds `fetch_offset`, and an offset at or past their end."""
     slot = segments.slot_of(fetch_offset)
     segment = segments[slot]
     start = segment.position_of(fetch_offset)
@@ -37,13 +37,15 @@ def read_records(
         end, end_offset = segment.size_bytes, segment.next_offset
     else:
         end, end_offset = segment.position_of(upper_bound), upper_bound
-    records = segment.read(start, end, max_bytes, whole_first=at_least_one) if start < end else _EMPTY
+    if end - start > max_bytes:
+        end, end_offset = segment.last_boundary(start, start + max_bytes, whole_first=at_least_one)
+    if start == end:
+        return _EMPTY, end_offset
+    records = segment.read(start, end)
     if segment.unverified_sum is not None:
         _check_batches(segment, start, records, fetch_offset)
-    if start + len(records) == end:
-        segment.note_position(end_offset, end)
-        return records, end_offset
-    return records, min(upper_bound, segment.offset_at_or_after(start + len(records)))
+    segment.note_position(end_offset, end)
+    return records, end_offset
 
 
 def read_at_most(segments: Segments, fetch_offset: int) -> int:

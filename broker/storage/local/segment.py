@@ -26,6 +26,9 @@ LOG_SUFFIX = ".log"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 _HINT_LIMIT = 64
 _SCAN_BYTES = 64 * 1024
+_BOUNDARY_SCAN_BYTES = 4 * 1024
+"""The bytes of an offset index interval, by default: one read finds a boundary among small batches."""
+_NOTHING = memoryview(b"")
 _WARM_BYTES = 32 * 1024 * 1024
 """The newest bytes are assumed to be in the page cache: at least this many, at most twice as many."""
 
@@ -195,20 +198,37 @@ class Segment:
             yield BatchSpan(base_offset, base_offset + last_delta, position, size_bytes, max_timestamp)
             position += size_bytes
 
-    def read(self, start: int, end: int, max_bytes: int, *, whole_first: bool) -> memoryview:
-        """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`,
-        otherwise nothing if it does not fit; never past the boundary `end`."""
-        wanted_end = min(end, start + max(max_bytes, LENGTH_OVERHEAD))
-        view = self.file.read_view(start, wanted_end) if start >= self.warm_from else self.view(start, wanted_end)
-        if len(view) < wanted_end - start:
+    def last_boundary(self, start: int, limit: int, *, whole_first: bool) -> tuple[int, int]:
+        """The last batch boundary between `start`, which is one, and `limit`, before the end, and an offset at or past
+        the records before it; the end of the first batch, if that is past `limit` and `whole_first`. Raises Deferred.
+        """
+        position = max(start, self.index.position_at_or_before(limit))
+        chunk, at = _NOTHING, 0
+        while True:
+            if at + _SPAN_BYTES > len(chunk):
+                ahead = min(limit - position, _BOUNDARY_SCAN_BYTES) + _SPAN_BYTES
+                chunk, at = self.view(position, min(self.size_bytes, position + ahead)), 0
+                if len(chunk) < _SPAN_BYTES:
+                    raise self.damaged(None, position)
+            base_offset, length, last_delta, _, _ = SPAN.unpack_from(chunk, at)
+            after = position + LENGTH_OVERHEAD + length
+            if LENGTH_OVERHEAD + length < _SPAN_BYTES or after > self.size_bytes:
+                raise self.damaged(None, position)
+            if after > limit and not (whole_first and position == start):
+                return position, base_offset
+            if after >= limit:
+                return after, base_offset + last_delta + 1
+            at += after - position
+            position = after
+
+    def read(self, start: int, end: int) -> memoryview:
+        """The bytes between two batch boundaries. Raises Deferred."""
+        view = self.file.read_view(start, end) if start >= self.warm_from else self.view(start, end)
+        if len(view) < end - start:
             raise self.damaged(None, start + len(view))  # shorter than it was: must not look like the end
         first_bytes = LENGTH_OVERHEAD + int.from_bytes(view[LENGTH_AT:LENGTH_OVERHEAD], "big")
         if not _SPAN_BYTES <= first_bytes <= end - start:
             raise self.damaged(None, start)
-        if first_bytes > max_bytes:
-            view = self.view(start, start + first_bytes) if whole_first else view[:0]
-            if whole_first and len(view) < first_bytes:
-                raise self.damaged(None, start + len(view))
         return view
 
     def damaged(self, offset: int | None = None, position: int | None = None) -> KafkaError:
@@ -216,11 +236,6 @@ class Segment:
         known = (("position", position), ("offset", offset))
         where = ", ".join(f"{name} {value}" for name, value in known if value is not None)
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)} is damaged: no whole batch at {where}")
-
-    def offset_at_or_after(self, position: int) -> int:
-        """An offset at or past `position`, from the index only; `next_offset` if it has none."""
-        offset = self.index.first_offset_after(position)
-        return self.next_offset if offset is None else offset
 
     def write_indexes(self, disk: Disk) -> tuple[list[File], list[bytes]]:
         """Write the index files of a complete segment; returns the files, to be synced, and the contents of all three.

@@ -14,10 +14,12 @@ def compile_regex(regex: str) -> Any:
     """Raises INVALID_REGULAR_EXPRESSION."""
     import re2
 
-    options = re2.Options()
-    options.log_errors = False
+    from oncelog.broker.pattern import LONGEST_PATTERN, re2_options  # loaded with the first expression, as RE2 is
+
     try:
-        return re2.compile(regex, options)
+        if len(regex) > LONGEST_PATTERN:
+            raise re2.error(f"more than {LONGEST_PATTERN} characters")
+        return re2.compile(regex, re2_options())
     except (re2.error, UnicodeEncodeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
