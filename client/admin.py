@@ -8,21 +8,18 @@ without auto-creation.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from oncelog.client.admin_settings import AdminOptions, AdminSettings
-from oncelog.client.apis import API_VERSIONS, Api, RequestT, ResponseT
+from oncelog.client.apis import Api, RequestT, ResponseT
 from oncelog.client.arguments import ConfigValue, offsets_of, partitions_of
 from oncelog.client.cluster import Cluster, Purpose, leader_of
-from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, check_each, check_options, raise_for
+from oncelog.client.errors import check_each, check_options, raise_for
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.client.security import security_of
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from oncelog.client.admin_security import (
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
         AclFilter,
         ClusterDescription,
         ConfigEntry,
+        DelegationToken,
         GroupDescription,
         ListedGroup,
         ListedTransaction,
@@ -47,12 +45,6 @@ if TYPE_CHECKING:
         TransactionDescription,
     )
     from oncelog.client.offsets import IsolationLevel
-
-_DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
-"""Earlier versions leave out features that may be off (KIP-1022); connections begin with one that all brokers have."""
-_TOPIC_RESOURCE = 2
-_BROKER_RESOURCE = 4
-_GROUP_RESOURCE = 32
 
 
 class Admin:
@@ -216,7 +208,7 @@ class Admin:
         await self._cluster.refresh((), deadline)
         if topic is None and group is None and node_id is None:
             node_id = min(self._cluster.nodes)
-        request = admin_cluster.describe_configs_request_of(*_resource(topic, node_id, group))
+        request = admin_cluster.describe_configs_request_of(*admin_cluster.resource(topic, node_id, group))
         if isinstance(node_id, int):
             response = await self._cluster.call_node(node_id, admin_cluster.DESCRIBE_CONFIGS, request, deadline)
         else:
@@ -248,7 +240,7 @@ class Admin:
 
         deadline = self._deadline()
         request = admin_cluster.alterations(
-            *_resource(topic, node_id, group),
+            *admin_cluster.resource(topic, node_id, group),
             values=values,
             reset=reset,
             append=append,
@@ -267,19 +259,9 @@ class Admin:
 
     async def describe_cluster(self) -> "ClusterDescription":
         """The cluster id, controller, nodes and features."""
-        from oncelog.client.descriptions import ClusterDescription
+        from oncelog.client import admin_cluster
 
-        deadline = self._deadline()
-        await self._cluster.refresh((), deadline)
-        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-        response = await self._cluster.call_any(_DESCRIBE_FEATURES, request, deadline)
-        return ClusterDescription(
-            self._cluster.cluster_id,
-            self._cluster.controller_id,
-            dict(self._cluster.nodes),
-            {each.name: each.max_version_level for each in response.finalized_features},
-            {each.name: (each.min_version, each.max_version) for each in response.supported_features},
-        )
+        return await admin_cluster.describe_cluster(self._cluster, self._deadline())
 
     async def describe_log_dirs(self, *node_ids: int) -> "list[LogDirDescription]":
         """The data directories of these nodes (default: all), and the size of each partition in them."""
@@ -304,7 +286,7 @@ class Admin:
         for result in response.results:
             raise_for(result.error_code, f"{result.feature}: {result.error_message or ''}")
 
-    # --- users, quotas ------------------------------------------------------------------------------------------------
+    # --- users, quotas, rights, tokens --------------------------------------------------------------------------------
 
     async def describe_user_scram_credentials(self, *users: str) -> dict[str, dict[str, int]]:
         """The iterations of each mechanism that these users (default: all) have credentials for, by user: `{"alice":
@@ -390,6 +372,47 @@ class Admin:
         check_each("delete_acls", filters, AclFilter)
         request, deadline = admin_acls.deletion_request(filters), self._deadline()
         return admin_acls.deleted(await self._call_controller(admin_acls.DELETE_ACLS, request, deadline))
+
+    async def create_delegation_token(
+        self, *, owner: str | None = None, renewers: Sequence[str] = (), max_lifetime_ms: int = -1
+    ) -> "DelegationToken":
+        """A token by which others log in as this client, or as `owner` (KIP-48), until the broker's longest time or
+        `max_lifetime_ms`. `renewers` may renew and expire it.
+
+            token = await admin.create_delegation_token(renewers=["User:scheduler"])
+
+        Raises DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED and the like as ConfigError.
+        """
+        from oncelog.client import admin_tokens
+
+        request = admin_tokens.creation_request(owner, renewers, max_lifetime_ms)
+        api = admin_tokens.CREATE_DELEGATION_TOKEN
+        return admin_tokens.created(await self._call_controller(api, request, self._deadline()), renewers)
+
+    async def renew_delegation_token(self, hmac: str, *, renew_period_ms: int = -1) -> int:
+        """Let a token count for this time from now (default: as long as the broker lets it); returns its new expiry, in
+        milliseconds since the epoch. `hmac` is that of a DelegationToken."""
+        from oncelog.client import admin_tokens
+
+        request, api = admin_tokens.renewal_request(hmac, renew_period_ms), admin_tokens.RENEW_DELEGATION_TOKEN
+        return admin_tokens.expiry_of(await self._call_controller(api, request, self._deadline()))
+
+    async def expire_delegation_token(self, hmac: str, *, expiry_period_ms: int = -1) -> int:
+        """Remove a token, or let it expire after `expiry_period_ms`; returns its expiry, in milliseconds since the
+        epoch."""
+        from oncelog.client import admin_tokens
+
+        request, api = admin_tokens.expiry_request(hmac, expiry_period_ms), admin_tokens.EXPIRE_DELEGATION_TOKEN
+        return admin_tokens.expiry_of(await self._call_controller(api, request, self._deadline()))
+
+    async def describe_delegation_tokens(self, *owners: str) -> "list[DelegationToken]":
+        """The tokens that this client may see, or those of them that one of `owners` owns or may renew, sorted by owner
+        and time."""
+        from oncelog.client import admin_tokens
+
+        check_each("describe_delegation_tokens", owners, str)
+        request, api = admin_tokens.description_request(owners), admin_tokens.DESCRIBE_DELEGATION_TOKEN
+        return admin_tokens.described(await self._cluster.call_any(api, request, self._deadline()))
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
@@ -484,27 +507,18 @@ class Admin:
     async def list_group_lag(self, group_id: str) -> "list[PartitionLag]":
         """How far the group is behind in each partition that it has an offset of or reads now, sorted. Raises
         GROUP_ID_NOT_FOUND (a ConfigError)."""
-        from oncelog.client.descriptions import PartitionLag
+        from oncelog.client import admin_groups
 
         (group,) = await self.describe_groups(group_id)
-        readers = {place: member for member in group.members for place in member.partitions}
         committed = await self.list_group_offsets(group_id, require_stable=False)
-        deadline = self._deadline()
-        await self._cluster.refresh({place.topic for place in (*committed, *readers)}, deadline)
+        places = {*committed, *(place for member in group.members for place in member.partitions)}
+        await self._cluster.refresh({place.topic for place in places}, self._deadline())
         # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
-        places = sorted(place for place in {*committed, *readers} if place.topic in self._cluster.topics)
-        starts = await self.list_offsets(places, "earliest")
-        ends = await self.list_offsets(places)
-        stable = await self.list_offsets(places, isolation_level="read_committed")
-        lags = []
-        for place in places:
-            offset = committed[place].offset if place in committed else None
-            position = starts[place].offset if offset is None else offset
-            end = ends[place].offset
-            lags.append(
-                PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), readers.get(place))
-            )
-        return lags
+        there = sorted(place for place in places if place.topic in self._cluster.topics)
+        starts = await self.list_offsets(there, "earliest")
+        ends = await self.list_offsets(there)
+        stable = await self.list_offsets(there, isolation_level="read_committed")
+        return [admin_groups.lag(group, place, committed, starts, stable, ends) for place in there]
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -582,13 +596,3 @@ class Admin:
         else:
             transport = await self._cluster.transport(node_id, Purpose.DATA, deadline)
         return await transport.request(api, request, deadline.remaining_s)
-
-
-def _resource(topic: str | None, node_id: int | Literal["all"] | None, group: str | None) -> tuple[int, str]:
-    """The type and name of what has settings. Raises ConfigError unless exactly one is named."""
-    node = None if node_id is None else "" if node_id == "all" else str(node_id)
-    named = [(_TOPIC_RESOURCE, topic), (_GROUP_RESOURCE, group), (_BROKER_RESOURCE, node)]
-    found = [(kind, name) for kind, name in named if name is not None]
-    if len(found) != 1:
-        raise ConfigError("name one of topic, group and node_id")
-    return found[0]

@@ -6,13 +6,22 @@ first use: few programs need it). KIPs: 107 (DeleteRecords), 113 and 827 (log di
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
 
 from oncelog.client.admin_calls import ask_nodes
-from oncelog.client.apis import Api
+from oncelog.client.apis import API_VERSIONS, Api
 from oncelog.client.arguments import ConfigValue, config_values
 from oncelog.client.cluster import Cluster, leader_of
+from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
-from oncelog.client.descriptions import CONFIG_SOURCES, ConfigEntry, ConfigSynonym, LogDirDescription
+from oncelog.client.descriptions import (
+    CONFIG_SOURCES,
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSynonym,
+    LogDirDescription,
+)
 from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for, raise_for
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
@@ -30,6 +39,7 @@ from oncelog.protocol.generated import (
     update_features_request,
     update_features_response,
 )
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsPartition,
@@ -94,6 +104,9 @@ UPDATE_FEATURES = Api(
     0,
     1,
 )
+_DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
+"""Earlier versions leave out features that may be off (KIP-1022); connections begin with one that all brokers have."""
+_TOPIC_RESOURCE, _BROKER_RESOURCE, _GROUP_RESOURCE = 2, 4, 32
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 
@@ -103,6 +116,16 @@ def create_partitions_request_of(
 ) -> CreatePartitionsRequest:
     topics = [CreatePartitionsTopic(name, count, None) for name, count in counts.items()]
     return CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=validate_only)
+
+
+def resource(topic: str | None, node_id: int | Literal["all"] | None, group: str | None) -> tuple[int, str]:
+    """The type and name of what has settings. Raises ConfigError unless exactly one is named."""
+    node = None if node_id is None else "" if node_id == "all" else str(node_id)
+    named = [(_TOPIC_RESOURCE, topic), (_GROUP_RESOURCE, group), (_BROKER_RESOURCE, node)]
+    found = [(kind, name) for kind, name in named if name is not None]
+    if len(found) != 1:
+        raise ConfigError("name one of topic, group and node_id")
+    return found[0]
 
 
 def describe_configs_request_of(resource_type: int, resource_name: str) -> DescribeConfigsRequest:
@@ -211,6 +234,19 @@ async def _delete_records_of(
             if not transient.retriable:
                 raise transient
     return transient
+
+
+async def describe_cluster(cluster: Cluster, deadline: Deadline) -> ClusterDescription:
+    await cluster.refresh((), deadline)
+    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+    response = await cluster.call_any(_DESCRIBE_FEATURES, request, deadline)
+    return ClusterDescription(
+        cluster.cluster_id,
+        cluster.controller_id,
+        dict(cluster.nodes),
+        {each.name: each.max_version_level for each in response.finalized_features},
+        {each.name: (each.min_version, each.max_version) for each in response.supported_features},
+    )
 
 
 async def describe_log_dirs(cluster: Cluster, node_ids: Iterable[int], deadline: Deadline) -> list[LogDirDescription]:

@@ -11,10 +11,10 @@ from oncelog.client.admin_calls import Code, ask_coordinator, ask_nodes
 from oncelog.client.apis import Api
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
-from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription
+from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription, PartitionLag
 from oncelog.client.errors import ConfigError, KafkaError, raise_for
 from oncelog.client.group_apis import OFFSET_COMMIT
-from oncelog.client.records import OffsetAndMetadata, TopicPartition
+from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from oncelog.client.subscriptions import decode_assignment
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -197,6 +197,22 @@ def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberD
     return MemberDescription(
         member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
     )
+
+
+def lag(
+    group: GroupDescription,
+    place: TopicPartition,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    starts: Mapping[TopicPartition, OffsetAndTimestamp],
+    stable: Mapping[TopicPartition, OffsetAndTimestamp],
+    ends: Mapping[TopicPartition, OffsetAndTimestamp],
+) -> PartitionLag:
+    """Without a committed offset the group would read from the start."""
+    offset = committed[place].offset if place in committed else None
+    position = starts[place].offset if offset is None else offset
+    end = ends[place].offset
+    reader = next((each for each in group.members if place in each.partitions), None)
+    return PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), reader)
 
 
 async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from oncelog.client.login import Login
 
 MAX_ANSWER_BYTES = 512 << 20
+_MAX_FIRST_BYTES = 512 << 10
+"""Until the connection is ready: a server that has proved nothing yet fills no memory. As brokers bound what a client
+sends before its login."""
 SOFTWARE_NAME = "oncelog-client"
 SOFTWARE_VERSION = "0.1.0"
 _MAX_CORRELATION_ID = 0x7FFFFFFF
@@ -62,7 +65,7 @@ class Connection:
         self.features_epoch = -1
         self.pending: deque[PendingRequest] = deque()
         self._client_id = client_id
-        self._reader = FrameReader(MAX_ANSWER_BYTES)
+        self._reader = FrameReader(_MAX_FIRST_BYTES)
         self._next_correlation_id = 1
         self._ranges: dict[int, tuple[int, int]] = {}
         self._to_send: list[bytes] = []
@@ -183,7 +186,7 @@ class Connection:
             self.features_epoch = response.finalized_features_epoch
             self.finalized_features = {each.name: each.max_version_level for each in response.finalized_features}
         if self._login is None:
-            self.ready = True
+            self._be_ready()
         else:
             self._login.begin(self._send_at_once, self._on_logged_in)
 
@@ -192,8 +195,12 @@ class Connection:
     def _send_at_once(self, api: Api[Any, Any], message: Any, on_answer: OnAnswer[Any]) -> None:
         self._to_send.append(self._encode(api, message, self.version_of(api), on_answer))
 
-    def _on_logged_in(self, lifetime_ms: int) -> None:
+    def _be_ready(self) -> None:
         self.ready = True
+        self._reader.max_frame_bytes = MAX_ANSWER_BYTES
+
+    def _on_logged_in(self, lifetime_ms: int) -> None:
+        self._be_ready()
         self._to_send += self._release_held()
         self.on_logged_in(lifetime_ms)
 

@@ -1,4 +1,4 @@
-"""What Admin takes and returns: topics, nodes, settings, groups and transactions as plain values.
+"""What Admin takes and returns: topics, nodes, settings, rights, tokens, groups and transactions as plain values.
 
 Owns: the classes. Does not own: the requests (`admin`). Times are milliseconds since the epoch, sizes bytes.
 """
@@ -148,6 +148,25 @@ class AclFilter:
     pattern_type: str = "ANY"
     permission: str = "ANY"
     host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """One token: who has its id and its HMAC logs in as `owner` until `expiry_time_ms`, and renewed no longer than
+    until `max_time_ms`. Principals are as in "User:alice"."""
+
+    token_id: str
+    """The user name of a login with it."""
+    hmac: str = field(repr=False)
+    """Its password: base64."""
+    owner: str
+    requester: str
+    """Who has asked for it; another than the owner only if it may make tokens for others (KIP-373)."""
+    renewers: tuple[str, ...]
+    """Who else may renew and expire it."""
+    issue_time_ms: int
+    expiry_time_ms: int
+    max_time_ms: int
 
 
 @dataclass(frozen=True, slots=True)

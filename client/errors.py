@@ -274,6 +274,14 @@ _HINTS: dict[ErrorCode, str] = {
         "this user lacks a right on the cluster: WRITE on any topic, or IDEMPOTENT_WRITE, for an idempotent producer, "
         "DESCRIBE, ALTER and the like to administer; `oncelog acl add --principal USER --operation ALTER --cluster`"
     ),
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "the broker makes none without delegation.token.secret.key",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in with SASL or a certificate, and not with a token",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "only its owner and its renewers may change it",
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "no token has this HMAC: it has expired, or is not complete",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: (
+        "a token for another user needs CREATE_TOKENS on that user: `oncelog acl add --principal REQUESTER --operation "
+        "CREATE_TOKENS --user-principal OWNER` gives it"
+    ),
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than the topic's min.insync.replicas",
 }
 

@@ -46,14 +46,17 @@ class OAuthBearerExchange:
 
 
 class PasswordLogins:
-    """Logs in as a user with a password: PLAIN or SCRAM."""
+    """Logs in as a user with a password, by PLAIN or SCRAM, or with a delegation token, by SCRAM (KIP-48)."""
 
-    def __init__(self, mechanism: str, username: str, password: str) -> None:
+    def __init__(self, mechanism: str, username: str, password: str, *, is_token: bool = False) -> None:
         if not username or not password:
             raise ConfigError(f"{mechanism} needs sasl_username and sasl_password, which must not be empty")
         if "\0" in username or "\0" in password:
             raise ConfigError("sasl_username and sasl_password must not contain NUL")
+        if is_token and mechanism not in HASHES:
+            raise ConfigError(f"a delegation token logs in by SCRAM, not by {mechanism}")
         self._mechanism, self._username, self._password = mechanism, username, password
+        self._is_token = is_token
         self._hash_name = HASHES.get(mechanism)
         self._passwords = SaltedPasswords(self._hash_name, password) if self._hash_name is not None else None
 
@@ -64,9 +67,15 @@ class PasswordLogins:
         if self._hash_name is None or self._passwords is None:
             return PlainExchange(self._username, self._password)
         nonce = b64encode(os.urandom(_NONCE_BYTES)).decode()
-        return ScramExchange(self._hash_name, self._username, self._passwords, nonce)
+        return ScramExchange(self._hash_name, self._username, self._passwords, nonce, is_token=self._is_token)
 
     def _failed(self, said: str) -> AuthenticationFailed:
+        if self._is_token:
+            return AuthenticationFailed(
+                f"delegation token {self._username!r}: {said}",
+                code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+                hint="it may have expired; sasl_username is its id, sasl_password its HMAC in base64",
+            )
         return AuthenticationFailed(
             f"user {self._username!r}: {said}",
             code=ErrorCode.SASL_AUTHENTICATION_FAILED,

@@ -22,6 +22,8 @@ MAX_ITERATIONS = 1_000_000
 """Kafka's brokers store 4,096 to 16,384. More than a million would let a server that nobody has proved hold the loop
 for seconds."""
 _NO_BINDING = "n,,"
+_TOKEN = ",tokenauth=true"
+"""Kafka's extension of SCRAM for delegation tokens (KIP-48)."""
 _FIRST = re.compile(r"r=([!-+\--~]+),s=([A-Za-z0-9+/]+=*),i=([1-9][0-9]{0,9})(?:,.*)?")
 _FINAL = re.compile(r"v=([A-Za-z0-9+/]+=*)(?:,.*)?")
 _REFUSED = re.compile(r"e=([^,]*)(?:,.*)?")
@@ -43,9 +45,11 @@ class SaltedPasswords:
 class ScramExchange:
     """`first()`, then `respond` to each message of the broker until it returns None."""
 
-    def __init__(self, hash_name: str, username: str, passwords: SaltedPasswords, nonce: str) -> None:
+    def __init__(
+        self, hash_name: str, username: str, passwords: SaltedPasswords, nonce: str, *, is_token: bool = False
+    ) -> None:
         self._hash_name, self._passwords, self._nonce = hash_name, passwords, nonce
-        self._bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        self._bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{_TOKEN if is_token else ''}"
         self._signature: bytes | None = None
         """What the broker's last message must contain."""
 

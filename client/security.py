@@ -43,6 +43,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_mechanism: SaslMechanism | None
     sasl_username: str | None
     sasl_password: str | None
+    sasl_tokenauth: bool
     sasl_jaas_config: str | None
     sasl_oauth_token_provider: TokenProvider | None
     sasl_oauth_extensions: Mapping[str, str] | None
@@ -66,8 +67,10 @@ class SecuritySettings:
     """The user of PLAIN and SCRAM."""
     sasl_password: str | None = field(default=None, repr=False)
     """The user's password."""
+    sasl_tokenauth: bool = False
+    """Of SCRAM: the two are the id and the HMAC (in base64) of a delegation token; Kafka's tokenauth="true"."""
     sasl_jaas_config: str | None = field(default=None, repr=False)
-    """Instead of the two: Kafka's line, `org...ScramLoginModule required username="..." password="...";`."""
+    """Instead of these: Kafka's line, `org...ScramLoginModule required username="..." password="...";`."""
     sasl_oauth_token_provider: TokenProvider | None = None
     """Of OAUTHBEARER: a function, async or not, that returns a token; called for each login."""
     sasl_oauth_extensions: Mapping[str, str] | None = None
@@ -212,12 +215,12 @@ def _logins(settings: SecuritySettings) -> "Logins":
         if settings.sasl_oauth_token_provider is None:
             raise ConfigError("OAUTHBEARER needs sasl_oauth_token_provider, a function that returns a token")
         return TokenLogins(settings.sasl_oauth_token_provider, settings.sasl_oauth_extensions or {})
-    username, password = settings.sasl_username, settings.sasl_password
+    username, password, is_token = settings.sasl_username, settings.sasl_password, settings.sasl_tokenauth
     if settings.sasl_jaas_config is not None:
-        if username is not None or password is not None:
-            raise ConfigError("sasl_jaas_config excludes sasl_username and sasl_password")
-        username, password = _jaas(settings.sasl_jaas_config, mechanism)
-    return PasswordLogins(mechanism, username or "", password or "")
+        if username is not None or password is not None or is_token:
+            raise ConfigError("sasl_jaas_config excludes sasl_username, sasl_password and sasl_tokenauth")
+        username, password, is_token = _jaas(settings.sasl_jaas_config, mechanism)
+    return PasswordLogins(mechanism, username or "", password or "", is_token=is_token)
 
 
 _JAAS_VALUE = r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))"""
@@ -226,8 +229,8 @@ _JAAS = re.compile(rf"\s*([\w.$]+)\s+required((?:{_JAAS_PAIR.pattern})*)\s*;\s*"
 _MODULES = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule"}
 
 
-def _jaas(line: str, mechanism: str) -> tuple[str, str]:
-    """User and password of the one entry of a JAAS configuration. Raises ConfigError, which does not show the line."""
+def _jaas(line: str, mechanism: str) -> tuple[str, str, bool]:
+    """User, password, and whether they are a token's. Raises ConfigError, which does not show the line."""
     found = _JAAS.fullmatch(line)
     module = _MODULES[mechanism]
     if found is None or found[1].rpartition(".")[2] != module:
@@ -239,4 +242,4 @@ def _jaas(line: str, mechanism: str) -> tuple[str, str]:
         name: re.sub(r"\\(.)", r"\1", double or single or plain)
         for name, double, single, plain in _JAAS_PAIR.findall(found[2])
     }
-    return values.get("username", ""), values.get("password", "")
+    return values.get("username", ""), values.get("password", ""), values.get("tokenauth", "").lower() == "true"

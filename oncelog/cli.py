@@ -21,12 +21,14 @@ _COMMANDS = {
     "group": ("oncelog.tools.group:group", "Consumer groups: list, describe, lag, offsets, reset, delete."),
     "health": ("oncelog.tools.health:health", "Exit with 0 if a broker responds, with 1 if not."),
     "log": ("oncelog.tools.log.cli:log", "Inspect, check and repair the files of a broker."),
+    "quota": ("oncelog.tools.quota:quota", "Quotas of users, client ids and addresses: list, set, remove."),
     "record": ("oncelog.tools.record.cli:record", "Produce, consume and delete records, transactions included."),
     "serve": ("oncelog.broker.cli:serve", "Run the broker until SIGTERM or SIGINT."),
     "spark": ("oncelog.tools.spark.cli:spark", "Compare what a Spark query's sink remembers with its checkpoint."),
+    "token": ("oncelog.tools.token:token", "Delegation tokens: create, list, renew, expire."),
     "topic": ("oncelog.tools.topic:topic", "Create, list, describe, alter and delete topics."),
     "txn": ("oncelog.tools.txn.cli:txn", "Inspect transactions, follow them, and end hanging ones."),
-    "user": ("oncelog.tools.user:user", "Users who log in, in the data directory of a stopped broker."),
+    "user": ("oncelog.tools.user:user", "Users who log in by SCRAM: add, list, remove."),
     "witness": ("oncelog.tools.witness:witness", "Mistakes of clients that a broker has seen."),
 }
 """Where each is, and its line in `oncelog --help`, which imports none of them."""

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, Selector
+from oncelog.http_port import HttpPort
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 
@@ -61,9 +62,12 @@ class FaultClient:
     Every call raises OSError if nothing listens on the address, and FaultsRefused for an error response.
     """
 
-    def __init__(self, address: str, timeout_s: float = 30.0) -> None:
-        """`address` is HOST:PORT; `timeout_s` limits each call."""
-        self._address = address
+    def __init__(
+        self, address: str, timeout_s: float = 30.0, *, token: str | None = None, ca_file: str | None = None
+    ) -> None:
+        """`address` is HOST:PORT, or https://HOST:PORT; `timeout_s` limits each call. `token` is the one in the
+        broker's `oncelog.admin.token.file`, `ca_file` has the certificates (PEM) that the broker's is signed with."""
+        self._port = HttpPort(address, token, ca_file)
         self._timeout_s = timeout_s
 
     # --- rules
@@ -127,8 +131,11 @@ class FaultClient:
         one."""
         connection = self._connection()
         try:
-            connection.request("GET", f"/events?since={since}")
-            for line in connection.getresponse():
+            connection.request("GET", f"/events?since={since}", headers=self._port.headers)
+            response = connection.getresponse()
+            if response.status >= 400:
+                _read(response)  # raises
+            for line in response:
                 if line.startswith(b"data: "):
                     yield json.loads(line.removeprefix(b"data: "))
         finally:
@@ -163,15 +170,16 @@ class FaultClient:
     # --- HTTP
 
     def _connection(self) -> HTTPConnection:
-        return HTTPConnection(self._address, timeout=self._timeout_s)
+        return self._port.connection(self._timeout_s)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         connection = self._connection()
         try:
             if body is None:
-                connection.request(method, path)
+                connection.request(method, path, headers=self._port.headers)
             else:
-                connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+                headers = {"Content-Type": "application/json", **self._port.headers}
+                connection.request(method, path, json.dumps(body), headers)
             return _read(connection.getresponse())
         finally:
             connection.close()

@@ -7,10 +7,11 @@ Owns: one HTTP request. Does not own: what is a mistake (`broker.witness`, whose
 """
 
 import json
-from http.client import HTTPConnection, HTTPException
+import ssl
+from http.client import HTTPException
 
-from oncelog.broker.config.admin_address import parse_listen_address
 from oncelog.broker.witness.findings import Finding, Report
+from oncelog.http_port import HttpPort
 
 __all__ = ["Finding", "Report", "WitnessUnavailable", "ask_witness"]
 
@@ -19,22 +20,33 @@ class WitnessUnavailable(Exception):
     """There is no report at this address; the message says what to do."""
 
 
-def ask_witness(address: str, timeout_s: float = 30.0) -> Report:
-    """`address` is HOST:PORT of the broker's `oncelog.metrics.listen` or `oncelog.admin.listen`. Raises
-    WitnessUnavailable."""
+def ask_witness(
+    address: str, timeout_s: float = 30.0, *, token: str | None = None, ca_file: str | None = None
+) -> Report:
+    """`address` is HOST:PORT, or https://HOST:PORT, of the broker's `oncelog.metrics.listen` or `oncelog.admin.listen`;
+    `token` the one in its `oncelog.metrics.token.file` or `oncelog.admin.token.file`, `ca_file` has the certificates
+    (PEM) that the broker's is signed with. Raises WitnessUnavailable."""
+    port = HttpPort(address, token, ca_file)
     try:
-        connection = HTTPConnection(*parse_listen_address(address), timeout=timeout_s)
+        connection = port.connection(timeout_s)
     except ValueError as error:
-        raise WitnessUnavailable(f"{address!r} {error}") from error
+        raise WitnessUnavailable(str(error)) from error
+    except OSError as error:
+        raise WitnessUnavailable(f"{ca_file}: {error.strerror or error}") from error
     try:
         connection.connect()
+    except ssl.SSLCertVerificationError as error:
+        raise WitnessUnavailable(
+            f"{address}: the certificate is not accepted: {error.verify_message}; --metrics-ca-file names a file with "
+            "the one that it is signed with"
+        ) from error
     except OSError as error:
         raise WitnessUnavailable(
             f"{address} does not respond: {error.strerror or error}; start the broker with --override "
             f"oncelog.metrics.listen={address} --override oncelog.witness.enable=true"
         ) from error
     try:
-        connection.request("GET", "/witness")
+        connection.request("GET", "/witness", headers=port.headers)
         response = connection.getresponse()
         values = json.loads(response.read())
         if response.status == 200:

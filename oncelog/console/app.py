@@ -41,7 +41,7 @@ def create_app(
     renderer = Renderer(
         {
             "bootstrap": reader.bootstrap,
-            "has_witness": reader.metrics_address is not None,
+            "has_witness": reader.witness is not None,
             "meanings": MEANINGS,
             "read_only": read_only,
         }

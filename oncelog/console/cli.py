@@ -14,7 +14,9 @@ import click
 if TYPE_CHECKING:
     from oncelog.console.reading import Reader
 
+from oncelog.http_port import HttpPort
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
+from oncelog.tools.metrics_port import metrics_port_options, token_or_fail
 from oncelog.tools.terminal import fail, say
 
 _NEEDED = ("jinja2", "starlette", "uvicorn")
@@ -47,6 +49,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     envvar="ONCELOG_METRICS",
     help="Where the broker serves its witness, for the page of findings (ONCELOG_METRICS).",
 )
+@metrics_port_options
 @click.option("--read-only", is_flag=True, help="Fence and abort nothing.")
 @click.option(
     "--allow-host",
@@ -59,6 +62,8 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
 def console(
     address: tuple[str, int],
     metrics_address: str | None,
+    token_file: str | None,
+    ca_file: str | None,
     read_only: bool,
     allowed_hosts: tuple[str, ...],
     bootstrap: str | None,
@@ -83,7 +88,8 @@ def console(
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"oncelog console of {chosen.bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
-        reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, metrics_address, chosen.security)
+        witness = HttpPort(metrics_address, token_or_fail(token_file), ca_file) if metrics_address else None
+        reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, witness, chosen.security)
         _serve(reader, listener, read_only, allowed_hosts)
 
 

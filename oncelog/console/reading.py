@@ -32,6 +32,7 @@ from oncelog.client.security import SecurityOptions
 from oncelog.console.life_lines import is_open
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
+from oncelog.http_port import HttpPort
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -62,13 +63,13 @@ class Reader:
         self,
         bootstrap: str,
         timeout_ms: float,
-        metrics_address: str | None = None,
+        witness: HttpPort | None = None,
         security: SecurityOptions | None = None,
     ) -> None:
-        """`metrics_address` is HOST:PORT of a broker's `oncelog.metrics.listen`, which serves its witness; `security`
-        are options of its clients."""
+        """`witness` is a broker's `oncelog.metrics.listen`, which serves its findings; `security` are options of its
+        clients."""
         self.bootstrap = bootstrap
-        self.metrics_address = metrics_address
+        self.witness = witness
         self._timeout_ms = timeout_ms
         self._security = security or {}
         self._stack = AsyncExitStack()
@@ -301,9 +302,12 @@ class Reader:
 
     async def findings(self) -> Report | None:
         """None if no address was given. Raises WitnessUnavailable."""
-        if self.metrics_address is None:
+        port = self.witness
+        if port is None:
             return None
-        return await asyncio.to_thread(ask_witness, self.metrics_address, self._timeout_ms / 1000)
+        return await asyncio.to_thread(
+            ask_witness, port.address, self._timeout_ms / 1000, token=port.token, ca_file=port.ca_file
+        )
 
 
 def _step(reader: TransitionReader, record: Record) -> Transition | None:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
-from oncelog.testing.secured import USER, ClientStyle, Secured, Security
+from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Security
 
 if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
     from oncelog.client import IsolationLevel, Record, RecordMetadata, TopicPartition, TransactionDescription
@@ -129,6 +129,9 @@ class Broker:
         if self._secured is not None:
             listener = self._secured.broker_settings(self._port)
         settings = {key: _text(value) for key, value in {**listener, **self._config}.items()}
+        if self._secured is not None and "authorizer.class.name" in settings:
+            others = settings.get("super.users")
+            settings["super.users"] = ";".join(filter(None, (others, f"User:{OWN_USER}")))
         if self._is_process and isinstance(self._disk, Path):
             self._life = ProcessLife(settings, self._disk)
         else:
@@ -222,7 +225,7 @@ class Broker:
         """Write one record, and wait until it is durable. Raises KafkaError."""
         from oncelog.client.sync import Producer
 
-        with Producer(self._own_address, client_id=_OWN_CLIENT_ID) as producer:
+        with Producer(**self._own_settings) as producer:
             return producer.send(topic, value, key=key, headers=headers, partition=partition)
 
     @_refused_there
@@ -234,8 +237,7 @@ class Broker:
         from oncelog.client.sync import Consumer
 
         with Consumer(
-            bootstrap_servers=self._own_address,
-            client_id=_OWN_CLIENT_ID,
+            **self._own_settings,
             isolation_level=isolation,
             auto_offset_reset="earliest",
         ) as consumer:
@@ -276,14 +278,16 @@ class Broker:
         Its rules end with the run."""
         from oncelog.faults import FaultClient
 
-        return FaultClient(self._running().admin_address())
+        port = self._running().admin_port()
+        return FaultClient(port.address, token=port.token)
 
     def findings(self) -> "list[Finding]":
         """What clients did wrong since the start (docs/witness.md), wrong before perhaps wanted; not what this object
         itself did. Raises WitnessUnavailable if `config` has turned it off."""
         from oncelog.witness import ask_witness
 
-        return list(ask_witness(self._running().admin_address()).findings)
+        port = self._running().admin_port()
+        return list(ask_witness(port.address, token=port.token).findings)
 
     # -- inside
 
@@ -295,9 +299,14 @@ class Broker:
         return Path(self._storage)
 
     @property
-    def _own_address(self) -> str:
-        """Where this object itself connects. Raises RuntimeError unless the broker runs."""
-        return self._running().addresses[0 if self._secured is None else 1]
+    def _own_settings(self) -> dict[str, Any]:
+        """How this object itself connects. Raises RuntimeError unless the broker runs."""
+        addresses = self._running().addresses
+        if self._secured is None:
+            settings: dict[str, Any] = {"bootstrap_servers": addresses[0]}
+        else:
+            settings = self._secured.own_settings(addresses[1])
+        return {**settings, "client_id": _OWN_CLIENT_ID}
 
     def _make_user(self, secured: Secured, mechanism: "ScramMechanism") -> None:
         from oncelog.client import UserScramCredentialUpsertion
@@ -313,11 +322,11 @@ class Broker:
 
     def _asking(self) -> "Admin":
         """One connection for all questions of a run."""
-        address = self._own_address
+        settings = self._own_settings
         if self._admin is None:
             from oncelog.client.sync import Admin
 
-            admin = Admin(address, client_id=_OWN_CLIENT_ID)
+            admin = Admin(**settings)
             admin.__enter__()
             self._admin = admin
         return self._admin

@@ -15,11 +15,15 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any, NoReturn, Protocol, TypeVar
 
 import uvloop
 
-from oncelog.broker.assembly.broker import check_directory
+from oncelog.broker.admin.token import Token
+from oncelog.broker.app import open_directory, suited_to_directory
+from oncelog.broker.config.admin_address import format_host_port, parse_http_address
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType, key_of_listener
 from oncelog.broker.config.settings import BrokerConfig, load_config
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.machine import System
@@ -27,8 +31,8 @@ from oncelog.broker.observability.logging import to_python_logging
 from oncelog.broker.ports import Timer
 from oncelog.broker.running import RunningBroker
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
-from oncelog.broker.system.disk import RealDisk
 from oncelog.broker.system.loop import LoopScheduler, error_of
+from oncelog.http_port import HttpPort
 from oncelog.testing.memory_disk import MemoryDisk
 
 __tracebackhide__ = True
@@ -48,8 +52,8 @@ class Life(Protocol):
     addresses: list[str]
     """HOST:PORT of each listener."""
 
-    def admin_address(self) -> str:
-        """HOST:PORT of its fault injection."""
+    def admin_port(self) -> HttpPort:
+        """Of its fault injection, with a token that nobody else knows."""
 
     def stop(self) -> None:
         """Answer what was begun, flush, end."""
@@ -71,8 +75,11 @@ class ThreadLife:
     def __init__(self, settings: Mapping[str, str], disk: MemoryDisk | Path, *, after_crash: bool = False) -> None:
         """Raises ConfigError, StartError."""
         self.disk = disk
-        self._config, warnings = load_config(cli=settings)
+        if isinstance(disk, Path):
+            settings = {**settings, "log.dirs": str(disk)}
+        config, warnings = load_config(cli=settings)
         self._log = to_python_logging(_LOGGER, _LEFT_BY_A_CRASH if after_crash else (), "expected after the crash")
+        self._config = suited_to_directory(config, self._log) if isinstance(disk, Path) else config
         for warning in warnings:
             self._log.warning("config.ignored", message=warning)
         self._started: Future[RunningBroker] = Future()
@@ -81,13 +88,14 @@ class ThreadLife:
         self._running = self._started.result(START_TIMEOUT_S)
         endpoints = self._running.listeners.endpoints
         self.addresses = [f"{each.advertised_host}:{each.advertised_port}" for each in endpoints]
-        self._admin_address: str | None = None
+        self._admin_port: HttpPort | None = None
 
-    def admin_address(self) -> str:
-        if self._admin_address is None:
-            host, port = self._call(self._running.start_admin("127.0.0.1", 0))
-            self._admin_address = f"{host}:{port}"
-        return self._admin_address
+    def admin_port(self) -> HttpPort:
+        if self._admin_port is None:
+            token = token_hex()
+            bound = self._call(self._running.start_admin(parse_http_address("127.0.0.1:0"), Token(token.encode())))
+            self._admin_port = HttpPort(format_host_port(*bound), token)
+        return self._admin_port
 
     def stop(self) -> None:
         self._end_with(self._stop_cleanly)
@@ -158,19 +166,46 @@ class ThreadLife:
             self._log.error("loop.error", message=context.get("message"), exc_info=error)
 
 
+def _is_secret(name: str) -> bool:
+    key = key_of_listener(name) or BROKER_KEYS.get(name)
+    return key is not None and key.type is ConfigType.PASSWORD
+
+
+def _escaped(value: str) -> str:
+    """As a file of properties has it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
 class ProcessLife:
-    """A process of its own, in a directory."""
+    """A process of its own, in a directory. Others see the arguments of a process, so no secret is among them: these
+    come over its standard input."""
 
     def __init__(self, settings: Mapping[str, str], directory: Path) -> None:
         """Raises RuntimeError with what the process said."""
         command = [sys.executable, "-P", "-m", "oncelog.broker", "serve"]
-        for key, value in {**settings, "oncelog.admin.listen": "127.0.0.1:0", "log.dirs": str(directory)}.items():
-            command += ["--override", f"{key}={value}"]
+        command += ["--config", "/dev/stdin"]
+        token_file = directory.with_name(f"{directory.name}.token")
+        self._token = token_hex()
+        of_admin = {"oncelog.admin.listen": "127.0.0.1:0", "oncelog.admin.token.file": str(token_file)}
+        secrets = []
+        for key, value in {**settings, **of_admin, "log.dirs": str(directory)}.items():
+            if _is_secret(key):
+                secrets.append(f"{key}={_escaped(value)}\n")
+            else:
+                command += ["--override", f"{key}={value}"]
+        token_file.unlink(missing_ok=True)
+        token_file.touch(mode=0o600, exist_ok=False)
+        token_file.write_text(self._token)
         self._said = directory.with_name(f"{directory.name}.log")
         with self._said.open("a") as stderr:
             self._said_before = stderr.tell()
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, text=True)
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:  # its last words say why
+                stdin.writelines(secrets)
         line = self._output.readline()
+        token_file.unlink()
         if not line.startswith(_READY):
             self._process.wait()
             self._output.close()
@@ -183,10 +218,10 @@ class ProcessLife:
             raise RuntimeError("the process has no standard output")
         return self._process.stdout
 
-    def admin_address(self) -> str:
+    def admin_port(self) -> HttpPort:
         for line in self._said.read_text()[self._said_before :].splitlines():
             if '"admin.ready"' in line:
-                return str(json.loads(line)["address"])
+                return HttpPort(json.loads(line)["address"], self._token)
         raise RuntimeError("the broker has not said where its fault injection listens")
 
     def stop(self) -> None:
@@ -237,11 +272,9 @@ def _machine(
     if isinstance(disk, MemoryDisk):
         yield System(SystemClock(), SystemEntropy(), _OnLoop(loop), disk, None, on_disk_failure)
         return
+    files = open_directory(config)
     scheduler = LoopScheduler(loop, "flusher")
-    files = RealDisk(disk)
     try:
-        check_directory(config, files)
-        files.lock()
         yield System(SystemClock(), SystemEntropy(), scheduler, files, None, on_disk_failure)
     finally:
         scheduler.close()

@@ -24,6 +24,8 @@ Security = Literal[
 ClientStyle = Literal["oncelog", "aiokafka", "kafka-python", "confluent-kafka"]
 """Whose names of the settings."""
 USER = "test"
+OWN_USER = "oncelog-testing"
+"""As whom the broker object itself logs in."""
 _JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";'
 
 
@@ -34,6 +36,7 @@ class Secured:
             raise ValueError(f"security={security!r}: it is one of {', '.join(map(repr, get_args(Security)))}")
         self.protocol, _, self.mechanism = security.partition("/")
         self.password = uuid4().hex
+        self._own_password = uuid4().hex
         self._pem = _certificates() if self.protocol.endswith("SSL") else None
 
     @property
@@ -42,10 +45,13 @@ class Secured:
         return cast("ScramMechanism", self.mechanism) if self.mechanism.startswith("SCRAM") else None
 
     def broker_settings(self, port: int) -> dict[str, str]:
-        """A listener for the clients of a test, then one for the broker object itself."""
+        """A listener for the clients of a test, then one for the broker object itself, which nobody else can log in
+        to."""
         settings = {
             "listeners": f"{self.protocol}://127.0.0.1:{port},OWN://127.0.0.1:0",
-            "listener.security.protocol.map": f"{self.protocol}:{self.protocol},OWN:PLAINTEXT",
+            "listener.security.protocol.map": f"{self.protocol}:{self.protocol},OWN:SASL_PLAINTEXT",
+            "listener.name.own.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.own.plain.sasl.jaas.config": _JAAS.format(user=OWN_USER, password=self._own_password),
         }
         if self.mechanism:
             settings["sasl.enabled.mechanisms"] = self.mechanism
@@ -60,6 +66,16 @@ class Secured:
                 "ssl.keystore.certificate.chain": chain,
             }
         return settings
+
+    def own_settings(self, bootstrap_servers: str) -> dict[str, Any]:
+        """What the broker object itself needs to be let in, at its own listener."""
+        return {
+            "bootstrap_servers": bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_username": OWN_USER,
+            "sasl_password": self._own_password,
+        }
 
     def client_settings(self, bootstrap_servers: str, style: ClientStyle) -> dict[str, Any]:
         """Raises ValueError for a style that is none of the four."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from oncelog.protocol.acls import CLUSTER_NAME, OPERATIONS, AclOperation, PatternType, ResourceType
-from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, planned
+from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, planned, principal_of
 from oncelog.tools.names import GROUPS, TOPICS, TRANSACTIONAL_IDS
 from oncelog.tools.terminal import Row
 
@@ -24,6 +24,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def _resource_options(function: _Command) -> _Command:
     for option in (
         click.option("--prefixed", is_flag=True, help="The name is a prefix of the names meant."),
+        click.option(
+            "--user-principal", metavar="USER", help="A user as whom tokens are made: CREATE_TOKENS, DESCRIBE_TOKENS."
+        ),
+        click.option("--delegation-token", metavar="ID", help="A token, to DESCRIBE it."),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
         click.option("--transactional-id", metavar="ID", shell_complete=TRANSACTIONAL_IDS, help="'*' for all of them."),
         click.option("-g", "--group", "group_id", metavar="GROUP", shell_complete=GROUPS, help="'*' for all groups."),
@@ -47,29 +51,38 @@ def _who_options(function: _Command) -> _Command:
 
 
 class _Resource:
-    """What --topic, --group, --transactional-id or --cluster name; none is everything."""
+    """What --topic, --group and the others name; none is everything."""
 
     def __init__(
-        self, topic: str | None, group_id: str | None, transactional_id: str | None, cluster: bool, prefixed: bool
+        self,
+        topic: str | None,
+        group_id: str | None,
+        transactional_id: str | None,
+        user_principal: str | None,
+        delegation_token: str | None,
+        cluster: bool,
+        prefixed: bool,
     ) -> None:
         named = {
             ResourceType.TOPIC: topic,
             ResourceType.GROUP: group_id,
             ResourceType.TRANSACTIONAL_ID: transactional_id,
+            ResourceType.USER: _principal(user_principal),
+            ResourceType.DELEGATION_TOKEN: delegation_token,
             ResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
         }
         given = [(kind, name) for kind, name in named.items() if name is not None]
         if len(given) > 1:
-            raise NotFound("name one resource at a time: --topic, --group, --transactional-id or --cluster")
+            raise NotFound("name one resource at a time: --topic, --group, ...")
         self.kind = given[0][0] if given else ResourceType.ANY
         self.name = given[0][1] if given else None
         self.prefixed = prefixed
         if prefixed and (self.name is None or self.kind is ResourceType.CLUSTER):
-            raise NotFound("--prefixed needs --topic, --group or --transactional-id")
+            raise NotFound("--prefixed needs a name: --topic, --group, ...")
 
 
-def _principal(text: str | None) -> str | None:
-    return text if text is None or ":" in text else f"User:{text}"
+def _principal(name: str | None) -> str | None:
+    return None if name is None else principal_of(name)
 
 
 def _row(rule: "Acl") -> Row:
@@ -99,7 +112,7 @@ async def list_(session: Session, principal: str | None, match: bool, **resource
 
     of = _Resource(**resource)
     if match and (of.name is None or of.prefixed):
-        raise NotFound("--match needs a name: --topic, --group or --transactional-id, without --prefixed")
+        raise NotFound("--match needs a name: --topic, --group, ..., without --prefixed")
     pattern = "MATCH" if match else PatternType.PREFIXED.name if of.prefixed else PatternType.ANY.name
     found = await session.admin.describe_acls(
         AclFilter(

@@ -295,6 +295,11 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def principal_of(name: str) -> str:
+    """User:NAME of a NAME alone."""
+    return name if ":" in name else f"User:{name}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about a name that does not exist."""
     from difflib import get_close_matches

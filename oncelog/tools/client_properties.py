@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PREFIXES = ("security_", "sasl_", "ssl_")
 TOKEN = "sasl_oauth_token"
 """The one option that only commands have, instead of a function that gets a token: a token."""
+_TOKENAUTH, _FLAGS = "sasl_tokenauth", {"true": True, "false": False}
 _PEM_TYPES = ("ssl_keystore_type", "ssl_truststore_type")
 
 
@@ -44,6 +45,8 @@ def named_options(values: Mapping[str, Any]) -> "SecurityOptions":
     for name in _PEM_TYPES:
         if found.get(name) == "PEM":
             del found[name]
+    if str(found.get(_TOKENAUTH)).lower() in _FLAGS:  # the environment has nothing but text
+        found[_TOKENAUTH] = _FLAGS[str(found[_TOKENAUTH]).lower()]
     if TOKEN in found:
         token = found.pop(TOKEN)
         found["sasl_oauth_token_provider"] = lambda: token

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oncelog.tools.asking import EXIT_FAILED, EXIT_FOUND, Answer, show
+from oncelog.tools.metrics_port import metrics_port_options, token_or_fail
 from oncelog.tools.terminal import Row, fail, say_json
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ DEFAULT_ADDRESS = "127.0.0.1:9404"
     envvar="ONCELOG_METRICS",
     help="Where the broker serves HTTP: its oncelog.metrics.listen, or oncelog.admin.listen (ONCELOG_METRICS).",
 )
+@metrics_port_options
 @click.option(
     "--timeout",
     "timeout_s",
@@ -40,7 +42,7 @@ DEFAULT_ADDRESS = "127.0.0.1:9404"
     show_default=True,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def witness(address: str, timeout_s: float, as_json: bool) -> None:
+def witness(address: str, token_file: str | None, ca_file: str | None, timeout_s: float, as_json: bool) -> None:
     """Mistakes of clients that the broker has seen since its start: what, by whom, and what to change.
 
     The broker watches with oncelog.witness.enable=true. Exits with 1 if something is wrong.
@@ -48,7 +50,7 @@ def witness(address: str, timeout_s: float, as_json: bool) -> None:
     from oncelog.witness import WitnessUnavailable, ask_witness
 
     try:
-        report = ask_witness(address, timeout_s)
+        report = ask_witness(address, timeout_s, token=token_or_fail(token_file), ca_file=ca_file)
     except WitnessUnavailable as error:
         fail(str(error), EXIT_FAILED)
     exit_code = EXIT_FOUND if any(each.severity == "wrong" for each in report.findings) else 0

@@ -160,6 +160,7 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
         ("own files", ours, f"{'are removed' if in_place else 'are left out'}: Kafka has its own for these"),
         ("unknown files", unknown, "stay" if in_place else "are left out"),
         ("settings without meaning there", len(left), f"are left out: {', '.join(left)}"),
+        *(("left to you", 1, sentence) for sentence in report.by_hand),
     ]
     return [{"WHAT": what, "COUNT": count, "IN APACHE KAFKA": outcome} for what, count, outcome in rows if count]
 
@@ -205,4 +206,5 @@ def _as_dict(wish: "Wish", report: "Report | None", *, is_done: bool) -> dict[st
         "next_producer_id": source.state.next_producer_id,
         "settings_left": list(report.settings_left),
         "stored_settings_left": list(report.stored_settings_left),
+        "by_hand": list(report.by_hand),
     }

@@ -19,7 +19,7 @@ from oncelog.broker.storage.local.checkpoints import (
     LOG_START,
     RECOVERY_POINT,
 )
-from oncelog.broker.storage.local.data_directory import ADOPTED, GRADUATED
+from oncelog.broker.storage.local.data_directory import ADOPTED, GRADUATED, LOGIN_SECRET
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA
@@ -30,7 +30,7 @@ from oncelog.tools.graduate.source import METADATA_DIRECTORY
 
 _OF_SEGMENTS = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)\Z")
 _KAFKAS = frozenset((RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN))
-_OURS = frozenset((*JOURNALS, FLUSHED_OFFSETS, ADOPTED))
+_OURS = frozenset((*JOURNALS, FLUSHED_OFFSETS, ADOPTED, LOGIN_SECRET))
 _NEITHER = frozenset((".lock", GRADUATED))
 
 

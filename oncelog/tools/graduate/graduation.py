@@ -15,6 +15,7 @@ from oncelog.broker.storage.local.data_directory import GRADUATED, KAFKAS_MARK, 
 from oncelog.broker.system.disk import RealDisk
 from oncelog.tools.graduate.files import FoundFile, Role, find_files
 from oncelog.tools.graduate.records import encode_checkpoint, own_settings
+from oncelog.tools.graduate.security import by_hand
 from oncelog.tools.graduate.settings import (
     PROPERTIES,
     Node,
@@ -70,6 +71,8 @@ class Report:
     """Settings of the broker that have no meaning in Kafka."""
     stored_settings_left: Sequence[str]
     """The same of topics, brokers and groups in the metadata log."""
+    by_hand: Sequence[str]
+    """What is left to a person, as sentences."""
 
     def count(self, role: Role) -> tuple[int, int]:
         """Files of a role, and their bytes."""
@@ -136,7 +139,7 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
         check_in_place(disk, wish.data_dir)
     else:
         check_target(wish.data_dir, kafka_dir, copies=wish.copies)
-    controller = controller_beside(wish.config.listeners, wish.controller)
+    controller = controller_beside(wish.config, wish.controller)
     source = read(disk, changes_nothing=is_dry)
     node = Node(source.cluster_id, _node_id(source, wish.config), directory_id())
     new = NewFiles(
@@ -145,7 +148,9 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
         meta_properties(node),
     )
     files = tuple(find_files(wish.data_dir, source.directories))
-    report = Report(source, files, left_behind(wish.given), own_settings(source.state))
+    report = Report(
+        source, files, left_behind(wish.config, wish.given), own_settings(source.state), by_hand(wish.config)
+    )
     if kafka_dir is None:
         return report, steps_in_place(disk, new)
     total = check_room(kafka_dir, files, copies=wish.copies)

@@ -1,7 +1,7 @@
 """What Kafka is started with: `server.properties`, and `meta.properties` of its log directory.
 
-Owns: which of our settings Kafka gets, and which it needs besides; Java's syntax of such files. Does not own: our
-settings (`broker.config.settings`).
+Owns: which of our settings Kafka gets, and which it needs besides; its addresses; Java's syntax of such files. Does not
+own: our settings (`broker.config.settings`), logins (`security`).
 Invariant: what was set for this broker and has a meaning in Kafka is in the file, as it was set.
 """
 
@@ -13,13 +13,17 @@ from uuid import UUID
 
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.kafka_names import REMOVED
-from oncelog.broker.config.listeners import ListenerConfig, SecurityProtocol
+from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.tools.graduate.records import is_kafkas
+from oncelog.tools.graduate.security import SettingsError as SettingsError
+from oncelog.tools.graduate.security import client_settings, needs_own_listeners, node_settings
 
 PROPERTIES = "server.properties"
 FIRST_LINE = "# Written by `oncelog graduate`, for Apache Kafka 4.3."
 CONTROLLER = "CONTROLLER"
+_OWN_NAMES = ("NODE", *(f"NODE_{number}" for number in range(2, 100)))
+"""Of the listener for brokers, the first that no other listener has."""
 _DECIDED_HERE = frozenset(
     (
         "advertised.listeners",
@@ -47,11 +51,7 @@ _DECIDED_HERE = frozenset(
 )
 _OTHER_DEFAULTS = ("group.initial.rebalance.delay.ms",)
 """Their defaults here are not Kafka's, and clients would notice."""
-_NODE = "User:ANONYMOUS"
-
-
-class SettingsError(Exception):
-    """Kafka could not be started with such settings; the message says what to change."""
+_HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,90 +65,90 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The address of the controller, to which further brokers connect: where to bind, and as what it is known."""
+    """The address of the controller, to which further brokers connect: where to bind, and as what it is known; and the
+    port there on which brokers connect to each other, 0 if they do so where clients do."""
 
     bind_host: str
     host: str
     port: int
+    broker_port: int = 0
 
 
-def controller_beside(listeners: tuple[ListenerConfig, ...], chosen: tuple[str, int] | None) -> Controller:
-    """On the host of the first listener, at the next free port, unless chosen. Raises SettingsError."""
+def controller_beside(config: BrokerConfig, chosen: tuple[str, int] | None) -> Controller:
+    """At the next free port after the first listener, unless chosen: on its host, or, where the node has a login of its
+    own, on this machine alone. Raises SettingsError."""
+    listeners = config.listeners
     for listener in listeners:
-        if listener.protocol is not SecurityProtocol.PLAINTEXT:
-            # In Kafka its settings would be others (a login of the broker itself), and without them it would be open.
-            raise SettingsError(
-                f"the listener {listener.name} is {listener.protocol.value}, and Kafka would get it as PLAINTEXT: "
-                "close it with --override listeners=PLAINTEXT://127.0.0.1:9092, and set "
-                f"{listener.protocol.value} up in the server.properties that is written"
-            )
         if not listener.port:
             raise SettingsError(
                 f"the listener {listener.name} has port 0, any free one, and Kafka's clients need one that stays: "
                 f"--override listeners={listener.name}://{listener.host}:9092"
             )
-    first = listeners[0]
+    first, has_own = listeners[0], needs_own_listeners(config)
     if chosen is not None:
-        return Controller(chosen[0], *chosen)
-    port = first.port + 1
+        bind_host, host, port = chosen[0], *chosen
+    else:
+        bind_host, host = (_HERE, _HERE) if has_own else (first.host, first.advertised_host)
+        port = _free_port(first.port, listeners)
+    return Controller(bind_host, host, port, _free_port(port, listeners) if has_own else 0)
+
+
+def _free_port(port: int, listeners: tuple[ListenerConfig, ...]) -> int:
+    """The next one."""
+    port += 1
     while any(port == listener.port for listener in listeners):
         port += 1
-    return Controller(first.host, first.advertised_host, port)
+    return port
 
 
-def passed_on(given: Mapping[str, str]) -> dict[str, str]:
+def passed_on(config: BrokerConfig, given: Mapping[str, str]) -> dict[str, str]:
     """Of the settings that were given to this broker, those that Kafka gets."""
-    return {name: value for name, value in given.items() if _is_passed_on(name)}
+    return {name: value for name, value in given.items() if _is_passed_on(config, name)}
 
 
-def _is_passed_on(name: str) -> bool:
-    is_ours = not is_kafkas(name) or name in _DECIDED_HERE
-    # Without effect here, so every listener is PLAINTEXT; with effect there, clients could not connect.
-    return not (is_ours or name in REMOVED or is_security(name))
+def _is_passed_on(config: BrokerConfig, name: str) -> bool:
+    if not is_kafkas(name) or name in _DECIDED_HERE or name in REMOVED:
+        return False
+    # Where no listener has TLS or SASL they are without effect here, and with one there.
+    return not is_security(name) or any(listener.protocol.value != "PLAINTEXT" for listener in config.listeners)
 
 
-def left_behind(given: Mapping[str, str]) -> list[str]:
+def left_behind(config: BrokerConfig, given: Mapping[str, str]) -> list[str]:
     """The names of those that were given and that Kafka does not get in any form."""
-    return sorted(name for name in given if name not in _DECIDED_HERE and not _is_passed_on(name))
-
-
-def _check_authorizer(config: BrokerConfig) -> None:
-    """Kafka's node registers with its own controller as a client would, here over PLAINTEXT. Raises SettingsError."""
-    if config.get_str("authorizer.class.name") and _NODE not in config.get_str("super.users").split(";"):
-        raise SettingsError(
-            f"with authorizer.class.name Apache Kafka's own node has to be a super user. Its listeners are PLAINTEXT, "
-            f"so it is {_NODE}, as is everybody else: graduate with --override authorizer.class.name= and switch it on "
-            f"with listeners that know their clients, or with --override super.users={_NODE}, which allows everything"
-        )
+    return sorted(name for name in given if name not in _DECIDED_HERE and not _is_passed_on(config, name))
 
 
 def server_properties(
     node: Node, config: BrokerConfig, given: Mapping[str, str], controller: Controller, kafka_dir: Path
 ) -> str:
-    _check_authorizer(config)
+    """Raises SettingsError."""
     listeners = config.listeners
-    protocols = ",".join(f"{name}:PLAINTEXT" for name in (*(listener.name for listener in listeners), CONTROLLER))
+    names = [listener.name for listener in listeners]
+    bound = [f"{listener.name}://{_address(listener.host, listener.port)}" for listener in listeners]
+    known = [f"{each.name}://{_address(each.advertised_host, each.advertised_port)}" for each in listeners]
+    protocols = [f"{listener.name}:{listener.protocol.value}" for listener in listeners]
+    of_brokers, protocol, principal = names[0], "PLAINTEXT", None
+    login: dict[str, str] = {}
+    if controller.broker_port:
+        of_brokers, protocol = next(each for each in _OWN_NAMES if each not in names), "SASL_PLAINTEXT"
+        principal, login = node_settings((of_brokers, CONTROLLER))
+        bound.append(f"{of_brokers}://{_address(controller.bind_host, controller.broker_port)}")
+        known.append(f"{of_brokers}://{_address(controller.host, controller.broker_port)}")
+        protocols.append(f"{of_brokers}:{protocol}")
     decided = {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
         "controller.quorum.voters": f"{node.node_id}@{_address(controller.host, controller.port)}",
         "controller.listener.names": CONTROLLER,
-        "listeners": ",".join(
-            (
-                *(f"{listener.name}://{_address(listener.host, listener.port)}" for listener in listeners),
-                f"{CONTROLLER}://{_address(controller.bind_host, controller.port)}",
-            )
-        ),
-        "advertised.listeners": ",".join(
-            f"{listener.name}://{_address(listener.advertised_host, listener.advertised_port)}"
-            for listener in listeners
-        ),
-        "listener.security.protocol.map": protocols,
-        "inter.broker.listener.name": listeners[0].name,
+        "listeners": ",".join((*bound, f"{CONTROLLER}://{_address(controller.bind_host, controller.port)}")),
+        "advertised.listeners": ",".join(known),
+        "listener.security.protocol.map": ",".join((*protocols, f"{CONTROLLER}:{protocol}")),
+        "inter.broker.listener.name": of_brokers,
         "log.dirs": str(kafka_dir),
     }
     replication = dict.fromkeys(sorted(name for name in _DECIDED_HERE if name.endswith((".factor", ".min.isr"))), "1")
-    kept = {name: config.get_str(name) for name in _OTHER_DEFAULTS} | passed_on(given)
+    kept = {name: config.get_str(name) for name in _OTHER_DEFAULTS} | passed_on(config, given)
+    kept |= client_settings(config, passed_on(config, given), principal)
     return "\n".join(
         (
             FIRST_LINE,
@@ -158,7 +158,9 @@ def server_properties(
             *_lines(replication),
             "",
             "# As this broker was started.",
-            *_lines(kept),
+            *_lines({name: value for name, value in kept.items() if name not in login}),
+            *(("", "# How the node logs in to itself; brokers that join need the same.") if login else ()),
+            *_lines(login),
             "",
         )
     )

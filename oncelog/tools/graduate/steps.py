@@ -24,7 +24,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from oncelog.broker.storage.local.data_directory import ADOPTED, GRADUATED, KAFKAS_MARK, KAFKAS_MARK_TO_BE
+from oncelog.broker.storage.local.data_directory import (
+    ADOPTED,
+    GRADUATED,
+    KAFKAS_MARK,
+    KAFKAS_MARK_TO_BE,
+    LOGIN_SECRET,
+)
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import deleted_name, partition_of
@@ -89,7 +95,7 @@ def _remove_own_files(disk: RealDisk) -> None:
         disk.rename(METADATA_DIRECTORY, going)
         disk.sync_dir("")
     disk.delete_tree(going)
-    for name in (*JOURNALS, FLUSHED_OFFSETS, ADOPTED):
+    for name in (*JOURNALS, FLUSHED_OFFSETS, ADOPTED, LOGIN_SECRET):
         disk.delete(name)
     for directory in filter(partition_of, disk.list_dir("")):
         for name in filter(is_ours_in_partition, disk.list_dir(directory)):

@@ -1,0 +1,136 @@
+"""How Apache Kafka knows its clients as this broker did, and how it knows its own node.
+
+Owns: which settings of TLS and SASL Kafka gets, those that it needs besides, and what stops it from starting with them.
+Does not own: addresses and all other settings (`settings`).
+
+Kafka's node is a client of itself: of its controller, and of the broker that it is. Where clients log in or rights are
+asked for it has two listeners of its own, on which it alone logs in, by PLAIN, under a name and a password made for it.
+Elsewhere it uses the listener of clients, as everybody.
+
+Invariants
+- No listener of clients is open to more of them than here, and each has the mechanisms that it has here.
+- The node's name is nobody else's: it is a super user.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from oncelog.broker.config.listeners import ListenerConfig, SecurityProtocol
+from oncelog.broker.config.settings import BrokerConfig
+
+_PACKAGE = "org.apache.kafka.common.security"
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_ANYBODY = "User:ANONYMOUS"
+_OAUTHBEARER = "OAUTHBEARER"
+_OLD_KEY = re.compile(r"-----BEGIN (?:RSA|EC|DSA) PRIVATE KEY-----")
+"""Kafka reads PKCS #8 alone."""
+_LOCATIONS = ("ssl.keystore.location", "ssl.truststore.location")
+
+
+class SettingsError(Exception):
+    """Kafka could not be started with such settings; the message says what to change."""
+
+
+def needs_own_listeners(config: BrokerConfig) -> bool:
+    """Whether the node cannot do with the listener of clients."""
+    is_super = _ANYBODY in config.get_str("super.users").split(";")
+    has_rights = bool(config.get_str("authorizer.class.name"))
+    return any(_is_secured(each) for each in config.listeners) or (has_rights and not is_super)
+
+
+def _is_secured(listener: ListenerConfig) -> bool:
+    return listener.protocol is not SecurityProtocol.PLAINTEXT
+
+
+def node_settings(own_names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The node's principal, and the settings of its listeners, which have these names."""
+    user, password = f"node-{secrets.token_hex(4)}", secrets.token_urlsafe(24)
+    line = (
+        f'{_PACKAGE}.plain.PlainLoginModule required username="{user}" password="{password}" user_{user}="{password}";'
+    )
+    settings = {"sasl.mechanism.inter.broker.protocol": "PLAIN", "sasl.mechanism.controller.protocol": "PLAIN"}
+    for name in own_names:
+        settings[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"] = "PLAIN"
+        settings[f"listener.name.{name.lower()}.plain.sasl.jaas.config"] = line
+    return f"User:{user}", settings
+
+
+def client_settings(config: BrokerConfig, given: Mapping[str, str], node: str | None) -> dict[str, str]:
+    """For the settings that were given, those of security that Kafka gets instead or besides; `node` is its principal,
+    if it has one. Raises SettingsError."""
+    settings: dict[str, str] = {}
+    if config.get_str("authorizer.class.name"):
+        settings["authorizer.class.name"] = _AUTHORIZER  # by its name of today
+        settings["super.users"] = ";".join(filter(None, (config.get_str("super.users"), node)))
+    if not any(map(_is_secured, config.listeners)):
+        return settings
+    for name, value in given.items():
+        if name.endswith(_LOCATIONS) and value:
+            settings[name] = str(Path(value).absolute())  # Kafka is started elsewhere
+    for listener in config.listeners:
+        if listener.protocol.has_tls:
+            _check_tls(config, listener.name)
+        if listener.protocol.has_sasl:
+            settings |= _login_modules(config, listener.name)
+    return settings
+
+
+def _login_modules(config: BrokerConfig, listener: str) -> dict[str, str]:
+    """Java wants a line of JAAS for each mechanism, also where it says nothing."""
+    prefix = f"listener.name.{listener.lower()}"
+    settings = {}
+    for mechanism in _mechanisms(config, listener):
+        if mechanism.startswith("SCRAM-"):
+            module = f"{_PACKAGE}.scram.ScramLoginModule"
+        elif mechanism == _OAUTHBEARER:
+            module = f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule"
+            handler = f"{prefix}.oauthbearer.sasl.server.callback.handler.class"
+            settings[handler] = f"{_PACKAGE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        else:
+            continue
+        settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = f"{module} required;"
+    return settings
+
+
+def _mechanisms(config: BrokerConfig, listener: str) -> list[str]:
+    text = config.get_of_listener(listener, "sasl.enabled.mechanisms")
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def by_hand(config: BrokerConfig) -> list[str]:
+    """What no file of settings can say, as sentences."""
+    urls = {
+        config.get_of_mechanism(listener.name, _OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.url")
+        for listener in config.listeners
+        if listener.protocol.has_sasl and _OAUTHBEARER in _mechanisms(config, listener.name)
+    }
+    if not urls:
+        return []
+    option = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(sorted(urls))}"
+    return [f"OAUTHBEARER: Kafka fetches keys from no address that its Java is not told of: KAFKA_OPTS={option}"]
+
+
+def _check_tls(config: BrokerConfig, listener: str) -> None:
+    """What is fine here and stops Kafka. Raises SettingsError."""
+
+    def read(key: str) -> str:
+        return config.get_of_listener(listener, key)
+
+    location = read("ssl.keystore.location")
+    key = read("ssl.keystore.key")
+    if not key and location and read("ssl.keystore.type").upper() == "PEM":
+        try:
+            key = Path(location).read_text("latin-1")
+        except OSError as error:
+            raise SettingsError(f"ssl.keystore.location={location}: {error.strerror or error}") from error
+    if _OLD_KEY.search(key):
+        raise SettingsError(
+            f"the key of the listener {listener} is not in PKCS #8, the one form of PEM that Kafka reads: convert it "
+            "with openssl pkcs8 -topk8 -nocrypt -in FILE -out KEY, and put KEY in its place"
+        )
+    suites = [item.strip() for item in read("ssl.cipher.suites").split(",") if item.strip()]
+    strange = [item for item in suites if not item.startswith("TLS_")]
+    if strange:
+        raise SettingsError(f"ssl.cipher.suites has {strange[0]}, which is OpenSSL's name: Java wants IANA's, TLS_...")
