@@ -1,9 +1,13 @@
-"""docs/security.md: its table of rights is the one that brokers use, and its steps print what it says."""
+"""docs/security.md: its tables are those that brokers use and that tests are held to, and its steps print what it
+says."""
 
+import ast
+import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from tests.support.known_bugs import KNOWN_BUGS
 from tests.support.walkthrough import steps_of, walk
 
 _TOOL = Path(__file__).resolve().parent.parent / "tools" / "update_security_page.py"
@@ -18,10 +22,39 @@ def _tool() -> Any:
     return tool
 
 
-def test_the_table_of_rights_is_the_brokers() -> None:
+def test_the_tables_are_those_of_the_code() -> None:
     tool = _tool()
     page = tool.PAGE.read_text(encoding="utf-8")
-    assert tool.updated(page) == page, "run python tools/update_security_page.py"
+    assert tool.updated(page) == page, "run PYTHONPATH=. python tools/update_security_page.py"
+
+
+_TESTS = Path(__file__).resolve().parent
+
+
+def _source(test: str) -> str:
+    """Of a function, with its decorators; empty if there is none."""
+    file, _, name = test.partition("::")
+    text = (_TESTS / file).read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    return ""
+
+
+def test_every_known_bug_has_tests_that_name_it() -> None:
+    for bug in KNOWN_BUGS:
+        sources = [_source(test) for test in bug.tests]
+        assert all(sources), bug.tests
+        assert [name for name in bug.names if name not in " ".join(sources)] == []
+
+
+def test_every_bug_that_a_test_names_is_in_the_table() -> None:
+    listed = {name for bug in KNOWN_BUGS for name in bug.names}
+    named = {
+        name for path in _TESTS.rglob("*.py") for name in re.findall(r"CVE-\d+-\d+", path.read_text(encoding="utf-8"))
+    }
+    assert named - listed == set()
 
 
 def test_the_steps_of_authorization_print_what_the_page_says(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 
 Versions are pinned in the package managers' own files beside the tests: tests/interop/java/pom.xml,
 tests/interop/go/go.mod, tests/interop/node/package.json,
-tests/interop/frameworks/requirements.txt.
+tests/interop/frameworks/requirements.txt, tests/interop/sslyze/requirements.txt.
 """
 
 import fnmatch
@@ -48,7 +48,7 @@ CLIENTS = (
     ),
     Client(
         "Apache Kafka's Java clients and console tools",
-        ("test_java_*", "test_kafka_acls*", "test_kafka_console_tools*"),
+        ("test_java_*", "test_kafka_acls*", "test_kafka_console_tools*", "test_kafka_secured_tools*"),
     ),
     Client("Kafka Streams", ("test_kafka_streams*",)),
     Client("franz-go (Go: kgo, kadm)", ("test_franz_go*",)),
@@ -61,6 +61,12 @@ CLIENTS = (
         "Services under test: FastStream, faust-streaming, testcontainers' interface",
         ("test_frameworks*",),
         "In a project of their own, with the fixture `oncelog_broker`.",
+    ),
+    Client(
+        "All of these, over SASL_SSL and with rules",
+        ("test_secured_*",),
+        "Each produces, commits a transaction and consumes in a group (those that have it by KIP-848, too) as a user "
+        "with exactly the rights for it. A dash: the client has no such login.",
     ),
     Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
     Client(
@@ -103,6 +109,7 @@ def prepare() -> int:
         ("KafkaJS (Node)", prepare_node),
         ("kcat", prepare_kcat),
         ("FastStream, faust-streaming (Python)", prepare_frameworks),
+        ("sslyze", prepare_sslyze),
     )
     failed = False
     for name, step in steps:
@@ -176,14 +183,24 @@ def prepare_kcat() -> str:
 
 def prepare_frameworks() -> str:
     """A project as its users have it: an environment with the frameworks, pytest, and oncelog."""
-    place, wanted = PLACE / "frameworks", SOURCES / "frameworks" / "requirements.txt"
+    return ", ".join(line for line in make_environment("frameworks", "-e", ROOT) if line.startswith("fa"))
+
+
+def prepare_sslyze() -> str:
+    """No client: it judges what a listener with TLS offers."""
+    return ", ".join(make_environment("sslyze"))
+
+
+def make_environment(name: str, *others: object) -> list[str]:
+    """A virtual environment with what requirements.txt names, and others; returns its lines."""
+    place, wanted = PLACE / name, SOURCES / name / "requirements.txt"
     stamp = place / ".requirements.txt"
     if not is_same(wanted, stamp):
         shutil.rmtree(place, ignore_errors=True)
         call(sys.executable, "-m", "venv", place)
-        call(place / "bin" / "python", "-m", "pip", "install", "-q", "-r", wanted, "-e", ROOT)
+        call(place / "bin" / "python", "-m", "pip", "install", "-q", "-r", wanted, *others)
         shutil.copy(wanted, stamp)
-    return ", ".join(line for line in wanted.read_text().splitlines() if line.startswith("fa"))
+    return wanted.read_text().splitlines()
 
 
 def need(*programs: str) -> None:
@@ -225,6 +242,8 @@ class Case(NamedTuple):
     parameters: str
     outcome: str
     version: str
+    secured: str
+    """The client and how it logged in over SASL_SSL, if that is what it shows."""
 
 
 def cases_of(results: Path) -> list[Case]:
@@ -238,8 +257,8 @@ def cases_of(results: Path) -> list[Case]:
                 outcome = word
         properties = {each.get("name"): each.get("value", "") for each in element.iter("property")}
         sentence = name.removeprefix("test_").replace("_", " ")
-        version = properties.get("client_version", "")
-        found.append(Case(module, sentence, parameters.removesuffix("]"), outcome, version))
+        version, secured = properties.get("client_version", ""), properties.get("secured", "")
+        found.append(Case(module, sentence, parameters.removesuffix("]"), outcome, version, secured))
     return found
 
 
@@ -270,6 +289,7 @@ def table(results: Path) -> str:
         own = [case for case in cases if client_of(case.module) == client]
         lines += ["", f"## {client.name}", ""]
         lines += [client.limits, ""] if client.limits else []
+        lines += logins_table(secured) if (secured := [case for case in own if case.secured]) else []
         for module in sorted({case.module for case in own}):
             lines += [f"`tests/interop/{module}.py`", ""]
             for sentence, group in scenes([case for case in own if case.module == module]).items():
@@ -278,6 +298,21 @@ def table(results: Path) -> str:
             lines.append("")
         lines.pop()
     return "\n".join(lines)
+
+
+def logins_table(cases: list[Case]) -> list[str]:
+    """A row for each client, a column for each way to log in; over which brokers does not show."""
+    cells: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        client, _, mechanism = case.secured.partition(", ")
+        cells.setdefault((client, mechanism), []).append(case)
+    clients = dict.fromkeys(client for client, _ in cells)
+    mechanisms = dict.fromkeys(mechanism for _, mechanism in cells)
+    lines = [f"| client | {' | '.join(mechanisms)} |", "|---" * (len(mechanisms) + 1) + "|"]
+    for client in clients:
+        shown = [result(found) if (found := cells.get((client, each))) else "–" for each in mechanisms]
+        lines.append(f"| {client} | {' | '.join(shown)} |")
+    return [*lines, ""]
 
 
 def scenes(cases: list[Case]) -> dict[str, list[Case]]:

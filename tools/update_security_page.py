@@ -1,6 +1,6 @@
-"""Rewrites the table of rights in docs/security.md from the table that brokers use.
+"""Rewrites the tables of docs/security.md: rights, from the table that brokers use, and known bugs, from that of tests.
 
-    python tools/update_security_page.py
+    PYTHONPATH=. python tools/update_security_page.py
 
 A test holds the page to it.
 """
@@ -9,12 +9,15 @@ from pathlib import Path
 
 from oncelog.broker.handlers.rights.table import RIGHTS
 from oncelog.protocol.api_keys import ApiKey
+from tests.support.known_bugs import KNOWN_BUGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "security.md"
-START, END = "<!-- from the code: python tools/update_security_page.py -->", "<!-- to here -->"
+RIGHTS_START = "<!-- from the code: python tools/update_security_page.py -->"
+BUGS_START = "<!-- from the tests: python tools/update_security_page.py -->"
+END = "<!-- to here -->"
 
 
-def generated() -> str:
+def rights_table() -> str:
     lines = ["", "| key | API | operations, by resource |", "|--:|---|---|"]
     for key, rights in RIGHTS.items():
         by_resource: dict[str, list[str]] = {}
@@ -25,9 +28,21 @@ def generated() -> str:
     return "\n".join([*lines, ""])
 
 
+def bugs_table() -> str:
+    lines = ["", "| bug | whose | our tests |", "|---|---|---|"]
+    for bug in KNOWN_BUGS:
+        files = ", ".join(
+            f"`{name}`" for name in dict.fromkeys(f"tests/{each.partition('::')[0]}" for each in bug.tests)
+        )
+        lines.append(f"| {bug.what} | {', '.join(bug.names)} | {files} |")
+    return "\n".join([*lines, ""])
+
+
 def updated(page: str) -> str:
-    before, _, rest = page.partition(START)
-    return f"{before}{START}\n{generated()}{END}{rest.partition(END)[2]}"
+    for start, table in ((RIGHTS_START, rights_table()), (BUGS_START, bugs_table())):
+        before, _, rest = page.partition(start)
+        page = f"{before}{start}\n{table}{END}{rest.partition(END)[2]}"
+    return page
 
 
 def _name(key: ApiKey) -> str:

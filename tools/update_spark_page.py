@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import get_args
 
 from oncelog.client import ConsumerSettings, ProducerSettings
-from oncelog.pipeline.options import READ, READ_SETTINGS, REFUSED, WITHOUT_EFFECT, WRITE_SETTINGS, Door, table
+from oncelog.pipeline.options import (
+    READ,
+    READ_SETTINGS,
+    REFUSED,
+    SECURITY_SETTINGS,
+    WITHOUT_EFFECT,
+    WRITE_SETTINGS,
+    Door,
+    table,
+)
 from oncelog.pipeline.prometheus import METRICS, PREFIX
 from oncelog.pipeline.sink.publish import DEFAULTS
 
@@ -29,6 +38,7 @@ def settings(doors: tuple[Door, ...]) -> str:
         defaults |= DEFAULTS
     lines = ["| setting | default |", "|---|---|"]
     lines += [f"| `kafka.{name}` | `{defaults[name.replace('.', '_')]}` |" for name in names]
+    lines += [f"| `kafka.{name}` | `{defaults[name.replace('.', '_')]}` |" for name in SECURITY_SETTINGS]
     lines += ["", "| accepted, without effect | why |", "|---|---|"]
     lines += [f"| `kafka.{name}` | {why} |" for name, why in WITHOUT_EFFECT.items()]
     lines += ["", "| refused | instead |", "|---|---|"]

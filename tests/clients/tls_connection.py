@@ -41,11 +41,19 @@ class TlsServer:
 class TlsClient:
     """The other end of a `Transport`: decrypts what was sent."""
 
-    def __init__(self, server: TlsServer, context: ssl.SSLContext, *, is_read: bool = True) -> None:
+    def __init__(
+        self,
+        server: TlsServer,
+        context: ssl.SSLContext,
+        *,
+        is_read: bool = True,
+        session: ssl.SSLSession | None = None,
+    ) -> None:
+        """`session` is that of an earlier connection with the same context."""
         self.server = server
         self.transport = server.connect(is_read=is_read)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost", session=session)
         self.received = bytearray()
         self.has_ended = False
 
@@ -62,6 +70,14 @@ class TlsClient:
                 self.exchange()
         self.exchange()
         return self
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        return self._tls.session
+
+    @property
+    def is_resumed(self) -> bool:
+        return bool(self._tls.session_reused)
 
     def send(self, data: bytes) -> None:
         self._tls.write(data)

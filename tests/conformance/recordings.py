@@ -13,6 +13,7 @@ import structlog
 from oncelog.broker.observability.logging import LogLevel
 from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
+from tests.conformance.token_clients import KAFKA_SETTINGS, KafkaTokenClients, OurTokenClients
 from tests.conformance.transaction_recordings import TRANSACTIONS
 from tests.conformance.transcripts import (
     admin_configs_transcript,
@@ -24,8 +25,10 @@ from tests.conformance.transcripts import (
     group_endings_transcript,
     group_transcript,
     leader_epoch_transcript,
+    listener_configs_transcript,
     produce_transcript,
     quotas_transcript,
+    tokens_transcript,
     two_phase_transcript,
 )
 from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
@@ -105,9 +108,32 @@ RECORDINGS = {
             spelt="\n".join,
         ),
         _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
+        _of(
+            "listener configs",
+            "listener_config_answers.json",
+            listener_configs_transcript,
+            ours=partial(VirtualBroker, *listener_configs_transcript.SETTINGS),
+            overrides=listener_configs_transcript.SETTINGS,
+        ),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
         _of("data", "data_answers.json", data_transcript),
         _of("quotas", "quota_answers.json", quotas_transcript),
+        *(
+            Recording(
+                name,
+                "token_answers.json",
+                _timeless(conversation),
+                differences,
+                section=name,
+                ours=partial(OurTokenClients, *settings),
+                connected=KafkaTokenClients,
+                overrides=(*KAFKA_SETTINGS, *settings),
+            )
+            for name, conversation, differences, settings in (
+                ("tokens", tokens_transcript.conversation, tokens_transcript.DIFFERENCES, tokens_transcript.SETTINGS),
+                ("tokens, switched off", tokens_transcript.without_key, {}, tokens_transcript.WITHOUT_KEY),
+            )
+        ),
         _of(
             "group endings",
             "group_endings_answers.json",

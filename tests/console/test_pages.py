@@ -15,6 +15,7 @@ from oncelog.console import reading
 from oncelog.console.pages import PAGES
 from oncelog.console.reading import Reader
 from oncelog.console.security import HEADERS
+from oncelog.http_port import HttpPort
 from oncelog.testing import Broker
 from oncelog.tools.log.map.partition import MEANINGS, State
 from oncelog.tools.log.map.reader import read_map
@@ -164,13 +165,13 @@ async def test_findings_of_a_witness_are_shown_as_text_and_without_one_the_page_
                 transaction.send("invoices", b"an invoice")
             consumer.poll(1_000)
             consumer.commit_sync()
-        witness = broker._running().admin_address()
+        witness = broker._running().admin_port()
         async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, witness)) as client:
             page = (await client.get("/findings")).text
         async with console(broker.bootstrap_servers) as client:
             without = text_of((await client.get("/findings")).text)
         broker.stop()
-        async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, "127.0.0.1:9")) as client:
+        async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, HttpPort("127.0.0.1:9"))) as client:
             assert (await client.get("/findings")).status_code == 502
     assert "offsets-outside-transaction" in text_of(page) and f"client {name} at" in text_of(page)
     assert name not in page

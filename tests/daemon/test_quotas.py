@@ -20,7 +20,7 @@ RATE = 400_000
 SECONDS = 4
 LARGEST_PIECE = 200_000
 VALUE, BATCH_BYTES = b"x" * 2_000, 2_070
-"""One record a batch: a Fetch often ends within a batch, whose bytes count and are of no use to its client."""
+"""One record a batch."""
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ async def test_a_spool_file_that_is_cut_short_publishes_nothing(daemon: Daemon, 
     spool = Spool.open(str(tmp_path), "cut")
     assert spool is not None
     writer = SpoolWriter(spool)
-    writer.add("cut-totals", 0, encode_batch([Record(0, NOW_MS, None, bytes(100_000))]), 1)
+    writer.add("cut-totals", 0, 1, encode_batch([Record(0, NOW_MS, None, bytes(100_000))]))
     output = writer.finish("totals")
     whole = Path(output.path).read_bytes()
     Path(output.path).write_bytes(whole[:-1])

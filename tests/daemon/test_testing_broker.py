@@ -11,6 +11,7 @@ import pytest
 
 from oncelog import AbortableError, KafkaError, ProducerFenced, TopicPartition
 from oncelog.broker.config.settings import ConfigError
+from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.sync import Consumer, Producer
 from oncelog.testing import Broker, KafkaContainer
@@ -130,6 +131,24 @@ def test_a_directory_that_is_named_stays(tmp_path: Path) -> None:
             broker.produce("orders", b"%d" % number)
     with Broker(storage=tmp_path / "data", process=True) as broker:
         assert [each.value for each in broker.records("orders")] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_an_adopted_directory_is_read_and_not_written_until_that_is_asked_for(tmp_path: Path, process: bool) -> None:
+    data = tmp_path / "data"
+    with Broker(storage=data) as broker:
+        broker.produce("orders", b"1")
+    mark = data / ADOPTED
+    mark.touch()
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    with Broker(storage=data, process=process) as broker:
+        assert [each.value for each in broker.records("orders")] == [b"1"]
+        with pytest.raises(KafkaError, match=r"oncelog\.read\.only"):
+            broker.create_topic("more")
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+    with Broker(storage=data, process=process, config={"oncelog.read.only": False}) as broker:
+        broker.produce("orders", b"2")
+    assert not mark.exists()
 
 
 def test_offsets_that_a_group_commits_are_seen() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -12,6 +13,7 @@ from kafka import KafkaProducer
 from oncelog import AuthenticationFailed, ConfigError
 from oncelog.sync import Admin, Producer
 from oncelog.testing import Broker
+from oncelog.testing.lives import ProcessLife
 from oncelog.testing.secured import Security
 
 BOTH: Security = "SASL_SSL/SCRAM-SHA-512"
@@ -46,6 +48,32 @@ def test_a_process_of_its_own_is_as_secure() -> None:
         with Producer(**settings) as producer:
             producer.send("orders", b"42")
         assert [each.value for each in broker.records("orders")] == [b"42"]
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_nobody_else_gets_in_where_the_broker_object_asks(process: bool) -> None:
+    """Not even with the login of the test's clients, and no password is among the arguments of a process."""
+    with Broker(security="SASL_PLAINTEXT/PLAIN", process=process) as broker:
+        life = broker._running()
+        own: Any = {**broker.client_settings(), "bootstrap_servers": life.addresses[1]}
+        with pytest.raises(AuthenticationFailed), Admin(**own):
+            pass
+        with pytest.raises(ConfigError, match="speaks SASL_PLAINTEXT"), Admin(life.addresses[1]):
+            pass
+        if isinstance(life, ProcessLife):
+            arguments = Path(f"/proc/{life._process.pid}/cmdline").read_text()
+            assert "oncelog.broker" in arguments and "LoginModule" not in arguments
+            assert own["sasl_password"] not in arguments and str(life._token) not in arguments
+
+
+def test_under_an_authorizer_the_object_sees_all_and_its_clients_what_they_may() -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    config: Any = {"authorizer.class.name": authorizer, "super.users": "User:root"}
+    with Broker(security="SASL_PLAINTEXT/SCRAM-SHA-256", config=config) as broker:
+        broker.produce("orders", b"42")
+        assert [each.value for each in broker.records("orders")] == [b"42"]
+        with Admin(**broker.client_settings()) as admin:
+            assert admin.list_topics() == []
 
 
 def test_other_clients_get_in_with_the_settings_by_their_names() -> None:

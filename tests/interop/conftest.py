@@ -52,6 +52,7 @@ VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_kafkajs*", _kafkajs),
     ("test_client_against_kafka*", lambda: "this version"),
     ("test_frameworks*", _frameworks),
+    ("test_secured_*", lambda: "as theirs"),
     ("*", _kafka),
 )
 

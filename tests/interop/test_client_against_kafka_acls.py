@@ -59,6 +59,22 @@ def test_what_is_no_rule_is_refused_by_its_name_or_by_the_broker(admin: Admin) -
         admin.create_acls(Acl("alice", "READ", "TOPIC", "orders"))
 
 
+def test_the_command_knows_rights_on_users_and_tokens(bootstrap: str, admin: Admin) -> None:
+    of_carol = ("--user-principal", "carol", "--json")
+    rows = json.loads(_run(bootstrap, "add", "-p", "alice", "-o", "create_tokens", *of_carol).stdout)
+    assert [(row["resource"], row["name"], row["operation"]) for row in rows] == [
+        ("USER", "User:carol", "CREATE_TOKENS")
+    ]
+    _run(bootstrap, "add", "-p", "alice", "-o", "describe", "--delegation-token", "id")
+    assert admin.describe_acls(AclFilter(resource_type="USER")) == [
+        Acl("User:alice", "CREATE_TOKENS", "USER", "User:carol")
+    ]
+    assert len(admin.describe_acls()) == 2
+    assert json.loads(_run(bootstrap, "remove", *of_carol).stdout) == rows
+    wrong = _run(bootstrap, "add", "-p", "alice", "-o", "read", "--user-principal", "carol", exit_code=2)
+    assert "USER has no operation READ: ALL, CREATE_TOKENS, DESCRIBE_TOKENS" in wrong.stderr
+
+
 def test_the_command_adds_lists_and_removes_and_changes_nothing_on_a_dry_run(bootstrap: str, admin: Admin) -> None:
     add = ("add", "--principal", "alice", "-o", "read", "-o", "describe", "--topic", "orders", "--json")
     row = {

@@ -26,11 +26,10 @@ from oncelog.client import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from oncelog.client.login import Login
-from oncelog.client.sasl import PasswordLogins
 from oncelog.client.security import SaslMechanism, SecurityProtocol
 from oncelog.client.transport import Transport
 from oncelog.tools.kafka_scripts.__main__ import main as script_main
+from tests.support.counted_logins import counted_logins
 from tests.support.kafka import ON_BOTH
 from tests.support.secured import PASSWORD, USER, Secured, secured
 
@@ -150,14 +149,7 @@ async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_i
     broker: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker closes a connection at its first request after the end of the session."""
-    logins, new = 0, PasswordLogins.new
-
-    async def counted(self: PasswordLogins) -> Login:
-        nonlocal logins
-        logins += 1
-        return await new(self)
-
-    monkeypatch.setattr(PasswordLogins, "new", counted)
+    logins = counted_logins(monkeypatch)
     options, address = broker.options("SASL_PLAINTEXT", "SCRAM-SHA-256"), broker.addresses["SASL_PLAINTEXT"]
     reading = ConsumerOptions(bootstrap_servers=address, auto_offset_reset="earliest", fetch_max_wait_ms=900)
     sent, read = [], []
@@ -167,8 +159,8 @@ async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_i
         await producer.send("sessions", b"first")
         read += await consumer.poll(10_000)
         opened = [*connections(producer), *connections(consumer)]
-        logins_before = logins
-        while logins < 3 * logins_before:
+        logins_before = logins.count
+        while logins.count < 3 * logins_before:
             sent.append(b"%d" % len(sent))
             delivery = await producer.send_soon("sessions", sent[-1])
             read += await consumer.poll(10_000)
@@ -265,6 +257,36 @@ async def test_quotas_are_set_found_and_removed_by_whom_they_are_for(broker: Sec
         await admin.alter_client_quotas({"user": USER, "client-id": None}, {"request_percentage": None})
         while await admin.describe_client_quotas():
             pass
+
+
+async def test_a_delegation_token_logs_in_as_its_owner_until_it_is_expired(broker: Secured) -> None:
+    address, alice = broker.addresses["SASL_PLAINTEXT"], broker.options("SASL_PLAINTEXT", "SCRAM-SHA-512")
+    async with Admin(address, **alice) as admin:
+        token = await admin.create_delegation_token(renewers=["User:bob"], max_lifetime_ms=3_600_000)
+        assert (token.owner, token.requester, token.renewers) == (f"User:{USER}", f"User:{USER}", ("User:bob",))
+        assert token.max_time_ms - token.issue_time_ms == 3_600_000
+        options: Any = {**alice, "sasl_username": token.token_id, "sasl_password": token.hmac, "sasl_tokenauth": True}
+        await until_admitted(address, options)
+        assert await admin.describe_delegation_tokens() == [token]
+        assert await admin.describe_delegation_tokens(f"User:{USER}") == [token]
+        assert await admin.describe_delegation_tokens("User:eve") == []
+        async with Admin(address, **options) as worker:
+            assert (await worker.describe_cluster()).nodes
+            with pytest.raises(ConfigError, match="REQUEST_NOT_ALLOWED"):
+                await worker.create_delegation_token()
+        without: Any = {**options, "sasl_tokenauth": False}
+        assert isinstance(await failure(address, **without), AuthenticationFailed)
+        assert await admin.renew_delegation_token(token.hmac) <= token.max_time_ms
+        with pytest.raises(ConfigError, match="DELEGATION_TOKEN_NOT_FOUND"):
+            await admin.renew_delegation_token("c2VjcmV0")
+        await admin.expire_delegation_token(token.hmac)
+        while await is_admitted(address, options):
+            pass
+        assert "delegation token" in str(await failure(address, **options))
+        assert await admin.describe_delegation_tokens() == []
+    async with Admin(broker.addresses["PLAINTEXT"]) as admin:
+        with pytest.raises(ConfigError, match="REQUEST_NOT_ALLOWED"):
+            await admin.create_delegation_token()
 
 
 @pytest.fixture

@@ -30,7 +30,10 @@ CALLS = (
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param("oncelog", marks=pytest.mark.interop), pytest.param("kafka", marks=pytest.mark.kafka)],
+    params=[
+        pytest.param("oncelog", marks=pytest.mark.interop),
+        pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.recording]),
+    ],
 )
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(request.param, tmp_path_factory.mktemp(request.param), *SETTINGS) as address:

@@ -23,14 +23,18 @@ from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordi
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
+from oncelog.broker.fetching.session import FetchSession
 from oncelog.broker.handlers import fetch, produce
 from oncelog.broker.log import rounds
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.security.authorizer import Asked, Authorizer
 from oncelog.broker.storage.local import local_log
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.access_control_entry_record import AccessControlEntryRecord
 from oncelog.protocol.generated.client_quota_record import ClientQuotaRecord
+from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
     map_aborted_keys,
@@ -234,13 +238,48 @@ def leave_quotas_and_users_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_quotas_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    _acknowledge_at_once(patch, ClientQuotaRecord)
+
+
+def acknowledge_rules_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    _acknowledge_at_once(patch, AccessControlEntryRecord)
+
+
+def acknowledge_the_end_of_rules_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    _acknowledge_at_once(patch, RemoveAccessControlEntryRecord)
+
+
+def _acknowledge_at_once(patch: pytest.MonkeyPatch, kind: type) -> None:
     write = MetadataLog.write
 
     def hasty(self: MetadataLog, records: Sequence[Any]) -> Completion[None]:
         written = write(self, records)
-        return Completion.of(None) if isinstance(records[0], ClientQuotaRecord) else written
+        return Completion.of(None) if isinstance(records[0], kind) else written
 
     patch.setattr(MetadataLog, "write", hasty)
+
+
+def leave_rules_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
+    records = SecurityState.records
+
+    def without(self: SecurityState) -> Any:
+        return (each for each in records(self) if not isinstance(each, AccessControlEntryRecord))
+
+    patch.setattr(SecurityState, "records", without)
+
+
+def keep_decisions_when_rules_change(patch: pytest.MonkeyPatch) -> None:
+    decide = Authorizer._decide_anew
+
+    def stale(self: Authorizer, asked: Asked) -> Any:
+        self._version = self.rules.version
+        return self._decisions.get(asked) or decide(self, asked)
+
+    patch.setattr(Authorizer, "_decide_anew", stale)
+
+
+def judge_a_session_again_only_when_it_has_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FetchSession, "begin_under", lambda self, rules_version: None)
 
 
 def keep_the_leader_epoch_of_the_last_start(patch: pytest.MonkeyPatch) -> None:
@@ -255,6 +294,11 @@ PLANTS: tuple[Plant, ...] = (
     leave_a_topic_out_of_snapshots,
     leave_quotas_and_users_out_of_snapshots,
     acknowledge_quotas_before_they_are_durable,
+    acknowledge_rules_before_they_are_durable,
+    acknowledge_the_end_of_rules_before_it_is_durable,
+    leave_rules_out_of_snapshots,
+    keep_decisions_when_rules_change,
+    judge_a_session_again_only_when_it_has_news,
     acknowledge_acks_1_before_the_flush,
     take_commits_of_old_generations,
     forget_a_fence,

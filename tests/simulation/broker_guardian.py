@@ -23,15 +23,15 @@ def guards(random: Random, count: int) -> Life:
     kept: dict[str, float] = {}
     for number in range(count):
         name, value = f"absent-{number}", 1_000.0 + number
-        yield from _until_taken(_quota(name, value), 1)
-        yield from _until_taken(_user(name), 0)
+        yield from until_taken(_quota(name, value), 1)
+        yield from until_taken(_user(name), 0)
         kept[name] = value
         for _ in range(random.randint(1, 4)):
             yield random.choice([0, 50, 700])
             yield from _expect(kept)
         if random.random() < 0.5:
             del kept[name]
-            yield from _until_taken(_quota(name, None), 1)
+            yield from until_taken(_quota(name, None), 1)
 
 
 def _expect(kept: dict[str, float]) -> Generator[Question | int, Any, None]:
@@ -60,12 +60,13 @@ def _user(name: str) -> Message:
     return alter_users.AlterUserScramCredentialsRequest(upsertions=[upsertion])
 
 
-def _until_taken(request: Message, version: int) -> Generator[Question | int, Any, None]:
+def until_taken(request: Message, version: int) -> Generator[Question | int, Any, None]:
     """Asks until it is acknowledged: to set and to remove may be repeated."""
     while True:
         answer = yield request, version
         if answer is not None:
-            results = getattr(answer, "entries", None) or getattr(answer, "results", None) or []
+            names = ("entries", "results", "filter_results")
+            results = next(found for name in names if (found := getattr(answer, name, None)) is not None)
             if [result.error_code for result in results] == [0]:
                 return
         yield 30

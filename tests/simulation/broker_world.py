@@ -61,16 +61,20 @@ from tests.simulation.broker_network import Client, Network
 from tests.simulation.broker_states import COORDINATOR_PARTITIONS, has_overdue_transaction, log_of, state_of, steps_of
 from tests.simulation.broker_tables import SETTINGS as COMPACTION_SETTINGS
 from tests.simulation.broker_tables import WatchedTable
+from tests.simulation.broker_warden import GUARDED, Visitor, changes_rules
+from tests.simulation.broker_warden import SETTINGS as RIGHTS_SETTINGS
 
 _SETTINGS = (
     *(f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")),
     "group.initial.rebalance.delay.ms=0",
     *COMPACTION_SETTINGS,
+    *RIGHTS_SETTINGS,
     "metadata.log.max.record.bytes.between.snapshots=600",
     "oncelog.journal.file.bytes=8192",
 )
 _READ = (*LEGS, INPUT, OUTPUT)
 _PARTITIONS = (*_READ, PURGED)
+_TOPICS_OF_ONE = (INPUT[0], OUTPUT[0], TABLE[0], PURGED[0], *GUARDED)
 _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 _TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range(COORDINATOR_PARTITIONS)))
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
@@ -104,6 +108,8 @@ class Tally:
     looks_at_compaction: int = 0
     unreadable: int = 0
     full_starts: int = 0
+    admitted: int = 0
+    refused: int = 0
 
 
 class BrokerWorld:
@@ -135,8 +141,8 @@ class BrokerWorld:
         self.handovers = Handovers(self.random)
         self.network = Network(self.random, self._later, self._asked, may_be_late=is_two)
         self._tables = [WatchedTable(partition) for partition in _TABLES]
-        counts = ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1), (TABLE[0], 1), (PURGED[0], 1))
-        for topic, partitions in counts:
+        self._visitor = Visitor(Random(-seed - 2))
+        for topic, partitions in ((LEGS[0][0], len(LEGS)), *((name, 1) for name in _TOPICS_OF_ONE)):
             wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
             if topic == TABLE[0]:
                 wanted.configs = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
@@ -174,6 +180,7 @@ class BrokerWorld:
         self.broker.broker.logs.step()
         with self._descriptors():
             self._look()
+            self._visitor.maybe_ask(self.broker)
 
     @contextmanager
     def _descriptors(self) -> Iterator[None]:
@@ -293,6 +300,7 @@ class BrokerWorld:
         self.broker.disk.operations_left = None
         for table in self._tables:
             table.on_restart()
+        self._visitor.on_restart()
         self._look()
         self._compare(before, wall_ms)
 
@@ -347,11 +355,13 @@ class BrokerWorld:
     # --- a life -------------------------------------------------------------------------------------------------------
 
     def run(self, duration_ms: int = 12_000) -> Tally:
+        is_two = self.transaction_version == 2
         for partition in _READ:
             self._readers(partition)
         self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
         self._join(Client(tidies(Random(self.random.random()), 6), "janitor"))
         self._join(Client(guards(Random(self.random.random()), 6), "guardian"))
+        self._join(Client(changes_rules(Random(self.random.random()), 8, is_exact=not is_two), "warden"))
         self._join(Client(purges(self.recorder, self.random, 30), "purger"))
         self._join(Client(compares(self.recorder, Random(self.random.random()), LEGS, 60), "comparer"))
         self._incarnate()
@@ -370,6 +380,7 @@ class BrokerWorld:
             name: counts[name]
             for name in ("commits", "aborts", "unknowns", "sends", "reads", "generations", "group_commits")
         }
+        self.tally.admitted, self.tally.refused = self._visitor.admitted_count, self._visitor.refused_count
         self.tally.handovers = self.handovers.count
         self.tally.looks_at_compaction = sum(table.looks for table in self._tables)
         for name, value in {**found, **asdict(self.network.losses)}.items():

@@ -24,6 +24,7 @@ def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers(fir
     require_at_least(counts, generations=5, group_commits=20, clock_jumps=3)
     require_at_least(counts, lost_requests=20, lost_answers=20, cut_frames=20, double_requests=20)
     require_at_least(counts, looks_at_compaction=200, handovers=20, unreadable=5, full_starts=3)
+    require_at_least(counts, admitted=100, refused=100)
 
 
 # A life takes seconds: every sixth is a sample of them.

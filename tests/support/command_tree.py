@@ -31,6 +31,8 @@ ARGUMENTS = {
     "config alter": ("--topic", "t", "--set", "a=1"),
     "config describe": ("--topic", "t"),
     "group reset": ("g", "--to", "start"),
+    "quota remove": ("--user", "x"),
+    "quota set": ("--user", "x", "producer_byte_rate=1"),
     "record consume": ("t",),
     "record delete": ("t", "--before", "end"),
     "record produce": ("t", "v"),
@@ -38,6 +40,7 @@ ARGUMENTS = {
     "txn abort": ("--topic", "t", "--partition", "0", "--start-offset", "1"),
     "txn producers": ("--topic", "t", "--partition", "0"),
     **dict.fromkeys(("group delete", "group describe", "group lag", "group offsets"), ("x",)),
+    **dict.fromkeys(("token expire", "token renew", "user add", "user remove"), ("x",)),
     **dict.fromkeys(("topic create", "topic delete", "topic describe", "txn describe", "txn fence"), ("x",)),
 }
 """What a command must be given."""

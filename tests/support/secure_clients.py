@@ -31,6 +31,8 @@ class Security:
     password: str = ""
     token: str = ""
     """Of OAUTHBEARER."""
+    is_delegated: bool = False
+    """User and password are those of a delegation token."""
 
     def context(self) -> ssl.SSLContext | None:
         if not self.authority_path:
@@ -67,7 +69,7 @@ class Security:
         return options
 
 
-class _AiokafkaToken(AiokafkaTokenProvider):  # type: ignore[misc]
+class AiokafkaToken(AiokafkaTokenProvider):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._token = token
 
@@ -75,7 +77,7 @@ class _AiokafkaToken(AiokafkaTokenProvider):  # type: ignore[misc]
         return self._token
 
 
-class _KafkaPythonToken(KafkaPythonTokenProvider):  # type: ignore[misc]
+class KafkaPythonToken(KafkaPythonTokenProvider):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._token = token
 
@@ -85,7 +87,7 @@ class _KafkaPythonToken(KafkaPythonTokenProvider):  # type: ignore[misc]
 
 def aiokafka_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
     async def run() -> bytes:
-        topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(_AiokafkaToken)}
+        topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(AiokafkaToken)}
         async with AIOKafkaProducer(**options) as producer:
             await producer.send_and_wait(topic, value)
         async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **options) as consumer:
@@ -110,7 +112,7 @@ def confluent_round_trip(bootstrap: str, security: Security, value: bytes) -> by
 
 
 def kafka_python_round_trip(bootstrap: str, security: Security, value: bytes) -> bytes:
-    topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(_KafkaPythonToken)}
+    topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(KafkaPythonToken)}
     producer = KafkaProducer(**options)
     try:
         producer.send(topic, value).get(_PATIENCE_S)

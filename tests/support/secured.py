@@ -6,11 +6,12 @@ The same settings for Apache Kafka and for ours: their names are Kafka's.
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal, Protocol
 
 import trustme
 from cryptography.hazmat.primitives import serialization
@@ -23,8 +24,6 @@ from tests.support.kafka import Kafka, free_ports
 from tests.support.tokens import Issuer
 
 USER, PASSWORD = "alice", "alice's=secret"
-Token = Callable[[int], str]
-"""Makes a token that expires in so many seconds."""
 _PACKAGE = "org.apache.kafka.common.security"
 _SETTINGS = """
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,\
@@ -37,9 +36,10 @@ ssl.keystore.location={directory}/broker.pem
 ssl.truststore.type=PEM
 ssl.truststore.location={directory}/ca.pem
 listener.name.ssl.ssl.client.auth=required
+delegation.token.secret.key=of tests
 """
 _JAAS = """
-listener.name.{listener}.plain.sasl.jaas.config={package}.plain.PlainLoginModule required user_{user}="{password}";
+listener.name.{listener}.plain.sasl.jaas.config={package}.plain.PlainLoginModule required {users};
 listener.name.{listener}.scram-sha-256.sasl.jaas.config={package}.scram.ScramLoginModule required;
 listener.name.{listener}.scram-sha-512.sasl.jaas.config={package}.scram.ScramLoginModule required;
 """
@@ -49,7 +49,16 @@ unsecuredLoginStringClaim_sub="broker";
 """
 SESSION_MS = 1_500
 """Of a login with SCRAM-SHA-256 over SASL_PLAINTEXT; others have no end. Kafka wants a second between two."""
+_ITERATIONS: tuple[tuple[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], int], ...] = (
+    ("SCRAM-SHA-256", 8_192),
+    ("SCRAM-SHA-512", 4_096),
+)
 _REPEATED = f"listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms={SESSION_MS}"
+
+
+class Token(Protocol):
+    def __call__(self, expires_in_s: int, user: str = USER) -> str:
+        """A new one for OAUTHBEARER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +110,24 @@ class Secured:
         return options
 
 
-def _unsigned(expires_in_s: int) -> str:
+def _unsigned(expires_in_s: int, user: str = USER) -> str:
     """As Kafka accepts it where nothing else is configured."""
     now_s = int(time.time())
     parts: list[dict[str, str | int]] = [
         {"alg": "none"},
-        {"sub": USER, "scope": "kafka", "iat": now_s, "exp": now_s + expires_in_s},
+        {"sub": user, "scope": "kafka", "iat": now_s, "exp": now_s + expires_in_s},
     ]
     encoded = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts)
     return ".".join((*encoded, ""))
 
 
-def _signed(issuer: Issuer, expires_in_s: int) -> str:
-    return issuer.token(sub=USER, exp=int(time.time()) + expires_in_s)
+def _signed(issuer: Issuer, expires_in_s: int, user: str = USER) -> str:
+    return issuer.token(sub=user, exp=int(time.time()) + expires_in_s)
 
 
 @contextmanager
-def secured(kind: str, directory: Path) -> Iterator[Secured]:
-    """A broker of this kind, "kafka" or ours, for the block."""
+def secured(kind: str, directory: Path, *overrides: str, users: Sequence[str] = (USER,)) -> Iterator[Secured]:
+    """A broker of this kind, "kafka" or ours, for the block, with these settings, too; all users have one password."""
     protocols: list[SecurityProtocol] = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     ports = dict(zip((*protocols, "CONTROLLER"), free_ports(len(protocols) + 1), strict=True))
     has_controller = kind == "kafka"
@@ -131,8 +140,9 @@ def secured(kind: str, directory: Path) -> Iterator[Secured]:
     )
     jaas = _JAAS + _TOKENS if has_controller else _JAAS
     for listener in ("sasl_plaintext", "sasl_ssl"):
-        lines += jaas.format(listener=listener, package=_PACKAGE, user=USER, password=PASSWORD)
-    lines += _REPEATED
+        passwords = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
+        lines += jaas.format(listener=listener, package=_PACKAGE, users=passwords)
+    lines += "\n".join((_REPEATED, *overrides))
     certificates = Certificates.make(directory)
     running: Daemon | Kafka
     token: Token
@@ -148,9 +158,11 @@ def secured(kind: str, directory: Path) -> Iterator[Secured]:
     try:
         found = Secured({name: f"localhost:{ports[name]}" for name in protocols}, certificates, token)
         with Admin(found.addresses["PLAINTEXT"]) as admin:
-            # One at a time: Kafka changes no user twice in a request.
-            admin.alter_user_scram_credentials(UserScramCredentialUpsertion(USER, PASSWORD, "SCRAM-SHA-256"))
-            admin.alter_user_scram_credentials(UserScramCredentialUpsertion(USER, PASSWORD, "SCRAM-SHA-512", 4_096))
+            # One mechanism at a time: Kafka changes no user twice in a request.
+            for mechanism, iterations in _ITERATIONS:
+                admin.alter_user_scram_credentials(
+                    *(UserScramCredentialUpsertion(user, PASSWORD, mechanism, iterations) for user in users)
+                )
         yield found
     finally:
         running.stop()

@@ -26,7 +26,7 @@ def outputs_of(batch_id: int, prefix: str, task_count: int = 2, spool: Spool | N
             writer = SpoolWriter(spool)
             for row in range(task, ROWS, task_count):
                 data = encode_batch([Record(0, NOW_MS, None, f"{batch_id}:{row}".encode())])
-                writer.add(prefix + name, row % 3, data, 1)
+                writer.add(prefix + name, row % 3, 1, data)
             found.append(writer.finish(name))
     return found
 

@@ -293,10 +293,24 @@ def made_anew(broker: Broker, topic_id: UUID) -> Told:
     yield "without a session", _told(broker.ask(request, 13), names)
 
 
+_WHOLE = "Kafka fills the limit with a part of one more batch, which clients drop; we return whole batches"
+
+
+def _read(*partitions: tuple[int, int, int]) -> object:
+    """What a Fetch returned: (partition, high watermark, bytes) of each."""
+    each = [("data", index, "NONE", (end, end, 0), None, size, (-1, -1), -1) for index, end, size in partitions]
+    return ("NONE", False, each, 0)
+
+
 # Where we answer otherwise on purpose, and why.
 DIFFERENCES: dict[str, tuple[str, object]] = {
     "produced: by id to no partition": (
         "Kafka leaves the message to the client's table of errors, we say which partition there is not",
         ("UNKNOWN_TOPIC_OR_PARTITION", -1, -1, f"there is no partition {TOPIC}-99", True),
     ),
+    "limits: at most 1500 bytes": (_WHOLE, _read((1, 3, 1070), (2, 3, 0))),
+    "limits: at most 1500 bytes of each": (_WHOLE, _read((1, 3, 1070), (2, 3, 1070))),
+    "limits: at most 5000 bytes": (_WHOLE, _read((1, 3, 3210), (2, 3, 1070))),
+    "waits: for more than may come: the answer": (_WHOLE, _read((1, 4, 1070))),
+    "waits: for more than may come of one: the answer": (_WHOLE, _read((1, 4, 1070))),
 }

@@ -18,6 +18,7 @@ from oncelog.protocol.generated.create_partitions_request import CreatePartition
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.clients.group_members import Broker
 
 Told = Iterator[tuple[str, Any]]
@@ -57,7 +58,7 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    yield from chain(_refusals(broker), _descriptions(broker), _mutations(broker))
+    yield from chain(_refusals(broker), _descriptions(broker), _mutations(broker), _automatic(broker))
 
 
 def alter(broker: Broker, *changes: tuple[Entity, Sequence[Operation]], validate_only: bool = False) -> Any:
@@ -198,6 +199,44 @@ def _mutations(broker: Broker) -> Told:
     limit({"user": None}, 1.0)
     yield "mutations: delete many", deleted("before", 6)
     yield "mutations: delete after many", deleted("strict-after", 6)
+
+
+def _automatic(broker: Broker) -> Told:
+    """Topics that Metadata creates: a tenth of a partition a second, so that two are above it for as long as we ask.
+    Kafka's broker does not wait for its controller: what the first request says of them does not count."""
+    rate = "controller_mutation_rate"
+
+    def asked(names: Sequence[str] | None, version: int, client_id: str) -> Any:
+        _forget_connections(broker)
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        return broker.send(MetadataRequest(topics=topics), version, client_id=client_id).message
+
+    def limited(label: str, entity: Entity, version: int, client_id: str) -> Told:
+        alter(broker, (entity, [(rate, 0.1)]))
+        broker.let_pass(3_000)
+        names = [f"automatic-{client_id}-{each}" for each in range(5)]
+        asked(names, version, client_id)
+        broker.let_pass(500)
+        created = sum(topic.name in names for topic in asked(None, 12, client_id).topics)
+        answer = asked(names, version, client_id)
+        codes = sorted(topic.error_code for topic in answer.topics)
+        yield f"automatic: {label}, version {version}", (created, codes, answer.throttle_time_ms > 0)
+        topic = CreatableTopic(name=f"{names[0]}-explicit", num_partitions=1, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+        explicit = broker.send(request, 7, client_id=client_id).message.topics[0].error_code
+        yield f"automatic: {label}, version {version}, and CreateTopics", explicit
+        alter(broker, (entity, [(rate, None)]))
+        broker.let_pass(1_000)
+
+    for version in (12, 3):
+        yield from limited("each user, who has none left", {"user": None}, version, f"user-{version}")
+        each = f"each-{version}"
+        yield from limited("each client id", {"client-id": None}, version, each)
+        own = f"own-{version}"
+        yield from limited("this client id", {"client-id": own}, version, own)
+        both = f"both-{version}"
+        yield from limited("this user and client id", {"user": "ANONYMOUS", "client-id": both}, version, both)
+        yield from limited("another client id", {"client-id": "another"}, version, f"other-{version}")
 
 
 def _forget_connections(broker: Any) -> None:

@@ -32,6 +32,7 @@ func main() {
 		"transform-consumers": transformConsumers,
 		"admin":               admin,
 		"hanging":             hanging,
+		"secured":             secured,
 	}
 	if len(os.Args) != 4 || scenes[os.Args[1]] == nil {
 		fail("usage: interop SCENE BOOTSTRAP NAME")

@@ -1,11 +1,14 @@
 """Fetch sessions (KIP-227): what opens and ends them, which errors they have, who must go, and what waits for what."""
 
+import random
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from oncelog.broker.fetching import session_cache
 from oncelog.broker.fetching.session import next_epoch
+from oncelog.broker.system.clock import SystemEntropy
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.generated.fetch_response import FetchResponse
@@ -281,3 +284,43 @@ def test_another_isolation_in_the_same_session_sees_its_own_end() -> None:
     assert told(reader.fetch()) == {}
     reader.isolation = 0
     assert told(reader.fetch())[topic_id, 0].records
+
+
+@pytest.mark.interpreted
+def test_a_session_that_grows_and_grows_ends_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client without any right may ask for partitions that do not exist, more with each request."""
+    monkeypatch.setattr(session_cache, "MOST_PARTITIONS", 100)
+    broker, topic_id = started()
+    reader = opened(broker, (topic_id, 0))
+    partitions = iter(range(1_000))
+    grown = opened(broker, (UUID(int=1), next(partitions)))
+    errors = []
+    for _ in range(15):
+        for _ in range(10):
+            grown.want((UUID(int=1), next(partitions)))
+        errors.append(grown.fetch().error_code)
+    assert errors.index(ErrorCode.FETCH_SESSION_ID_NOT_FOUND) == 9
+    assert reader.fetch().error_code == 0
+    assert broker.broker.fetch_sessions.partition_count <= 100
+    many = ask(broker, BY_ID, {(UUID(int=1), number): 0 for number in range(100)}, session_epoch=0)
+    assert (many.error_code, many.session_id) == (0, 0), "it is served without a session"
+    few = ask(broker, BY_ID, {(UUID(int=1), number): 0 for number in range(99)}, session_epoch=0)
+    assert few.session_id > 0
+
+
+def test_names_that_no_topic_has_are_kept_in_no_session() -> None:
+    broker, _ = started()
+    long = "x" * 30_000
+    assert ask(broker, BY_NAME, {(long, 0): 0}, session_epoch=0).session_id == 0
+    reader = opened(broker, (TOPIC, 0), version=BY_NAME)
+    reader.want((long, 0))
+    assert reader.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_ids_of_sessions_do_not_follow_from_those_before() -> None:
+    """Whoever knows the id of another's session can end it."""
+    told_by_the_generator = []
+    for _ in range(2):
+        random.seed(1)
+        told_by_the_generator.append(SystemEntropy().random())
+    assert len(set(told_by_the_generator)) == 2

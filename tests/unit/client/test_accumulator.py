@@ -291,3 +291,38 @@ async def test_a_delivery_tells_the_error_of_its_batch_to_everybody_who_waits() 
     for _ in range(2):
         with pytest.raises(DeliveryTimeout):
             await delivery
+
+
+@given(st.integers(0, 2**32), st.integers(10, 80))
+def test_what_is_being_sent_changes_no_more_whatever_becomes_of_its_batch(seed: int, count: int) -> None:
+    """CVE-2026-35554: a buffer whose batch had expired was used again while it was being sent, and records came to
+    another topic."""
+    source = random.Random(seed)
+    accumulator = Accumulator(batch_size=200, linger_s=0.0, buffer_memory_bytes=1 << 20)
+    queues = [accumulator.queue(TopicPartition(name, 0)) for name in ("one", "two")]
+    on_the_wire: list[tuple[str, bytes, bytes]] = []
+    sent: list[tuple[PartitionQueue, Batch]] = []
+    for number in range(count):
+        queue = source.choice(queues)
+        topic = queue.topic_partition.topic
+        queue.append(None, f"{topic} {number}".encode(), (), 0, 200, float(number))
+        if source.random() < 0.5:
+            queue.close_batches()
+            batch = queue.take(FIRST, float(number), compression="none", transactional=False)
+            if batch is not None and batch.encoded is not None:
+                on_the_wire.append((topic, batch.encoded, bytes(bytearray(batch.encoded))))
+                sent.append((queue, batch))
+        if sent and source.random() < 0.3:
+            queue, batch = sent.pop(source.randrange(len(sent)))
+            if source.random() < 0.5:
+                queue.on_retriable(batch, 0.0)
+            else:
+                queue.on_failed(batch, DeliveryTimeout("too late"))
+        if source.random() < 0.1:
+            for queue in queues:
+                queue.expire(float(number))
+    for topic, data, copy in on_the_wire:
+        assert isinstance(data, bytes) and data == copy
+        assert check_crc(memoryview(data))
+        values = [record.value or b"" for record in decode_records(memoryview(data))]
+        assert values and all(value.startswith(topic.encode()) for value in values)

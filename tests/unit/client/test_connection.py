@@ -118,3 +118,13 @@ def test_a_request_without_an_answer_leaves_nothing_pending() -> None:
     connection = opened()
     connection.send(PRODUCE, ProduceRequest(acks=0), None)
     assert not connection.pending
+
+
+@pytest.mark.parametrize("size", [524_289, 100 << 20, 500 << 20])
+def test_a_server_that_has_proved_nothing_cannot_fill_the_memory(size: int) -> None:
+    """kafka-python#3014: any size that a server announced was read, before it had proved to be a broker."""
+    connection = Connection("test")
+    connection.open()
+    with pytest.raises(ProtocolError, match=f"{size} bytes"):
+        connection.receive(size.to_bytes(4, "big") + bytes(100))
+    assert opened().receive(size.to_bytes(4, "big") + bytes(100)) == []

@@ -10,7 +10,7 @@ from oncelog.client.connection import Connection
 from oncelog.client.errors import ConnectionLost, KafkaError
 from oncelog.client.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from oncelog.client.sasl import Logins, PasswordLogins, TokenLogins
-from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated import (
     api_versions_response,
     metadata_response,
@@ -201,3 +201,23 @@ async def test_requests_that_wait_for_a_login_fail_with_their_connection() -> No
 @pytest.mark.parametrize("api", [SASL_HANDSHAKE, SASL_AUTHENTICATE])
 def test_no_request_of_a_login_is_in_an_older_form_than_kafka_1_0(api: Api[Any, Any]) -> None:
     assert (api.minimum, api.maximum) == {17: (1, 1), 36: (0, 2)}[api.key]
+
+
+async def test_what_a_broker_offers_beyond_the_known_versions_of_the_handshake_is_not_chosen() -> None:
+    """KAFKA-9577: clients took the broker's highest version, and a later broker's was one that they could not write."""
+    connection = Connection("test", await PLAIN.new())
+    connection.open()
+    apis = [ApiVersion(key, 0, 9) for key in (17, 18, 36)]
+    body = api_versions_response.encode(ApiVersionsResponse(api_keys=apis), 3)
+    data = b"".join((encode_response_header(1, False), *body))
+    (request,) = connection.receive(len(data).to_bytes(4, "big") + data)
+    assert request[4:8] == bytes((0, SASL_HANDSHAKE.key, 0, 1))
+
+
+async def test_until_the_login_is_over_the_broker_has_proved_nothing() -> None:
+    """kafka-python#3014, with a login: what is announced before its end is bounded, and not after it."""
+    peer = await begun()
+    peer.answer(handshake())
+    with pytest.raises(ProtocolError):
+        peer.connection.receive((1 << 20).to_bytes(4, "big"))
+    assert (await logged_in()).connection.receive((1 << 20).to_bytes(4, "big")) == []

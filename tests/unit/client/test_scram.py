@@ -57,6 +57,11 @@ def test_a_name_may_have_the_signs_that_separate() -> None:
     assert exchange("a=b,c").first() == f"n,,n=a=3Db=2Cc,r={NONCE}".encode()
 
 
+def test_a_delegation_token_is_announced_in_the_first_message() -> None:
+    begun = ScramExchange("sha256", "id", SaltedPasswords("sha256", "hmac"), NONCE, is_token=True)
+    assert begun.first() == f"n,,n=id,r={NONCE},tokenauth=true".encode()
+
+
 @pytest.mark.parametrize(
     "nonce", ["another", NONCE, NONCE[:-1] + "X" + "more"], ids=["another's", "ours and no more", "ours but for a sign"]
 )
@@ -66,6 +71,7 @@ def test_a_challenge_for_another_login_is_refused(nonce: str) -> None:
 
 @pytest.mark.parametrize("iterations", [1, 4_095, 1_000_001, 2_147_483_647])
 def test_no_server_chooses_how_weak_the_proof_is_or_how_long_it_takes(iterations: int) -> None:
+    """kafka-python#3026: a client computed as many as any server asked for, and hung."""
     refused(f"{iterations:,} iterations", f"r={NONCE}server,s=W22ZaJ0SNY7soEsUEjb6gQ==,i={iterations}")
 
 

@@ -16,6 +16,7 @@ from oncelog.client.settings import ConsumerSettings
 
 SASL: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
 ALICE = {"sasl_username": "alice", "sasl_password": "hunter2"}
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -63,6 +64,8 @@ def refused(said: str, **options: Any) -> None:
         ({"ssl_truststore_location": "ca.pem"}, r"has no meaning with security_protocol='PLAINTEXT'"),
         ({**SASL, **ALICE, "ssl_endpoint_identification_algorithm": ""}, "has no meaning with .*'SASL_PLAINTEXT'"),
         ({**SASL, **ALICE, "sasl_jaas_config": "x"}, "sasl_jaas_config excludes"),
+        ({**SASL, "sasl_tokenauth": True, "sasl_jaas_config": "x"}, "sasl_jaas_config excludes"),
+        ({**SASL, **ALICE, "sasl_tokenauth": True}, "a delegation token logs in by SCRAM, not by PLAIN"),
         ({"security_protocol": "SSL", "ssl_key_password": "hunter2"}, "ssl_key_password needs ssl_keystore_location"),
         (
             {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(), "ssl_key_password": "hunter2"},
@@ -126,12 +129,24 @@ def test_a_line_of_jaas_is_read_as_people_copy_it(line: str, password: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("more", "is_token"),
+    [('tokenauth="true"', True), ("tokenauth=TRUE", True), ('tokenauth="false"', False), ("", False)],
+)
+def test_a_line_of_jaas_may_say_that_this_is_a_token(more: str, is_token: bool) -> None:
+    line = f'{SCRAM_MODULE} required username="id" password="hmac" {more};'
+    options: dict[str, Any] = {**SASL, "sasl_mechanism": "SCRAM-SHA-512", "sasl_jaas_config": line}
+    logins = security_of(SecuritySettings(**options)).logins
+    assert isinstance(logins, PasswordLogins)
+    assert logins._exchange().first().endswith(b",tokenauth=true") is is_token
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "",
         f'{MODULE} required username="alice" password="hunter2"',
         f'{MODULE} optional username="alice" password="hunter2";',
-        'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="hunter2";',
+        f'{SCRAM_MODULE} required username="alice" password="hunter2";',
         f'{MODULE} required username="alice" password="hunter2;',
     ],
 )

@@ -137,7 +137,7 @@ def test_appends_to_the_last_segment_do_not_disturb_its_check() -> None:
         logs.flush()
     logs.check_segments()
     assert log.offline_error is None
-    assert len(segments_of(log)[-1].read(0, segments_of(log)[-1].size_bytes, 10**6, whole_first=True)) > 300
+    assert len(segments_of(log)[-1].read(0, segments_of(log)[-1].size_bytes)) > 300
     logs = logs.stopped_cleanly()
     logs.open()
     logs.check_segments()

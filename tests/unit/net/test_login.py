@@ -1,16 +1,21 @@
 """Logins as requests on a connection: what is answered when, what a failure costs, what follows a login."""
 
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.config.listeners import SecurityProtocol
+from oncelog.broker.net.door import Door
 from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.broker.security.sasl_states import SaslState
 from oncelog.broker.security.scram import SCRAM_MECHANISMS, ScramMechanism
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -153,6 +158,23 @@ def test_unknown_users_wrong_passwords_and_other_identities_are_told_the_same() 
     assert texts == {(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: Invalid username or password")}
 
 
+def test_many_failed_logins_wait_without_a_thread_and_leave_nothing() -> None:
+    server = SaslServer()
+    timers, threads = server.virtual.time.timer_count, threading.active_count()
+    clients = [server.connect() for _ in range(300)]
+    for client in clients:
+        client.handshake("PLAIN")
+        client.token(b"\0alice\0wrong")
+    assert server.virtual.time.timer_count <= timers + 2 * len(clients) + 1, (
+        "the delay, the time to log in, one for idle"
+    )
+    assert threading.active_count() == threads
+    server.virtual.time.advance(DELAY_MS)
+    assert all(client.is_closed for client in clients)
+    assert len(server.open) == 0
+    assert server.virtual.time.timer_count <= timers + 1
+
+
 def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are() -> None:
     client = SaslServer(mechanisms="PLAIN").connect()
     refusal = client.handshake("SCRAM-SHA-256", after_ms=DELAY_MS)
@@ -274,6 +296,21 @@ def test_a_user_who_is_changed_or_deleted_logs_in_no_more_by_the_old_password() 
     assert not logs_in("new")
 
 
+def test_a_user_who_does_not_exist_has_the_same_challenge_at_every_listener() -> None:
+    """Those who exist have: other salts at another listener would tell who does not."""
+    server = SaslServer()
+    other = Door(server.virtual.broker, server._dispatcher, "SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT)
+    mechanism = SCRAM_MECHANISMS["SCRAM-SHA-512"]
+    salts = set()
+    for door in (server._door, other):
+        server._door = door
+        client = server.connect()
+        client.handshake(mechanism.name)
+        challenge = bytes(client.token(ScramClient(mechanism, "nobody", "").first).auth_bytes).decode()
+        salts.add(challenge.split(",")[1])
+    assert len(salts) == 1
+
+
 def test_users_of_plain_may_change_while_the_broker_runs_and_no_description_shows_them() -> None:
     server = SaslServer()
     name, line = JAAS.partition("=")[::2]
@@ -320,6 +357,7 @@ class TestSessions:
             assert metadata(client)
 
     def test_another_user_is_refused(self) -> None:
+        """KIP-368: a connection is one user's, whose rights its sessions have."""
         client = self.server().connect()
         client.log_in()
         client.handshake("PLAIN")
@@ -343,6 +381,21 @@ class TestSessions:
         assert client.handshake("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
         client.virtual.time.advance(1)
         assert client.handshake("PLAIN").error_code == 0
+
+    def test_a_login_that_begins_while_a_fetch_waits_comes_after_it(self) -> None:
+        """nisshi#665: consumers, whose connections nearly always have a Fetch that waits, lost them at each login."""
+        server = self.server()
+        server.virtual.broker.topics.create("orders", 1)
+        client = server.connect()
+        client.log_in()
+        partitions = [FetchPartition(partition=0, partition_max_bytes=1_000)]
+        topics = [FetchTopic(topic="orders", partitions=partitions)]
+        assert client.ask(FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1_000, topics=topics), 12) is None
+        assert client.handshake("PLAIN") is None
+        client.virtual.time.advance(500)
+        assert len(client.answer()) > 50
+        assert client.token(b"\0alice\0alice-secret").session_lifetime_ms == 60_000
+        assert metadata(client)
 
     def test_during_another_login_nothing_else_is_served(self) -> None:
         client = self.server().connect()

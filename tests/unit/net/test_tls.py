@@ -100,6 +100,24 @@ def test_a_handshake_that_is_not_finished_in_time_is_ended(certificates: Certifi
     assert correlation_ids(admitted.received) == [1]
 
 
+def test_a_handshake_that_comes_byte_by_byte_has_no_more_time(certificates: Certificates) -> None:
+    """A slow loris: something comes all the time."""
+    server = TlsServer(certificates, "none", "oncelog.authentication.timeout.ms=5000")
+    hello = ssl.MemoryBIO()
+    tls = context(certificates).wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    transport = server.connect()
+    for byte in hello.read()[:49]:
+        assert transport.connection is not None
+        transport.connection.data_received(bytes((byte,)))
+        server.virtual.time.advance(100)
+    assert not transport.is_closed
+    server.virtual.time.advance(100)
+    assert transport.is_closed
+    assert len(server.open) == 0
+
+
 def test_what_a_client_does_not_read_is_all_counted_and_hardly_encrypted(certificates: Certificates) -> None:
     server = TlsServer(certificates)
     client = TlsClient(server, context(certificates)).handshake()
@@ -153,3 +171,21 @@ def test_a_listener_without_a_key_does_not_open(certificates: Certificates) -> N
     broker = VirtualBroker("listeners=SSL://127.0.0.1:0").broker
     with pytest.raises(ConfigError, match="listener SSL: TLS needs a key"):
         Door(broker, Dispatcher(broker), "SSL", SecurityProtocol.SSL)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_that_is_resumed_is_of_the_client_whose_certificate_was_verified(
+    certificates: Certificates, version: ssl.TLSVersion
+) -> None:
+    server = TlsServer(certificates, "required")
+    alices = context(certificates, "alice")
+    alices.minimum_version = alices.maximum_version = version
+    first = TlsClient(server, alices).handshake()
+    first.send(api_versions(1))
+    again = TlsClient(server, alices, session=first.session).handshake()
+    again.send(api_versions(2))
+    assert (again.is_resumed, correlation_ids(again.received)) == (True, [2])
+    assert str(server.connection._peer.principal).startswith("User:CN=alice,")
+    # Another broker, and this one after a certificate or an authority was replaced, which is another context.
+    other = TlsClient(TlsServer(certificates, "required"), alices, session=first.session).handshake()
+    assert not other.is_resumed

@@ -48,6 +48,7 @@ def test_a_denial_says_who_tried_what_and_why_it_was_denied(audit: AuditLog, str
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)
 @pytest.mark.parametrize("place", ["name", "principal", "rule"])
 def test_no_name_forges_a_line(audit: AuditLog, stream: io.StringIO, text: str, place: str) -> None:
+    """Kafka's audit log has names as they come."""
     asked = _asked(text) if place == "name" else _asked("orders", text if place == "principal" else "alice")
     audit.on_decision(asked, Decision(False, text) if place == "rule" else DENIED, "PRODUCE")
     written = stream.getvalue()

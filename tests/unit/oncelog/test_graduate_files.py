@@ -4,6 +4,7 @@ The checkpoint to compare with was written by Kafka's own classes:
 `java -cp "$ONCELOG_KAFKA_LIBS/*" tests/conformance/KafkaCheckpoint.java tests/golden/graduate`.
 """
 
+import re
 from base64 import urlsafe_b64decode
 from pathlib import Path
 from struct import pack_into
@@ -30,6 +31,7 @@ from oncelog.protocol.generated.topic_record import TopicRecord
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.tools.graduate.graduation import directory_id
 from oncelog.tools.graduate.records import encode_checkpoint, own_settings
+from oncelog.tools.graduate.security import by_hand
 from oncelog.tools.graduate.settings import (
     Node,
     SettingsError,
@@ -105,6 +107,8 @@ def test_every_partition_begins_a_leadership_above_all_before_in_kafkas_director
     ]
 
 
+ADDRESS = "PLAINTEXT://127.0.0.1:9092"
+LISTENER = f"listeners={ADDRESS}"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -112,7 +116,7 @@ def properties(*overrides: str, chosen: tuple[str, int] | None = None) -> dict[s
     config, _ = load_config(overrides=overrides)
     given = given_settings(overrides=overrides)
     node = Node("cluster", 7, DIRECTORY_ID)
-    controller = controller_beside(config.listeners, chosen)
+    controller = controller_beside(config, chosen)
     return parse_properties(server_properties(node, config, given, controller, Path("/kafka")))
 
 
@@ -154,9 +158,35 @@ def test_kafka_gets_our_settings_and_what_a_node_alone_needs() -> None:
     assert set(found) <= {*kafka_settings("broker"), "inter.broker.listener.name", "super.users"}
 
 
-def test_rights_are_not_left_behind_and_kafkas_node_must_have_them() -> None:
-    with pytest.raises(SettingsError, match="has to be a super user"):
-        properties(f"authorizer.class.name={AUTHORIZER}", "super.users=User:root")
+def principal_in(line: str) -> str:
+    """Of a line of JAAS by which the node logs in; its listeners know nobody else."""
+    found = re.fullmatch(r'\S+PlainLoginModule required username="(\S+)" password="(\S+)" user_(\S+)="(\S+)";', line)
+    assert found is not None
+    assert (found[1], found[2]) == (found[3], found[4])
+    assert len(found[2]) >= 32
+    return f"User:{found[1]}"
+
+
+def test_where_rights_are_asked_for_the_node_has_listeners_and_a_name_of_its_own() -> None:
+    """Else everybody on the listeners of clients would be what the node is, a super user."""
+    found = properties(f"authorizer.class.name={AUTHORIZER}", "super.users=User:root", LISTENER)
+    assert found["listeners"] == f"{ADDRESS},NODE://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093"
+    assert found["advertised.listeners"] == f"{ADDRESS},NODE://127.0.0.1:9094"
+    protocols = "PLAINTEXT:PLAINTEXT,NODE:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+    assert found["listener.security.protocol.map"] == protocols
+    assert found["inter.broker.listener.name"] == "NODE"
+    node = principal_in(found["listener.name.node.plain.sasl.jaas.config"])
+    assert (
+        found["listener.name.controller.plain.sasl.jaas.config"] == found["listener.name.node.plain.sasl.jaas.config"]
+    )
+    assert found["super.users"] == f"User:root;{node}"
+    again = properties(f"authorizer.class.name={AUTHORIZER}", LISTENER)
+    assert again["super.users"] != node, "no two clusters share it"
+
+
+def test_an_authorizer_has_the_name_that_kafka_knows_today() -> None:
+    found = properties("authorizer.class.name=kafka.security.authorizer.AclAuthorizer", LISTENER)
+    assert found["authorizer.class.name"] == AUTHORIZER
     assert not properties("authorizer.class.name=", "super.users=User:root").get("authorizer.class.name")
 
 
@@ -166,14 +196,64 @@ def test_the_controller_listens_where_it_is_told() -> None:
     assert found["listeners"].endswith(",CONTROLLER://kafka-1:9555")
 
 
-def test_a_listener_with_tls_or_logins_never_becomes_an_open_one() -> None:
-    with pytest.raises(SettingsError, match="would get it as PLAINTEXT"):
-        properties("listeners=SASL_SSL://127.0.0.1:9094")
+def test_listeners_with_tls_and_logins_keep_them_and_java_gets_the_lines_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broker.pem").write_text("-----BEGIN PRIVATE KEY-----")
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b\\"c";'
+    found = properties(
+        "listeners=SASL_SSL://0.0.0.0:9092,NODE://127.0.0.1:9093",
+        "advertised.listeners=SASL_SSL://kafka.example.com:9092,NODE://127.0.0.1:9093",
+        "listener.security.protocol.map=SASL_SSL:SASL_SSL,NODE:SSL",
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+        f"listener.name.sasl_ssl.plain.sasl.jaas.config={users}",
+        "ssl.keystore.type=PEM",
+        "ssl.keystore.location=broker.pem",
+        "oncelog.authentication.timeout.ms=1000",
+    )
+    modules = "org.apache.kafka.common.security"
+    bearer = f"{modules}.oauthbearer.OAuthBearer"
+    assert found["listeners"] == (
+        "SASL_SSL://0.0.0.0:9092,NODE://127.0.0.1:9093,NODE_2://127.0.0.1:9095,CONTROLLER://127.0.0.1:9094"
+    )
+    assert found["inter.broker.listener.name"] == "NODE_2"
+    assert found["ssl.keystore.location"] == str(tmp_path / "broker.pem")
+    of_clients = {name: value for name, value in found.items() if name.startswith("listener.name.sasl_ssl.")}
+    assert of_clients == {
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": users,
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
+        "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{bearer}LoginModule required;",
+        "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": f"{bearer}ValidatorCallbackHandler",
+    }
+    assert "oncelog.authentication.timeout.ms" not in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("ssl.keystore.key=-----BEGIN RSA PRIVATE KEY-----",), "openssl pkcs8 -topk8"),
+        (("ssl.keystore.key=-----BEGIN PRIVATE KEY-----", "ssl.cipher.suites=ECDHE-RSA-AES128-SHA"), "IANA's"),
+        (("ssl.keystore.type=PEM", "ssl.keystore.location=/nothing/here.pem"), "No such file"),
+    ],
+)
+def test_what_would_stop_kafka_is_said_before(settings: tuple[str, ...], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        properties("listeners=SSL://127.0.0.1:9092", *settings)
+
+
+def test_keys_of_an_issuer_are_left_to_a_person() -> None:
+    """Java is told of the address by a property of the process."""
+    settings = ("listeners=SASL_SSL://127.0.0.1:9092", "sasl.enabled.mechanisms=OAUTHBEARER")
+    url = "sasl.oauthbearer.jwks.endpoint.url=https://issuer.example/keys"
+    (sentence,) = by_hand(load_config(overrides=(*settings, url))[0])
+    assert "KAFKA_OPTS=-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer.example/keys" in sentence
+    assert by_hand(load_config(overrides=(LISTENER,))[0]) == []
 
 
 def test_settings_that_kafka_does_not_get_are_named_but_for_those_that_it_gets_in_another_form() -> None:
     given = ("oncelog.flush.policy=os", "sasl.enabled.mechanisms=PLAIN", "zookeeper.connect=old", "log.dirs=/data")
-    assert left_behind(given_settings(overrides=given)) == [
+    assert left_behind(load_config(overrides=given)[0], given_settings(overrides=given)) == [
         "oncelog.flush.policy",
         "sasl.enabled.mechanisms",
         "zookeeper.connect",

@@ -14,10 +14,12 @@ from click.testing import CliRunner, Result
 
 from oncelog.broker.storage.local.survey import LostRange, Survey
 from oncelog.cli import main
+from oncelog.client.admin_security import ClientQuota
 from oncelog.client.descriptions import (
     Acl,
     ClusterDescription,
     ConfigEntry,
+    DelegationToken,
     GroupDescription,
     ListedGroup,
     LogDirDescription,
@@ -113,6 +115,26 @@ class ForeignCluster:
 
     async def create_topics(self, *_: Any, **__: Any) -> None: ...
 
+    async def create_delegation_token(self, **_: Any) -> DelegationToken:
+        name = self.name
+        return DelegationToken(name, "aG1hYw==", name, name, (name,), 1, 2, 3)
+
+    async def describe_delegation_tokens(self, *_: str) -> list[DelegationToken]:
+        return [await self.create_delegation_token()]
+
+    async def renew_delegation_token(self, *_: Any, **__: Any) -> int:
+        return 2
+
+    expire_delegation_token = renew_delegation_token
+
+    async def describe_client_quotas(self, *_: Any, **__: Any) -> list[ClientQuota]:
+        return [ClientQuota({"user": self.name, "client-id": None}, {self.name: 1.5})]
+
+    async def describe_user_scram_credentials(self, *_: str) -> dict[str, dict[str, int]]:
+        return {self.name: {"SCRAM-SHA-512": 4_096}}
+
+    async def alter_client_quotas(self, *_: Any, **__: Any) -> None: ...
+
     delete_topics = create_partitions = alter_configs = update_features = create_acls = create_topics
     delete_groups = delete_group_offsets = alter_group_offsets = create_topics
 
@@ -191,6 +213,10 @@ ASKING: dict[str, tuple[tuple[str, ...], int]] = {
     "group list": ((), 2),
     "group offsets": (("g",), 2),
     "group reset": (("g", "--to", "start", "--dry-run"), 4),
+    "quota list": ((), 2),
+    "quota remove": (("--user", "u"), 2),
+    "token create": ((), 10),
+    "token list": (("--show-hmac",), 2),
     "topic create": (("t",), 2),
     "topic describe": (("t",), 2),
     "topic list": ((), 2),
@@ -198,6 +224,7 @@ ASKING: dict[str, tuple[tuple[str, ...], int]] = {
     "txn describe": (("id",), 9),
     "txn producers": (PLACE, 2),
     "txn find-hanging": ((), 4),
+    "user list": ((), 2),
 }
 """Arguments, and how many lines there are."""
 
@@ -230,6 +257,9 @@ def test_what_an_operator_pastes_is_shown_as_well(name: str, cluster: type[Forei
     require_shown(run("topic", "delete", "--", f"{name}s"), 0)
     require_shown(run("topic", "alter", "--partitions", "2", "--", name), 2)
     require_shown(run("group", "delete", "--", name), 2)
+    require_shown(run("quota", "set", "--user", name, f"a{name.replace('=', '')}=1"), 2)
+    require_shown(run("token", "renew", "--", name), 2)
+    require_shown(run("token", "expire", "--", name), 2)
     require_shown(run("config", "alter", "--topic", name, "--set", f"a{name}={name}"), 2)
     require_shown(run("cluster", "alter", "--feature", f"a{name.replace('=', '')}=1"), 2)
     require_shown(run("record", "delete", "--before", "start", "--", name.replace(":", "")), 2)
@@ -525,7 +555,8 @@ def test_no_command_is_left_out() -> None:
         "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
         *(f"spark {name}" for name in ("state", "repair", "forget", "report")),
-        *(f"user {name}" for name in ("add", "list", "remove")),  # test_user.py
+        *("quota set", "token renew", "token expire"),
+        *("user add", "user remove"),  # test_user.py
         "health",
         "serve",
         "demo isolation",

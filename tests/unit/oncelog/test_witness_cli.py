@@ -49,7 +49,7 @@ def run(*arguments: str) -> Result:
 
 
 def reported(monkeypatch: pytest.MonkeyPatch, *findings: Finding, **forgotten: int) -> None:
-    monkeypatch.setattr("oncelog.witness.ask_witness", lambda *_: Report(findings, forgotten))
+    monkeypatch.setattr("oncelog.witness.ask_witness", lambda *_, **__: Report(findings, forgotten))
 
 
 @pytest.fixture

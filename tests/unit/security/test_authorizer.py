@@ -13,7 +13,7 @@ from oncelog.broker.security.authorizer import Asked, Authorizer, Decision, pars
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
-from tests.unit.security.naive_authorizer import may, may_anywhere
+from tests.support.naive_authorizer import may, may_anywhere
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 HOST = "10.0.0.1"
@@ -63,6 +63,7 @@ _ASKABLE = st.sampled_from([each for each in AclOperation if each > AclOperation
 def test_every_decision_is_the_naive_ones_after_every_change(
     acls: list[Acl], stay: list[bool], unruled: bool, data: st.DataObject
 ) -> None:
+    """KAFKA-13697: a rule for all operations was none; and whatever else may go wrong with them."""
     state = SecurityState()
     authorizer = Authorizer(AccessRules(state), allows_unruled=unruled)
 
@@ -84,6 +85,16 @@ def test_every_decision_is_the_naive_ones_after_every_change(
             state.replay(RemoveAccessControlEntryRecord(id=UUID(int=number)), 0)
             del left[number]
             check(list(left.values()))
+
+
+@pytest.mark.parametrize("permission", [Permission.ALLOW, Permission.DENY])
+def test_a_prefix_is_not_hidden_by_another_one_between(permission: Permission) -> None:
+    """KAFKA-14265: the search for `foobar` ended at `fooa`, and did not see `f`."""
+    rules = [_acl("f", permission=permission, pattern=PatternType.PREFIXED)]
+    rules += [_acl(name, AclOperation.ALTER, pattern=PatternType.PREFIXED) for name in ("foobar", "fooa")]
+    if permission == Permission.DENY:
+        rules.append(_acl("foobar"))
+    assert Authorizer(_rules(*rules)).allows(ALICE, HOST, READ, TOPIC, "foobar") is (permission == Permission.ALLOW)
 
 
 def test_super_users_may_do_what_is_denied() -> None:
@@ -133,3 +144,13 @@ def test_the_cache_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         authorizer.allows(ALICE, HOST, READ, TOPIC, str(number))
         assert len(authorizer._decisions) <= 10
+
+
+def test_names_that_no_resource_has_are_not_kept() -> None:
+    """A client without rights may send 32 KiB of them with each request, and each character may take four bytes."""
+    authorizer = Authorizer(_rules())
+    for number in range(100):
+        assert not authorizer.allows(ALICE, HOST, READ, TOPIC, f"{number}" + "\N{PARTY POPPER}" * 8_000, "FETCH")
+    assert not authorizer._decisions
+    authorizer.allows(ALICE, HOST, READ, TOPIC, "a" * 249)
+    assert len(authorizer._decisions) == 1

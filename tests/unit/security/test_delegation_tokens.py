@@ -3,26 +3,32 @@
 import hashlib
 import hmac
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from oncelog.broker.cluster.security_state import SecurityState
+from oncelog.broker.config.settings import load_config
 from oncelog.broker.security.access_rules import entry_record
-from oncelog.broker.security.principal import Principal
-from oncelog.broker.security.scram import SCRAM_MECHANISMS, ScramMechanism
+from oncelog.broker.security.delegation_tokens import DelegationTokens
+from oncelog.broker.security.principal import ANONYMOUS, Principal
+from oncelog.broker.security.scram import SCRAM_MECHANISMS, Keys, ScramMechanism, keys_of, salted_password
 from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
+from oncelog.protocol.generated.delegation_token_record import DelegationTokenRecord
 from oncelog.protocol.generated.describe_delegation_token_request import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
 from oncelog.protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.remove_delegation_token_record import RemoveDelegationTokenRecord
 from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
 from tests.clients.sasl_connection import SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient
-from tests.fakes.broker import VirtualBroker
+from tests.fakes.broker import SeededEntropy, VirtualBroker
 
 KEY = "delegation.token.secret.key=secret"
 RENEWAL_MS, LIFETIME_MS = 10_000, 60_000
@@ -162,6 +168,69 @@ def test_a_token_that_ends_during_its_login_does_not_log_in(server: SaslServer) 
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+class Threads:
+    """A scheduler whose threads run when the test lets them."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
+
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.waiting.append((function, done))
+
+    def run(self, error: Exception | None = None) -> None:
+        for function, done in self.waiting:
+            function()
+            done(error)
+        self.waiting.clear()
+
+
+def a_token() -> tuple[DelegationTokens, SecurityState, Threads, str]:
+    virtual, state, threads = VirtualBroker(), SecurityState(), Threads()
+    config, _ = load_config(overrides=(KEY,))
+    scheduler: Any = threads
+    tokens = DelegationTokens(state, config, virtual.broker.clock, SeededEntropy(1), scheduler, lambda _: None)
+    end_ms = virtual.broker.clock.wall_ms() + LIFETIME_MS
+    record = DelegationTokenRecord(
+        owner="User:alice",
+        requester="User:alice",
+        renewers=[],
+        issue_timestamp=0,
+        max_timestamp=end_ms,
+        expiration_timestamp=end_ms,
+        token_id="id",
+    )
+    state.replay(record, 0)
+    return tokens, state, threads, "id"
+
+
+@MECHANISMS
+def test_the_keys_of_a_token_are_made_off_the_loop_and_once(mechanism: ScramMechanism) -> None:
+    tokens, state, threads, token_id = a_token()
+    keys = tokens.keys(token_id, mechanism)
+    assert not keys.done
+    assert tokens.keys(token_id, mechanism) is keys, "logins at once wait for the same"
+    assert len(threads.waiting) == 1
+    threads.run()
+    password = b64encode(tokens.hmac_of(token_id)).decode()
+    assert keys.result() == keys_of(mechanism, salted_password(mechanism, password, tokens.salt_of(token_id), 4_096))
+    assert tokens.keys(token_id, mechanism) is keys
+    state.replay(RemoveDelegationTokenRecord(token_id=token_id), 1)
+    size = mechanism.size_bytes
+    assert tokens.keys(token_id, mechanism).result() == Keys(bytes(size), bytes(size))
+    assert threads.waiting == [], "one that does not count costs nothing"
+
+
+def test_keys_that_could_not_be_made_are_made_for_the_next_login() -> None:
+    tokens, _, threads, token_id = a_token()
+    failed = tokens.keys(token_id, SHA_256)
+    threads.run(MemoryError())
+    with pytest.raises(MemoryError):
+        failed.result()
+    assert not tokens.keys(token_id, SHA_256).done
+    threads.run()
+    assert tokens.keys(token_id, SHA_256).done
+
+
 def test_a_user_of_the_name_of_a_token_needs_a_password_of_its_own(server: SaslServer) -> None:
     made = create(client_of(server, "alice"))
     client = server.connect()
@@ -264,6 +333,17 @@ def test_an_owner_and_renewers_are_users(server: SaslServer) -> None:
     request = CreateDelegationTokenRequest(None, None, [CreatableRenewers("Group", "admins")], -1)
     assert alice.ask(request, 3).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
     assert seen(alice) == []
+
+
+def test_a_token_whose_owner_is_no_user_does_not_log_in_as_the_user_of_that_name(server: SaslServer) -> None:
+    """Kafka makes such tokens, and its data directory may be ours now."""
+    token_id = "token"
+    of_group = DelegationTokenRecord("Group:admin", "User:bob", [], 0, 2**60, 2**60, token_id)
+    server.virtual.broker.metadata.write([of_group])
+    server.virtual.time.settle()
+    client, answer = log_in(server, token_id, hmac.digest(b"secret", token_id.encode(), "sha512"))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.principal == ANONYMOUS
 
 
 def test_without_a_key_there_are_no_tokens() -> None:

@@ -29,6 +29,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Stored, attacks
+from tests.support.costs import CALLS_IN_20_MS, cost_of
 from tests.support.listed_versions import EVERY_VERSION
 
 
@@ -113,6 +114,17 @@ def test_a_session_reads_nothing_more_once_the_right_is_taken(guarded: Guarded) 
     assert not refused.responses[0].partitions[0].records
     guarded.allow(READ, TOPIC, "orders")
     assert _errors(guarded.ask(_fetch("", 2, opened.session_id), 12)) == ["NONE"]
+
+
+def test_a_session_that_has_nothing_new_is_refused_too_once_the_right_is_taken(guarded: Guarded) -> None:
+    right = guarded.allow(READ, TOPIC, "orders")
+    opened = guarded.ask(_fetch("orders", 0), 12)
+    assert _errors(guarded.ask(_fetch("", 1, opened.session_id), 12)) == []
+    guarded.forbid(right)
+    assert _errors(guarded.ask(_fetch("", 2, opened.session_id), 12)) == ["TOPIC_AUTHORIZATION_FAILED"]
+    guarded.allow(READ, TOPIC, "orders")
+    assert _errors(guarded.ask(_fetch("", 3, opened.session_id), 12)) == ["NONE"]
+    assert _errors(guarded.ask(_fetch("", 4, opened.session_id), 12)) == []
 
 
 def test_the_authorizer_by_its_name_before_kafka_4_refuses_as_well() -> None:
@@ -245,3 +257,13 @@ def test_no_request_of_any_form_fails_behind_its_rights(guarded: Guarded) -> Non
         for attack in attacks(api, version):
             guarded.virtual.send(attack.message(stored, 1), version, host=HOST)
     assert guarded.virtual.warnings == []
+
+
+def test_the_operations_on_many_topics_keep_no_other_client_waiting(guarded: Guarded) -> None:
+    guarded.allow(DESCRIBE, TOPIC, "*")
+    guarded.create(*(f"topic-{number}" for number in range(1_500)))
+    virtual = guarded.virtual
+    frame = virtual.frame(MetadataRequest(topics=None, include_topic_authorized_operations=True), 12)
+    measured = cost_of(virtual, frame)
+    assert measured.turn_count > 5
+    assert measured.longest_turn_calls < CALLS_IN_20_MS

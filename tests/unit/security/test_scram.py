@@ -98,9 +98,11 @@ def test_a_client_may_name_itself_as_the_identity_it_acts_as() -> None:
         ("ALICE", PASSWORD, None, {}),
         # CVE-2017-12610: a user acts as another.
         (ALICE, PASSWORD, with_authorization("bob"), {}),
+        # kroxylicious#4683: so does one who does not exist.
+        ("nobody", PASSWORD, with_authorization("bob"), {}),
         # CVE-2024-56128: the final nonce was not compared.
         (ALICE, PASSWORD, None, {"nonce_suffix": "x"}),
-        # librdkafka PR 4895: the client's nonce is there twice.
+        # librdkafka#4895: the client's nonce is there twice.
         (ALICE, PASSWORD, None, {"nonce_suffix": "client-nonceserver-nonce"}),
         (ALICE, PASSWORD, None, {"binding": "y,,"}),
     ],
@@ -124,6 +126,7 @@ def test_every_other_login_fails_at_the_second_message_with_one_text(
 
 @MECHANISMS
 def test_an_unknown_user_is_challenged_like_the_known_ones_and_each_time_the_same(mechanism: ScramMechanism) -> None:
+    """kroxylicious#4683: as in Kafka, an unknown user failed at the first message, a known one at the second."""
     known = users(mechanism, ALICE, iterations=8_192, salt=b"s" * 20)
 
     def challenge(user: str) -> dict[str, str]:
@@ -200,3 +203,24 @@ def test_a_conversation_takes_one_final_message() -> None:
     assert isinstance(conversation.evaluate(final), Success)
     with pytest.raises(AuthenticationFailed):
         conversation.evaluate(final)
+
+
+def test_a_user_who_does_not_exist_has_another_salt_for_each_mechanism_as_those_who_do() -> None:
+    """The same salt in both would tell who is not there: those of a user are random, each its own."""
+    nobodys = ScramUsers({}, b"secret", lambda: "nonce")
+    salts = {nobodys.find("nobody", each)[0].salt for each in SCRAM_MECHANISMS.values()}
+    assert len(salts) == 2
+
+
+@pytest.mark.parametrize(
+    "token", [b"n,,n=alice,r=" + b"x" * 500_000, b"n,,n=" + "\N{PARTY POPPER}".encode() * 100_000 + b",r=x"]
+)
+def test_a_message_that_nobody_needs_is_not_kept_until_the_next_one(token: bytes) -> None:
+    """It is held until the client sends its proof, which may be as late as the end of its time to log in."""
+    with pytest.raises(AuthenticationFailed):
+        Scram(SHA_256, users(SHA_256, ALICE)).begin().evaluate(token)
+
+
+def test_a_name_as_long_as_the_credentials_of_brokers_have_it_logs_in() -> None:
+    name = "a" * 4_096
+    assert log_in(ScramClient(SHA_256, name, PASSWORD), SHA_256, users(SHA_256, name)).user == name

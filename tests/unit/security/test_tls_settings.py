@@ -1,5 +1,6 @@
 """Settings of TLS become a context of OpenSSL, or an error that says what to write."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -130,3 +131,23 @@ def test_suites_go_by_their_names_in_kafkas_files(certificates: Certificates) ->
 
 def test_no_secret_is_in_the_representation_of_settings(certificates: Certificates) -> None:
     assert "PRIVATE KEY" not in repr(read(certificates.server_settings()))
+
+
+@pytest.mark.parametrize("store", ["keystore", "truststore"])
+def test_a_store_that_is_no_file_of_its_size_is_refused_before_it_is_read(
+    certificates: Certificates, tmp_path: Path, store: str
+) -> None:
+    """It may be set while the broker runs: a pipe would hold up every client, /dev/zero fill the memory."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"-----BEGIN CERTIFICATE-----" + bytes(2 << 20))
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "large"):
+        with pytest.raises(TlsError, match=rf"ssl\.{store}\.location {path}"):
+            read({**certificates.server_settings(), f"ssl.{store}.location": str(path)})
+
+
+def test_by_default_suites_are_with_forward_secrecy_and_authenticated_encryption(certificates: Certificates) -> None:
+    ciphers = make_context(read(certificates.server_settings())).get_ciphers()
+    assert len(ciphers) >= 7
+    assert [cipher["name"] for cipher in ciphers if not cipher["aead"]] == []
+    older = [cipher["name"] for cipher in ciphers if not cipher["name"].startswith("TLS_")]
+    assert older and all(name.startswith("ECDHE-") for name in older)
