@@ -328,9 +328,9 @@ def _check_transactional(request: ProduceRequest) -> ErrorCode | None:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             batch = partition.records
-            if batch is None or len(batch) < HEADER_SIZE:
-                continue
-            if batch[MAGIC_AT] == MAGIC and batch[FLAGS_AT] & TRANSACTIONAL_MASK:
+            if batch and len(batch) >= HEADER_SIZE and batch[FLAGS_AT] & TRANSACTIONAL_MASK:
+                if batch[MAGIC_AT] != MAGIC:
+                    continue
                 if request.transactional_id is None:
                     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
                 producer_ids.add(bytes(batch[PRODUCER_ID_AT:PRODUCER_EPOCH_AT]))

@@ -9,8 +9,9 @@ Invariants
 - After a failure of the store nothing more is acknowledged.
 
 A client sends its pipelined requests one by one, and as fast as it gets the responses of a round. So where rounds hold
-several appends, a round waits for a turn of the loop that brings none. Measured with five requests in flight: 0.25
-syncs a request instead of 0.41 (strace), a sixteenth less processor time, the same rate.
+several appends, a round waits for a turn of the loop that brings none; and for a few more while it holds fewer than the
+rounds before, if all of them are of one log, as a pipelining producer's are. Measured with five requests in flight:
+0.20 syncs a request instead of 0.41 (strace).
 """
 
 import errno
@@ -23,6 +24,8 @@ from oncelog.protocol import mypyc_attr
 
 _MOST_TURNS = 8
 """For which a round waits: few enough that other clients cannot hold it up."""
+_EMPTY_TURNS = 3
+"""For which it waits although they bring nothing: some 20 µs in all, an eighth of a sync."""
 
 
 class GrowingLog(Protocol):
@@ -67,8 +70,10 @@ class Rounds:
         """Of the round before."""
         self._appends_seen = 0
         """When the round was last put off."""
-        self._turns = 0
-        """For how many this round was put off."""
+        self._turns = self._empty_turns = 0
+        """For how many this round was put off, and how many of these brought nothing."""
+        self._usual_append_count = 0
+        """Of the rounds before, if each had several appends, and all of them were of one log."""
 
     def arm(self, log: GrowingLog) -> None:
         """`log` has grown: include it in the next round."""
@@ -106,7 +111,7 @@ class Rounds:
         return [(log, log.log_end_offset) for log in logs if not log.is_deleted]
 
     def _run(self) -> None:
-        if self._gathers and self._expects_more():
+        if self._last_append_count > 1 and self._gathers and self._expects_more():
             self._scheduler.call_soon(self._run)
             return
         self._is_scheduled = False
@@ -124,12 +129,22 @@ class Rounds:
         committing.then(lambda committed: self._on_committed(ends, on_ended, committed))
 
     def _expects_more(self) -> bool:
-        if self._last_append_count > 1 and self._appends_seen != self.append_count and self._turns < _MOST_TURNS:
-            self._appends_seen = self.append_count
-            self._turns += 1
+        if self._appends_seen != self.append_count and self._turns < _MOST_TURNS:
+            self._appends_seen, self._turns = self.append_count, self._turns + 1
             return True
-        self._turns = 0
+        append_count = self.append_count - self._appends_begun
+        if append_count < self._usual_append_count and self._waits_without_any():
+            return True
+        self._turns = self._empty_turns = 0
+        self._usual_append_count = max(append_count, self._usual_append_count - 1) if len(self._dirty) == 1 else 0
         return False
+
+    def _waits_without_any(self) -> bool:
+        if len(self._dirty) > 1 or self._turns == _MOST_TURNS or self._empty_turns == _EMPTY_TURNS:
+            return False
+        self._turns += 1
+        self._empty_turns += 1
+        return True
 
     def _on_committed(self, ends: _Ends, on_ended: Callable[[], None] | None, committed: Fetching) -> None:
         self._is_in_flight = False

@@ -83,6 +83,37 @@ def test_appends_of_turns_that_follow_each_other_share_a_round_once_rounds_hold_
     assert log.high_watermark == 2 + turns
 
 
+@pytest.mark.parametrize(("log_count", "empty_turns", "rounds"), [(1, 3, 1), (1, 4, 2), (2, 2, 2)])
+def test_a_round_with_fewer_appends_than_those_before_waits_for_three_turns_that_bring_none_if_all_are_of_one_log(
+    log_count: int, empty_turns: int, rounds: int
+) -> None:
+    """As a client with several requests in flight sends the next ones: not quite as fast as the loop turns."""
+    logs = Logs()
+    opened = [logs.open(partition=number) for number in range(log_count)]
+
+    def append_to_all() -> None:
+        for log in opened:
+            logs.append(log, batch())
+
+    def append_after(turns: int) -> None:
+        if turns:
+            logs.scheduler.call_soon(lambda: append_after(turns - 1))
+        else:
+            append_to_all()
+
+    for _ in range(2):
+        append_to_all()
+        append_to_all()
+        append_to_all()
+        logs.flush()
+    before = logs.rounds.round_count
+    append_to_all()
+    append_after(empty_turns + 1)
+    logs.flush()
+    assert logs.rounds.round_count - before == rounds
+    assert all(log.high_watermark == 8 for log in opened)
+
+
 def test_a_lone_append_waits_for_no_turn_once_rounds_hold_one() -> None:
     logs = Logs()
     log = logs.open()
