@@ -116,8 +116,8 @@ def circumstances(rounds: int, place: Path) -> list[str]:
 
 
 def touch_memory() -> None:
-    """Use once what a run will use. A virtual machine gets its pages from the host when it first touches them, which takes
-    longer than all else that is done with a batch: who came first would be measured, not who is faster."""
+    """Use once what a run will use. A virtual machine gets its pages from the host when it first touches them, which
+    takes longer than all else that is done with a batch: who came first would be measured, not who is faster."""
     free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     size_bytes = min(_TOUCHED_BYTES, int(free_bytes * _TOUCHED_PART))
     mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
