@@ -142,7 +142,11 @@ def _verify(
         return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     return {
         partition: context.broker.transactions.verify_partitions(
-            transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, (partition,)
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            (partition,),
+            is_other_node=True,
         )
         for partition in partitions
     }

@@ -293,7 +293,6 @@ def _verify(
         producer_id,
         producer_epoch,
         ((log.topic, log.partition),),
-        is_implicit=context.api_version >= _V2_SINCE,
     )
     if error:
         # A later batch may not overtake the retry of this one: the rejected sequence is recorded.

@@ -103,7 +103,6 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> None:
         request.producer_id,
         request.producer_epoch,
         (partition,),
-        is_implicit=context.api_version >= _V2_SINCE,
     )
     if error:
         raise KafkaError(error)

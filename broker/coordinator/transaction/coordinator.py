@@ -166,23 +166,16 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Add partitions to the open transaction, or open one; completes once durable."""
+        """Add partitions to the open transaction, or open one. Where rounds are whole it completes once appended: the
+        sync runs while the client prepares its batch, and no batch is durable before its addition. A power cut between
+        the two can only lose an addition that no acknowledged batch needs."""
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
-        wanted = frozenset(partitions)
-
-        def decide(metadata: "TransactionMetadata | None", is_pending: bool, _: "int | None") -> Decision:
-            return prepare_add_partitions(
-                metadata,
-                producer_id,
-                producer_epoch,
-                wanted,
-                is_pending=is_pending,
-                transaction_version=transaction_version,
-                wall_ms=self._clock.wall_ms(),
-            )
-
-        return self._transition(transactional_id, decide, _producer)
+        is_whole = self._dependencies.rounds_are_whole()
+        decide = partial(
+            self._prepare_add, producer_id, producer_epoch, frozenset(partitions), is_whole, transaction_version
+        )
+        return self._transition(transactional_id, decide, _producer, until_durable=not is_whole)
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -200,7 +193,7 @@ class TransactionCoordinator:
         is_whole = self._dependencies.rounds_are_whole()
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
-        decide = partial(self._prepare_implicit_add, producer_id, producer_epoch, wanted, is_whole)
+        decide = partial(self._prepare_add, producer_id, producer_epoch, wanted, is_whole, TRANSACTION_V2)
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -217,12 +210,13 @@ class TransactionCoordinator:
         attempt(attempt, 0)
         return answer
 
-    def _prepare_implicit_add(
+    def _prepare_add(
         self,
         producer_id: int,
         producer_epoch: int,
         wanted: frozenset[TopicPartition],
         is_whole: bool,
+        transaction_version: int,
         metadata: "TransactionMetadata | None",
         is_pending: bool,
         _: "int | None",
@@ -235,7 +229,7 @@ class TransactionCoordinator:
             wanted,
             # An addition that is not durable yet is so before this one, or with it.
             is_pending=is_pending and not is_adding,
-            transaction_version=TRANSACTION_V2,
+            transaction_version=transaction_version,
             wall_ms=self._clock.wall_ms(),
         )
 
@@ -282,17 +276,16 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
         *,
-        is_implicit: bool = False,
+        is_other_node: bool = False,
     ) -> ErrorCode:
-        """Called in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch is rejected. Unless
-        the partitions were added by the same request (`is_implicit`), additions must be durable: as in Kafka, which
-        asks for them from another node."""
+        """Called in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch is rejected. Where the
+        batch does not share its rounds with the addition, as on `is_other_node`, that must be durable."""
         try:
             life = self._runtime.shard(transactional_id)
         except KafkaError as error:
             return error.code
         metadata = life.get(transactional_id)
-        is_together = is_implicit and self._dependencies.rounds_are_whole()
+        is_together = not is_other_node and self._dependencies.rounds_are_whole()
         not_durable = _NONE_YET if is_together else life.not_durable.get(transactional_id, _NONE_YET)
         is_pending = transactional_id in life.pending
         for partition in partitions:

@@ -38,7 +38,8 @@ class TransactionTimeouts:
             self._arm(opened, max(0, opened.timeout_ms - max(0, elapsed_ms)))
 
     def retry(self, opened: TransactionMetadata) -> None:
-        """The owner could not abort it just now."""
+        """The owner could not abort it just now. A partition that was added meanwhile has armed its timer anew."""
+        self.stop(opened.transactional_id)
         self._arm(opened, RETRY_MS)
 
     def stop(self, transactional_id: str) -> None:

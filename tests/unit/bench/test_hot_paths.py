@@ -50,7 +50,7 @@ COUNTED = (
 )
 
 PEAK_BYTES = {
-    "oncelog.storage=memory": (2_476, 2_710, 4_943, 2_572, 5_622, 5_512, 5_694),
+    "oncelog.storage=memory": (2_476, 2_710, 5_410, 2_572, 5_622, 5_512, 5_694),
     "oncelog.flush.policy=fsync": (3_620, 2_993, 5_946, 3_820, 8_344, 7_463, 8_050),
 }
 """Memory that is allocated at most at a time, of the same requests without their sums. What is stored makes a table or

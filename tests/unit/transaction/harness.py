@@ -195,8 +195,10 @@ class Coordinator:
             )
         )
 
-    def verify(self, pair: ProducerIdAndEpoch, *partitions: TopicPartition) -> ErrorCode:
-        return self.core.verify_partitions(ID, pair.producer_id, pair.producer_epoch, partitions)
+    def verify(self, pair: ProducerIdAndEpoch, *partitions: TopicPartition, is_other_node: bool = False) -> ErrorCode:
+        return self.core.verify_partitions(
+            ID, pair.producer_id, pair.producer_epoch, partitions, is_other_node=is_other_node
+        )
 
     def begun(self, *partitions: TopicPartition, version: int = 0) -> ProducerIdAndEpoch:
         """A producer with an open transaction on these partitions."""
