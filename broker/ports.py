@@ -70,8 +70,12 @@ class File(Protocol):
         """Write all parts at the end in one call; returns the position of the first byte. Raises OSError; a partial
         write is truncated before the error is raised."""
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        """Overwrite bytes of the file, which keeps its size: as durable as an append. Raises OSError; then any part of
+        them may be there."""
+
     def write_durably(self, position: int, data: Buffer) -> None:
-        """Overwrite bytes of the file, which keeps its size, and return when that is durable. Callable from another
+        """The same, and return when all of the file is durable. Callable from another
         thread. Raises OSError, after which nothing of this file may be trusted, unless no descriptor was left."""
 
     def read_view(self, start: int, end: int) -> memoryview:

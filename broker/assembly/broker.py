@@ -128,7 +128,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(
-        config, system, store, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+        config, system, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
     )
     broker = Broker(
         live_config=live_config,
@@ -335,7 +335,7 @@ class _ReplayFailures:
 def _coordinators(
     config: BrokerConfig,
     system: System,
-    store: LogStore,
+    rounds: Rounds,
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
@@ -385,7 +385,8 @@ def _coordinators(
             _transaction_limits(config),
             transitions,
             lambda: metadata.state.features.get("transaction.version", 0),
-            lambda: store.rounds_are_whole,
+            lambda: rounds.are_whole,
+            rounds.write_ahead,
         ),
     )
     if system.faults is not None:

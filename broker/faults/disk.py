@@ -120,6 +120,9 @@ class _LogFile:
     def cached_view(self, start: int, end: int) -> memoryview | None:
         return self._file.cached_view(start, end)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self._file.overwrite(position, data)
+
     def write_durably(self, position: int, data: Buffer) -> None:
         self._file.write_durably(position, data)
 

@@ -89,6 +89,15 @@ class Rounds:
         self._scheduler.call_soon(function)
 
     @property
+    def are_whole(self) -> bool:
+        """See `LogStore.rounds_are_whole`."""
+        return self._store.rounds_are_whole
+
+    def write_ahead(self) -> bool:
+        """See `LogStore.write_ahead`."""
+        return not self._is_in_flight and self._store.write_ahead()
+
+    @property
     def is_busy(self) -> bool:
         """A commit is in flight or due: a clean stop waits for it."""
         return bool(self._dirty) or self._is_in_flight or self._store.is_busy

@@ -219,6 +219,10 @@ class LogStore(Protocol):
         """Make everything appended so far durable, `append_count` batches; None: it is already. Never completes, or
         fails, after a failure of the store."""
 
+    def write_ahead(self) -> bool:
+        """Let everything appended so far outlive a kill of the process, which the next commit makes durable; False: it
+        cannot be done now, wait for that."""
+
     def commit_now(self) -> None:
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""
 

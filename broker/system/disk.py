@@ -131,6 +131,11 @@ class RealFile:
         self.size_bytes = start + wanted
         return start
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        if not self._is_own:
+            self._make_own()
+        _write_rest(self._use(), bytes(data), position)
+
     def write_durably(self, position: int, data: Buffer) -> None:
         if not self._is_own:
             self._make_own()

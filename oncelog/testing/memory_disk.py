@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 Buffer = bytes | bytearray | memoryview
+_SECTOR_BYTES = 512
 
 
 class PowerCut(BaseException):
@@ -22,12 +23,20 @@ class Inode:
         self.synced = bytearray()
         self.untouched_bytes = 0
         """Of what was synced, this much was not cut off since."""
+        self.overwritten: list[tuple[int, int]] = []
+        """Ranges of what was synced whose new bytes are not."""
 
     def sync(self, *, is_whole: bool) -> None:
         """Without `is_whole`, what was synced before and not cut off since is not copied again."""
+        self.sync_overwritten()
         start = 0 if is_whole else self.untouched_bytes
         self.synced[start:] = self.data[start:]
         self.untouched_bytes = len(self.data)
+
+    def sync_overwritten(self) -> None:
+        for start, end in self.overwritten:
+            self.synced[start:end] = self.data[start:end]
+        self.overwritten.clear()
 
 
 class MemoryFile:
@@ -50,6 +59,18 @@ class MemoryFile:
         self.size_bytes = start + len(data)
         return start
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self._disk.check_descriptor(self.path)
+        if self._disk.count_operation("overwrite", self.path):
+            data = data[: len(data) // 2]
+            self._overwrite(position, data)
+            raise PowerCut(self.path)
+        self._overwrite(position, data)
+
+    def _overwrite(self, position: int, data: Buffer) -> None:
+        self.inode.data[position : position + len(data)] = data
+        self.inode.overwritten.append((position, position + len(data)))
+
     def write_durably(self, position: int, data: Buffer) -> None:
         """A power cut leaves any part of it: the beginning, the end, nothing."""
         self._disk.check_descriptor(self.path)
@@ -66,6 +87,7 @@ class MemoryFile:
         self.inode.synced[start:end] = new  # in place: a journal has megabytes
         if torn:
             raise PowerCut(self.path)
+        self.inode.sync_overwritten()
         self._disk.sync_count += 1
 
     def read_view(self, start: int, end: int) -> memoryview:
@@ -171,7 +193,7 @@ class MemoryDisk:
         disk = MemoryDisk(is_watched=self.is_watched)
         disk.directories = set(self.directories)
         disk.files = {
-            path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes)
+            path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes, inode.overwritten)
             for path, inode in self.files.items()
         }
         disk._durable_files = {path: disk.files[path] for path in self._durable_files if path in disk.files}
@@ -329,11 +351,14 @@ def _moved(path: str, old_path: str, new_path: str) -> str:
     return new_path + path[len(old_path) :] if path == old_path or path.startswith(f"{old_path}/") else path
 
 
-def _copy(data: bytes, synced: bytes, untouched_bytes: int | None = None) -> Inode:
+def _copy(
+    data: bytes, synced: bytes, untouched_bytes: int | None = None, overwritten: Sequence[tuple[int, int]] = ()
+) -> Inode:
     inode = Inode()
     inode.data += data
     inode.synced += synced
     inode.untouched_bytes = len(synced) if untouched_bytes is None else untouched_bytes
+    inode.overwritten += overwritten
     return inode
 
 
@@ -367,8 +392,12 @@ def _rename(files: dict[str, Inode], directories: set[str], old_path: str, new_p
 
 
 def _torn(inode: Inode, random: Random) -> bytes:
-    """The synced bytes, and of later ones any part: pages may be missing in the middle (zeros) and at the end."""
+    """The synced bytes, and of later ones any part: pages may be missing in the middle (zeros) and at the end, sectors
+    that were overwritten may be old or new."""
     data, synced = bytes(inode.data), bytes(inode.synced)
+    if inode.overwritten:
+        synced = _with_some_sectors(inode, random)
+        data = synced + data[len(synced) :]
     if synced.startswith(data):  # cut since the sync
         return random.choice([synced, data])
     if not data.startswith(synced):  # written anew since the sync
@@ -378,3 +407,13 @@ def _torn(inode: Inode, random: Random) -> bytes:
         start = random.randrange(len(tail))
         tail[start : random.randint(start, len(tail))] = bytes(random.randint(start, len(tail)) - start)
     return synced + bytes(tail)
+
+
+def _with_some_sectors(inode: Inode, random: Random) -> bytes:
+    content = bytearray(inode.synced)
+    for start, end in inode.overwritten:
+        for sector in range(start - start % _SECTOR_BYTES, end, _SECTOR_BYTES):
+            if random.random() < 0.5:
+                first, last = max(start, sector), min(end, sector + _SECTOR_BYTES)
+                content[first:last] = inode.data[first:last]
+    return bytes(content)

@@ -61,6 +61,14 @@ Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
 """(metadata, is pending, a fresh producer id if one was requested) → decision."""
 
 
+def _never() -> bool:
+    return False
+
+
+def _always() -> bool:
+    return True
+
+
 class ProducerIds(Protocol):
     """`producer_ids.ProducerIdManager`."""
 
@@ -166,16 +174,18 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Add partitions to the open transaction, or open one. Where rounds are whole it completes once appended: the
-        sync runs while the client prepares its batch, and no batch is durable before its addition. A power cut between
-        the two can only lose an addition that no acknowledged batch needs."""
+        """Add partitions to the open transaction, or open one. Where rounds are whole it completes once a kill cannot
+        undo it: the sync runs while the client prepares its batch, and no batch is durable before its addition. A power
+        cut before that can only lose an addition that no acknowledged batch needs."""
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
         is_whole = self._dependencies.rounds_are_whole()
         decide = partial(
             self._prepare_add, producer_id, producer_epoch, frozenset(partitions), is_whole, transaction_version
         )
-        return self._transition(transactional_id, decide, _producer, until_durable=not is_whole)
+        return self._transition(
+            transactional_id, decide, _producer, is_enough=self._dependencies.write_ahead if is_whole else _never
+        )
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -205,7 +215,8 @@ class TransactionCoordinator:
                 else:
                     answer.fail(error)
 
-            self._transition(transactional_id, decide, _producer, until_durable=not is_whole).then(on_done)
+            is_enough = _always if is_whole else _never
+            self._transition(transactional_id, decide, _producer, is_enough=is_enough).then(on_done)
 
         attempt(attempt, 0)
         return answer
@@ -424,10 +435,10 @@ class TransactionCoordinator:
         to_answer: Callable[[TransactionMetadata | None], T],
         fresh_producer_id: int | None = None,
         *,
-        until_durable: bool = True,
+        is_enough: Callable[[], bool] = _never,
     ) -> Completion[T]:
         """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
-        depends on is durable, or, unless `until_durable`, once it is logged."""
+        depends on is durable, or at once if `is_enough` says so after the append."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -445,13 +456,13 @@ class TransactionCoordinator:
         written = self._runtime.write(transactional_id, operation)
         if decision.needs_producer_id:
             return self._producer_ids.next_id().flat_map(
-                lambda fresh: self._transition(transactional_id, decide, to_answer, fresh, until_durable=until_durable)
+                lambda fresh: self._transition(transactional_id, decide, to_answer, fresh, is_enough=is_enough)
             )
         if decision.target is not None and life is not None and written.error is None:
             life.on_logged(current, decision.target, written)
         if decision.error:
             return written.map(lambda _: self._refuse(transactional_id, decision.error))
-        if not until_durable and written.error is None:
+        if written.error is None and is_enough():
             return Completion.of(to_answer(decision.target or current))
         return written
 

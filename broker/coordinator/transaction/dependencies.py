@@ -52,3 +52,5 @@ class TransactionDependencies:
     """The finalized level of the feature, as of now."""
     rounds_are_whole: Callable[[], bool]
     """What one turn appends, in whatever logs, becomes durable as a whole (`LogStore.rounds_are_whole`), as of now."""
+    write_ahead: Callable[[], bool]
+    """Let what was appended outlive a kill (`LogStore.write_ahead`)."""

@@ -199,6 +199,8 @@ class FileSync:
         self._is_committing = False
         self._is_checkpointing = False
         self._is_checkpoint_wanted = False
+        self._ahead: _Round | None = None
+        """What the next round begins with; written to the journal already unless it has sections or targets."""
         self._waiting_round: _Round | None = None
         self._checkpoints = Schedule(clock)
 
@@ -262,9 +264,27 @@ class FileSync:
         self._is_committing = not begun.committing.done
         return begun.committing
 
+    def write_ahead(self) -> bool:
+        """See `LogStore.write_ahead`."""
+        if self.policy != "fsync":
+            return True
+        if not self.is_journaling or self._is_committing or self.failure.failed:
+            return False
+        begun = self._ahead = self._begin_round(self._take_dirty())
+        if begun.targets:
+            return False
+        try:
+            is_written = self.journal.write_ahead(begun.sections)
+        except OSError:
+            return False  # the round itself finds out what it means
+        if is_written:
+            begun.sections = []
+        return is_written
+
     def commit_now(self) -> None:
         """See `LogStore.commit_now`."""
-        logs = self._take_dirty()
+        ahead = [log for log, _ in self._ahead.ends if not log.is_deleted] if self._ahead is not None else []
+        logs = list(dict.fromkeys((*ahead, *self._take_dirty())))
         if self.is_journaling:
             self._commit_to_journal(logs)  # also if a full disk then prevents all else
         targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_deleted]
@@ -304,6 +324,8 @@ class FileSync:
 
     def _begin_round(self, logs: Sequence[SyncedLog]) -> _Round:
         begun = _Round(self.is_journaling)
+        if self._ahead is not None:
+            self._continue_round(begun, self._ahead)
         for log in logs:
             begun.ends.append((log, log.log_end_offset))
             spans = log.take_spans()
@@ -317,6 +339,10 @@ class FileSync:
             if log.awaits_checkpoint:
                 self._is_checkpoint_wanted = True
         return begun
+
+    def _continue_round(self, begun: _Round, ahead: _Round) -> None:
+        self._ahead = None
+        begun.ends, begun.sections, begun.targets = ahead.ends, ahead.sections, ahead.targets
 
     def _has_room(self, begun: _Round) -> bool:
         return not begun.is_in_journal or self.journal.has_room(begun.sections)
@@ -332,7 +358,6 @@ class FileSync:
 
     def _write(self, begun: _Round) -> None:
         """On the loop or in the sync thread."""
-        begun.error = None
         on_written = None if self._stopwatch is None else self._stopwatch()
         if begun.targets:
             self._sync(begun.targets)
@@ -343,6 +368,8 @@ class FileSync:
             if begun.is_in_journal:
                 if begun.sections:
                     self.journal.write(begun.sections)
+                else:
+                    self.journal.sync()
             else:
                 self._record_at_once(begun.ends)
         except OSError as error:
@@ -383,7 +410,8 @@ class FileSync:
 
     def _retry(self, begun: _Round) -> None:
         """Once there are descriptors, or space; without space for the journal, by a sync of all files."""
-        if begun.error is not None and begun.is_in_journal and not lacks_descriptor(begun.error):
+        error, begun.error = begun.error, None
+        if error is not None and begun.is_in_journal and not lacks_descriptor(error):
             begun.is_in_journal = False
             for target in begun.targets:
                 target.log.end_sync(target)

@@ -8,7 +8,8 @@ sync of its files, the offset below which its segments are durable. Both files a
 turns; a file begins with a head, which repeats what the life began with.
 
 Invariants
-- A frame is durable when `write` returns. A torn frame counts as never written: all of a round is there, or nothing.
+- A frame is durable when `write` returns, and with it those that were written ahead. A torn frame counts as never
+  written: all of a round is there, or nothing.
 - Frames are numbered without gaps over both files: a missing one is told apart from the end.
 - A file is overwritten only after `release`: its batches are durable in the segments, and `flushed-offsets` says so.
 - While a journal is in use, what a log has above its durable offset and its frames was never committed.
@@ -34,8 +35,9 @@ _FRAME = Struct(">8sBQQQI")
 """Magic, kind, life (generation of its first file), generation of the file, number of the frame, body size."""
 _HEADER_BYTES = _FRAME.size + 4
 _SECTION = Struct(">16siqqqqI")
-_HEAD, _ROUND, _LAST_HEAD = 0, 1, 2
-"""The last one ends the use of the journal: it only carries what is left out."""
+_HEAD, _ROUND, _LAST_HEAD, _ROUND_AHEAD = 0, 1, 2, 3
+"""The third ends the use of the journal: it only carries what is left out. The last is a round that was written while
+the frame before it was not durable yet: that it can be read says nothing of that frame."""
 _SYNCED = -1
 _LEFT_OUT = -2
 
@@ -180,14 +182,14 @@ def _frames_of(data: bytes) -> tuple[list[_Frame], _Frame | None]:
     while (at := data.find(_MAGIC, at + 1)) >= 0:
         if at % _ALIGNMENT == 0:
             later = _frame_at(data, at)
-            if later is not None and generation in (0, later.generation):
+            if later is not None and generation in (0, later.generation) and later.kind != _ROUND_AHEAD:
                 return frames, later
     return frames, None
 
 
 def _follows(frame: _Frame, frames: Sequence[_Frame]) -> bool:
     if not frames:
-        return frame.kind != _ROUND
+        return frame.kind in (_HEAD, _LAST_HEAD)
     return frame.generation == frames[0].generation and frame.number == frames[-1].number + 1
 
 
@@ -236,6 +238,8 @@ class Journal:
         self._carried = b""
         self._is_other_free = True
         self._last_number_of_other = -1
+        self._kind = _ROUND
+        """Of the next round."""
         self.round_count = 0
 
     @property
@@ -244,7 +248,7 @@ class Journal:
 
     @property
     def last_number(self) -> int:
-        """Of the newest durable frame."""
+        """Of the newest frame."""
         return self._number - 1
 
     def begin(self, left_out: Mapping[LogKey, LeftOut]) -> None:
@@ -289,16 +293,36 @@ class Journal:
         return self._position in (self._head_bytes, 0) or self._position + size_bytes <= self._file_bytes
 
     def write(self, sections: Sequence[Section]) -> None:
-        """Make a round durable; there must be room. On the loop or in the sync thread. Raises OSError: then the round
-        is not in the journal."""
+        """Make a round durable, and what was written ahead; there must be room. On the loop or in the sync thread.
+        Raises OSError: then the round is not in the journal."""
         body = _encode_sections(sections)
         if self._fits(_HEADER_BYTES + len(body)) or not self._is_other_free:
-            self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)
+            self._write(self._files[self._slot], self._frame(self._kind, body), self._number + 1)
         else:
             self._switch(body)
-        self.round_count += 1
+        self._kind, self.round_count = _ROUND, self.round_count + 1
+
+    def write_ahead(self, sections: Sequence[Section]) -> bool:
+        """Write a round that the next `write` makes durable: a kill -9 leaves it, a power cut need not. False if there
+        is no place for it now. Raises OSError: then it is not in the journal."""
+        body = _encode_sections(sections)
+        data = self._frame(self._kind, body)
+        file, end = self._files[self._slot], self._position + len(data)
+        if end > file.size_bytes or not self._fits(len(data)):
+            return False
+        if body:
+            file.overwrite(self._position, data)
+            self._position, self._number, self._kind = end, self._number + 1, _ROUND_AHEAD
+        return True
+
+    def sync(self) -> None:
+        """Make durable what was written ahead. Raises OSError."""
+        if self._kind == _ROUND_AHEAD:
+            self._files[self._slot].write_durably(self._position, b"")
+            self._kind = _ROUND
 
     def _switch(self, body: bytes) -> None:
+        self.sync()
         before = self._generation, self._position, self._slot, self._number
         self._generation, self._position, self._slot = self._generation + 1, 0, 1 - self._slot
         try:

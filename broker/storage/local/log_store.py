@@ -396,6 +396,9 @@ class LocalLogStore:
     def commit(self, append_count: int) -> Fetching | None:
         return self.file_sync.commit(append_count)
 
+    def write_ahead(self) -> bool:
+        return self.file_sync.write_ahead()
+
     def commit_now(self) -> None:
         self.file_sync.commit_now()
 

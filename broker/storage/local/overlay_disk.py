@@ -81,6 +81,9 @@ class _OverlayFile:
     def cached_view(self, start: int, end: int) -> memoryview | None:
         return self._content.read_cached(start, end)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self.write_durably(position, data)
+
     def write_durably(self, position: int, data: Buffer) -> None:
         rest = bytes(self._content.read(position + len(data), self.size_bytes))
         self._content.truncate(position)

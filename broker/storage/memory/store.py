@@ -65,6 +65,9 @@ class MemoryLogStore:
     def commit(self, append_count: int) -> Fetching | None:
         return None
 
+    def write_ahead(self) -> bool:
+        return True
+
     def commit_now(self) -> None:
         return
 

@@ -27,6 +27,9 @@ class ReadOnlyFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         _refuse(self.path)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        _refuse(self.path)
+
     def write_durably(self, position: int, data: Buffer) -> None:
         _refuse(self.path)
 

@@ -103,6 +103,9 @@ class _SalvagedFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         return self._file.append(parts)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self._file.overwrite(position, data)
+
     def write_durably(self, position: int, data: Buffer) -> None:
         self._file.write_durably(position, data)
 
