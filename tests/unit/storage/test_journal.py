@@ -1,5 +1,6 @@
 """The journal: what a stop leaves of a round, what is told when its end is lost, who uses it and who does not."""
 
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -356,3 +357,57 @@ def test_a_journal_file_that_is_missing_after_it_was_used_is_told(slot: int) -> 
     logs = written(rounds=30, journal_file_bytes=4_096)
     del logs.disk.files[NAMES[slot]]
     assert any("missing" in problem for problem in logs.killed().store.problems)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_power_cut_leaves_a_prefix_of_what_was_written_ahead_and_committed_and_a_kill_all_of_it(seed: int) -> None:
+    random = Random(seed)
+    logs = written(rounds=1, journal_file_bytes=4_096)
+    states = [ends(logs)]
+    durable = kept = 0
+    logs.disk.operations_left = random.randrange(12, 60) if seed % 2 else None
+    with suppress(PowerCut):
+        for _ in range(30):
+            for index in random.sample(range(3), random.randint(1, 3)):
+                logs.append(logs.open(index), batch())
+            states.append([logs.open(index).log_end_offset for index in range(3)])
+            if random.random() < 0.6 and logs.rounds.write_ahead():
+                kept = len(states) - 1
+            if random.random() < 0.5:
+                logs.flush()
+                durable = kept = len(states) - 1
+    again = logs.crashed(seed) if seed % 4 else logs.killed()
+    assert states.index(ends(again)) >= (durable if seed % 4 else kept)
+    assert not [line for line in again.store.problems if NAMES[0] in line]
+
+
+@pytest.mark.parametrize("is_proven", [False, True])
+def test_a_frame_that_is_gone_is_damage_only_if_a_later_one_proves_that_it_was_durable(is_proven: bool) -> None:
+    logs = written(partition_count=1, rounds=1)
+    logs.append(logs.open(0), batch())
+    assert logs.rounds.write_ahead()
+    (data,) = (logs.disk.files[name].data for name in NAMES if logs.disk.files[name].data)
+    at = data.rfind(b"oncejrnl")
+    logs.append(logs.open(0), batch())
+    logs.flush()
+    if is_proven:
+        logs.append(logs.open(0), batch())
+        logs.flush()
+    data[at : at + 512] = bytes(512)
+    assert (read_journal(logs.disk).problem is not None) is is_proven
+
+
+def test_nothing_is_written_ahead_of_a_round_in_flight_or_of_a_log_that_must_be_synced_itself() -> None:
+    logs = Logs(large_bytes=100)
+    log = logs.open()
+    logs.append(log, batch())
+    logs.append(log, batch())
+    assert not logs.rounds.write_ahead()
+    logs.flush()
+    assert log.high_watermark == 2
+    logs.append(log, batch())
+    logs.append(log, batch())
+    logs.scheduler.run_one()
+    assert not logs.rounds.write_ahead()
+    logs.flush()
+    assert ends(logs.crashed(1), 1) == [4]
