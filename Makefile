@@ -129,7 +129,7 @@ sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every
 # A run with another FIRST or BROKER adds to the results of the one before.
 PROOF := $(BIN)/python -m tests.spark.proof
 .PHONY: spark-proof
-spark-proof: $(VENV)/.demo $(VENV)/.test ## Faults on Spark's sinks, ours and others, to docs/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
+spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sinks, ours and others, to docs/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
 	@[ '$(FIRST)$(BROKER)' != 0 ] || rm -rf .proof
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(PROOF) session --first $(FIRST) $(if $(BROKER),--broker $(BROKER)) \

@@ -11,7 +11,8 @@ from tests.spark.proof import kills
 from tests.spark.proof.faults import FAULTS
 from tests.spark.proof.scene import FORMAT, NAIVE, OURS, ApacheKafka, Broker, Oncelog
 from tests.spark.proof.session import broker_in, run_seed
-from tests.spark.proof.tally import Found, page
+from tests.spark.proof.tally import Found, compare, page
+from tests.spark.scenes import expected
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 MET = [(fault, sink) for fault, each in FAULTS.items() for sink in (OURS, FORMAT) if sink in each.sinks]
@@ -62,6 +63,12 @@ def test_drivers_that_are_killed_one_after_the_other_publish_each_batch_once(
     pytest.importorskip("pyspark")
     found = list(kills.Chain(broker, tmp_path / "chain", sink, 2).run())
     assert [(each.lost, each.doubled) for each in found] == [(0, 0)] * 2
+
+
+def test_every_output_is_compared() -> None:
+    """A row that the topic has and the table has not is lost; one too many in either is doubled."""
+    assert compare([expected(3), expected(2) + expected(1)], expected(3)) == (8, 8)
+    assert compare([expected(3), expected(2)], expected(3), noted=expected(2)) == (0, 0)
 
 
 def test_the_page_adds_up_what_was_found() -> None:

@@ -78,3 +78,8 @@ def deaths(output_count: int) -> list[Death]:
         for nth in range(1, (output_count if step is Step.SEND else 1) + 1)
         for moment in MOMENTS
     ]
+
+
+def deaths_with_table() -> list[Death]:
+    """Before and after every step of a batch with one topic and one table."""
+    return [*deaths(1), *(Death(step, moment) for step in TableStep for moment in MOMENTS)]

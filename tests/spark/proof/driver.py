@@ -12,11 +12,13 @@ from pathlib import Path
 from random import Random
 
 from oncelog.pipeline.sink import Step
+from oncelog.pipeline.sink.delta import TableStep
 from oncelog.pipeline.sink.publish import Moment
 from tests.spark.proof.scene import Scene
 from tests.spark.proof.session import session
 
 THERE = "there"
+STEPS: dict[str, Step | TableStep] = {each.value: each for steps in (Step, TableStep) for each in steps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,12 @@ class Reached:
 class Stop:
     """Stops at the `nth` time that a step is reached."""
 
-    step: Step
+    step: Step | TableStep
     moment: Moment
     nth: int
     seen: int = 0
 
-    async def on_step(self, step: Step, moment: Moment) -> None:
+    async def on_step(self, step: Step | TableStep, moment: Moment) -> None:
         self.seen += (step, moment) == (self.step, self.moment)
         if (step, moment) == (self.step, self.moment) and self.seen == self.nth:
             sys.stdout.write(THERE + "\n")
@@ -64,7 +66,7 @@ def main() -> None:
         )
         if arguments.stop is not None:
             step, moment, nth = arguments.stop
-            scene.harness = {"on_step": Stop(Step(step), moment, int(nth)).on_step}
+            scene.harness = {"on_step": Stop(STEPS[step], moment, int(nth)).on_step}
         scene.run()
 
 

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.pipeline.sink import Step
 from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.delta import TableStep
 from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
 from oncelog.pipeline.sink.publish import Moment, SinkSettings, publish
 from oncelog.pipeline.sink.spool import SpoolWriter
@@ -23,7 +24,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.spark.proof.scene import FORMAT, HIT, OURS, SINKS, Scene
 from tests.spark.scenes import BATCHES, ROWS
-from tests.support.driver_death import Death, deaths
+from tests.support.driver_death import Death, deaths, deaths_with_table
 from tests.support.processes import connected_to
 
 MONTH_MS = 30 * 86_400_000
@@ -60,7 +61,7 @@ def dies_and_the_topic_has_more_partitions(scene: Scene) -> None:
 def dies_inside_the_batch(scene: Scene) -> None:
     """Ours before or after any step; the others when half of the rows are written."""
     if scene.sink == OURS:
-        death = scene.random.choice(deaths(1))
+        death = scene.random.choice(deaths_with_table())
         scene.harness = {"on_step": death.on_step, "run": death.run}
     scene.interrupts = True
     scene.run_expecting_the_end("DriverDied", "Interrupted", "interrupted")
@@ -112,7 +113,7 @@ def a_month_passes(scene: Scene) -> None:
 def ten_minutes_pass_in_a_step(scene: Scene) -> None:
     """More than the transaction's timeout: the broker aborts it, or has none yet."""
     if scene.sink == OURS:
-        point = scene.random.choice(deaths(1))
+        point = scene.random.choice(deaths_with_table())
         scene.harness = {"on_step": _once(point, lambda: scene.oncelog.faults.advance_time(TEN_MINUTES_MS))}
         _run_and_perhaps_fail(scene)
         return
@@ -124,7 +125,7 @@ def ten_minutes_pass_in_a_step(scene: Scene) -> None:
 
 def a_second_driver_publishes_the_batch_meanwhile(scene: Scene) -> None:
     if scene.sink == OURS:
-        on_step = _once(scene.random.choice(deaths(1)), lambda: asyncio.run(_publish_as_second_driver(scene)))
+        on_step = _once(scene.random.choice(deaths_with_table()), lambda: asyncio.run(_publish_as_second_driver(scene)))
         scene.harness = {"on_step": on_step}
         _run_and_perhaps_fail(scene)
         return
@@ -143,7 +144,7 @@ def the_broker_is_away(scene: Scene, away_s: float) -> None:
     if scene.sink == OURS:
         point = scene.random.choice([each for each in deaths(1) if (each.step, each.moment) != (Step.END, "after")])
 
-        async def on_step(step: Step, moment: Moment) -> None:
+        async def on_step(step: Step | TableStep, moment: Moment) -> None:
             if (step, moment) == (point.step, point.moment):
                 scene.broker.kill()
                 await asyncio.to_thread(threading.Event().wait, away_s)
@@ -204,7 +205,7 @@ def _once(point: Death, work: Callable[[], object]) -> Any:
     """An observer that does this at the first time that the point is reached, while the driver waits."""
     done: list[bool] = []
 
-    async def on_step(step: Step, moment: Moment) -> None:
+    async def on_step(step: Step | TableStep, moment: Moment) -> None:
         if (step, moment) == (point.step, point.moment) and not done:
             done.append(True)
             await asyncio.to_thread(work)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,10 +20,10 @@ from random import Random
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from tests.spark.proof.driver import THERE
-from tests.spark.proof.scene import FORMAT, OURS, SINKS, Oncelog
+from tests.spark.proof.scene import FORMAT, OURS, SINKS, Oncelog, outputs
 from tests.spark.proof.tally import Found, compare
-from tests.spark.scenes import create, expected, make_input, values
-from tests.support.driver_death import deaths
+from tests.spark.scenes import create, expected, make_input
+from tests.support.driver_death import deaths_with_table
 
 PYTHON, JVM, BOTH = "its Python process", "its JVM", "both"
 KILLED = (PYTHON, JVM, BOTH)
@@ -99,7 +100,7 @@ class Chain:
         nth = self.random.randint(1, _AT_MOST_TWICE)
         held = None
         if stops and self.sink == OURS:
-            place = self.random.choice(deaths(1))
+            place = self.random.choice(deaths_with_table())
             assert place.step is not None
             command += ["--stop", place.step.value, place.moment, str(nth)]
         elif stops:
@@ -134,12 +135,14 @@ class Chain:
         if dead.held is not None:
             self.broker.faults.remove(dead.held)
 
+    def outputs(self) -> list[Counter[str]]:
+        return outputs(self.broker, self.topic, self.directory, self.sink)
+
     def measure(self) -> tuple[int, int]:
         """Rows lost and doubled since the last time: of batches that Spark has noted as done."""
         done = {str(each) for each in Checkpoint(str(self.directory / "checkpoint")).batches("commits")}
         noted = {row: 1 for row in expected(self.batches) if row.partition(":")[0] in done}
-        found = values(self.broker, self.topic)
-        lost, doubled = compare(found, noted)[0], compare(found, expected(self.batches))[1]
+        lost, doubled = compare(self.outputs(), expected(self.batches), noted)
         since = lost - self.lost, doubled - self.doubled
         self.lost, self.doubled = lost, doubled
         return since
@@ -162,7 +165,7 @@ class Chain:
                 if seed < self.kills:
                     what, began_s = KILLED[(self.first + seed) % len(KILLED)], time.monotonic()
                     drivers[-1].kill(what)
-            assert compare(values(self.broker, self.topic), expected(self.batches)) == (self.lost, self.doubled)
+            assert compare(self.outputs(), expected(self.batches)) == (self.lost, self.doubled)
         finally:
             for driver in drivers:
                 driver.end()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 from oncelog.client import Producer
 from oncelog.faults import FaultClient, Rule
 from oncelog.pipeline.sink import exactly_once
-from tests.spark.scenes import BATCHES, run_to_end, stream
+from tests.spark.scenes import BATCHES, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.faults import faults_of
 from tests.support.kafka import Kafka
@@ -22,6 +23,23 @@ HIT = 1
 OURS, FORMAT, NAIVE, SPARK = "exactly_once", 'format("oncelog")', "plain foreachBatch", 'format("kafka")'
 SINKS = (OURS, FORMAT, NAIVE, SPARK)
 _PATIENCE_S = 60.0
+
+
+def table_in(directory: Path) -> Path:
+    """The Delta table of a scene in this directory."""
+    return directory / "table"
+
+
+def outputs(address: "Address", topic: str, directory: Path, sink: str) -> list[Counter[str]]:
+    """The rows of all that the sink writes: its topic, and `exactly_once` a table."""
+    from deltalake import DeltaTable
+
+    found = [values(address, topic)]
+    if sink == OURS:
+        table = str(table_in(directory))
+        rows = DeltaTable(table).to_pyarrow_table()["value"].to_pylist() if DeltaTable.is_deltatable(table) else []
+        found.append(Counter(rows))
+    return found
 
 
 class Interrupted(Exception):
@@ -172,7 +190,7 @@ class Scene:
     def ours(self, batch: Any, batch_id: int) -> None:
         options = {"kafka.bootstrap.servers": self.address.bootstrap, "checkpointLocation": str(self.checkpoint)}
         with exactly_once(batch, batch_id, options, **(self.harness if self.hit in (batch_id, None) else {})) as once:
-            once.to_topic(batch, self.topic)
+            once.to_topic(batch, self.topic).to_delta(batch, str(table_in(self.directory)))
 
     def naive(self, batch: Any, batch_id: int) -> None:
         rows = batch.toArrow().to_pylist()

@@ -11,9 +11,9 @@ from random import Random
 from typing import Any
 
 from tests.spark.proof.faults import FAULTS
-from tests.spark.proof.scene import FORMAT, OURS, SINKS, SPARK, ApacheKafka, Broker, Oncelog, Scene
+from tests.spark.proof.scene import FORMAT, OURS, SINKS, SPARK, ApacheKafka, Broker, Oncelog, Scene, outputs
 from tests.spark.proof.tally import Found, compare
-from tests.spark.scenes import create, expected, make_input, values
+from tests.spark.scenes import create, expected, make_input
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 
@@ -52,7 +52,7 @@ def run_seed(spark: Any, broker: Broker, seed: int, fault: str, sink: str) -> Fo
             if "MarkerMismatch" not in str(error):
                 raise
             refused = 1
-    lost, doubled = compare(values(broker, topic), expected())
+        lost, doubled = compare(outputs(broker, topic, Path(directory), sink), expected())
     name = "oncelog" if isinstance(broker, Oncelog) else BROKERS["kafka"]
     return Found("session", name, fault, sink, seed, lost, doubled, refused, round(time.monotonic() - began_s, 2))
 
