@@ -1,7 +1,8 @@
 """`make bench-spark`: Spark's own Kafka connector and `format("oncelog")`, one after the other in one session.
 
-Owns: what is measured, how often, the table and its block of docs/performance.md. Both formats read and write the same
-broker, this one. Each round runs each of them once, in an order that rotates, after a warm-up that is not counted.
+Owns: what is measured, how often, the tables and their block of docs/performance.md. Both formats read and write the
+same broker, this one. Each round runs each of them once, in an order that rotates, after a warm-up that is not counted.
+Beside the time it measures the processor seconds of all processes: other work on the machine changes these least.
 
 ARGS='--rounds 5', ARGS=--quick (a twentieth of the records, one round: does it work here?), ARGS='--json FILE'.
 """
@@ -15,12 +16,12 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +35,7 @@ from bench.page import aligned, write_block
 from bench.peers.report import number, spread
 from oncelog.pipeline.java import local_session
 from tests.support.daemon import Daemon
+from tests.support.processes import below, command
 from tools.interop import Unavailable
 from tools.spark_connector import connector_jars
 
@@ -43,8 +45,8 @@ _TITLES = {KAFKA: "Spark's connector", OURS: "oncelog", COUNTED: "a Python write
 _PARTITIONS = 4
 _ROUNDS = 3
 _QUICK = 20
-_RECORDS = {100: 1_000_000, 1_000: 300_000}
-"""By the size of a value in bytes."""
+_RECORDS = {100: 1_000_000, 1_000: 500_000}
+"""By the size of a value in bytes. Written in one batch each: the largest is half of the driver's memory."""
 _SMALL_BATCHES, _SMALL_BATCH = 20, 2_000
 _COLD_BATCHES = 3
 """Of a query: the first ones take longer, and are not counted."""
@@ -61,6 +63,25 @@ class Row:
     more_is_better: bool
     run: Callable[[str], float]
     formats: tuple[str, ...] = (KAFKA, OURS)
+
+
+class Cpu(NamedTuple):
+    """Processor seconds."""
+
+    jvm: float = 0.0
+    python: float = 0.0
+    broker: float = 0.0
+
+    @property
+    def all(self) -> float:
+        return sum(self)
+
+
+class Value(NamedTuple):
+    """What one run has measured."""
+
+    value: float
+    cpu: Cpu
 
 
 class Scene:
@@ -200,27 +221,68 @@ def _timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - started_s
 
 
-def measure(rows: Sequence[Row], rounds: int, progress: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
-    """Values by title, then by format."""
-    found: dict[str, dict[str, list[float]]] = {}
+def _ticks() -> dict[int, int]:
+    """Of the processor, by process below this one."""
+    found = {}
+    for pid in below({os.getpid()}):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            found[pid] = int(fields[11]) + int(fields[12])
+    return found
+
+
+def _cpu_since(before: dict[int, int], broker: int) -> Cpu:
+    jvm = python = broker_ticks = 0
+    for pid, ticks in _ticks().items():
+        spent = ticks - before.get(pid, 0)
+        if pid == broker:
+            broker_ticks += spent
+        elif command(pid)[0].endswith("java"):
+            jvm += spent
+        else:
+            python += spent
+    return Cpu(*(ticks / os.sysconf("SC_CLK_TCK") for ticks in (jvm, python, broker_ticks)))
+
+
+Found = dict[str, dict[str, list[Value]]]
+"""By title, then by format."""
+
+
+def measure(rows: Sequence[Row], rounds: int, broker: int, progress: Callable[[str], None]) -> Found:
+    """`broker` is its process."""
+    found: Found = {}
     for number_of_round in range(rounds + 1):
         for place, row in enumerate(rows):
             for name in row.formats if (number_of_round + place) % 2 else reversed(row.formats):
                 progress(f"round {number_of_round or 'warm-up'}: {row.title}: {_TITLES[name]}")
+                before = _ticks()
                 value = row.run(name)
                 if number_of_round:
-                    found.setdefault(row.title, {}).setdefault(name, []).append(value)
+                    measured = Value(value, _cpu_since(before, broker))
+                    found.setdefault(row.title, {}).setdefault(name, []).append(measured)
     return found
 
 
-def report(rows: Sequence[Row], found: dict[str, dict[str, list[float]]]) -> str:
+def report(rows: Sequence[Row], found: Found) -> str:
     lines = [["", _TITLES[KAFKA], _TITLES[OURS], "speed", _TITLES[COUNTED]]]
+    cpu_lines = [["processor seconds", _TITLES[KAFKA], _TITLES[OURS], "times as many", _TITLES[COUNTED]]]
     for row in rows:
-        kafkas, ours = (spread(found[row.title][name]) for name in (KAFKA, OURS))
+        values = {name: spread([each.value for each in found[row.title][name]]) for name in row.formats}
+        kafkas, ours = values[KAFKA], values[OURS]
         ratio = ours.median / kafkas.median if row.more_is_better else kafkas.median / ours.median
-        counted = str(spread(found[row.title][COUNTED])) if COUNTED in row.formats else "–"
+        counted = str(values.get(COUNTED, "–"))
         lines.append([f"{row.title}, {row.unit}", str(kafkas), str(ours), f"{number(ratio)} ×", counted])
-    return aligned(lines)
+        cpu = {name: _median_cpu(found[row.title][name]) for name in row.formats}
+        cells = {
+            name: f"{each.all:.2f} ({each.jvm:.2f} {each.python:.2f} {each.broker:.2f})" for name, each in cpu.items()
+        }
+        ratio = cpu[OURS].all / cpu[KAFKA].all if cpu[KAFKA].all else 0.0
+        cpu_lines.append([row.title, cells[KAFKA], cells[OURS], f"{number(ratio)} ×", cells.get(COUNTED, "–")])
+    return f"{aligned(lines)}\n\nIn brackets: the JVM, Python's processes, the broker.\n\n{aligned(cpu_lines)}"
+
+
+def _median_cpu(values: Sequence[Value]) -> Cpu:
+    return sorted((each.cpu for each in values), key=lambda cpu: cpu.all)[len(values) // 2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -249,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             session.dataSource.register(_counting_source())
             scene = Scene(session, daemon.bootstrap, work / "checkpoints", scale)
             rows = list(scene.rows())
-            found = measure(rows, rounds, lambda what: bar.update(task, description=what))
+            found = measure(rows, rounds, daemon.process.pid, lambda what: bar.update(task, description=what))
             version = session.version
             session.stop()
     finally:
