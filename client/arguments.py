@@ -1,8 +1,8 @@
 """Arguments in the shape that other clients take them: named at once, with what to write here.
 
-Owns: the checks of partitions, offsets, durations, topics and settings that a program passes. Does not own: options
-(`option_values`), records (`intake`). Invariant: what passes is as its type says, so that no code behind it meets a
-value that it cannot use.
+Owns: the checks of partitions, offsets, durations, counts, topics and settings that a program passes. Does not own:
+options (`option_values`), records (`intake`). Invariant: what passes is as its type says, so that no code behind it
+meets a value that it cannot use.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,8 @@ from oncelog.client.records import OffsetAndMetadata, Offsets, Record, TopicPart
 
 ConfigValue = str | int | float
 """A setting's value: numbers and bools are written as Kafka reads them."""
+_MAX_STRING_BYTES = 2**15 - 1
+"""Its length has 16 bits in the protocol."""
 _PLACE = 'TopicPartition("topic", 0)'
 
 
@@ -47,10 +49,13 @@ def offsets_of(method: str, offsets: Offsets) -> dict[TopicPartition, OffsetAndM
         text = f"{method}() takes offsets by partition, not a {type(offsets).__name__}"
         raise ConfigError(text, hint=f"{method}({{{_PLACE}: 42}})")
     found = {partition_of(place, f"{{{_PLACE}: 42}}"): as_offset(offset) for place, offset in offsets.items()}
-    for place, (offset, *_) in found.items():
+    for (topic, partition), (offset, metadata, _) in found.items():
         if not _is_int(offset) or offset < 0:
+            raise ConfigError(f"{method}(): the offset of {topic}-{partition} is {offset!r}, not an int from 0")
+        if not isinstance(metadata, str) or len(metadata.encode(errors="replace")) > _MAX_STRING_BYTES:
             raise ConfigError(
-                f"{method}(): the offset of {place.topic}-{place.partition} is {offset!r}, not an int from 0"
+                f"{method}(): the metadata of {topic}-{partition} is no str of at most {_MAX_STRING_BYTES} bytes",
+                hint="brokers accept 4,096 by default (offset.metadata.max.bytes)",
             )
     return found
 
@@ -81,6 +86,12 @@ def check_milliseconds(name: str, value: Any) -> None:
         return
     hint = f"{name}={round(value * 1000)}, if these are seconds" if isinstance(value, float) and value > 0 else ""
     raise ConfigError(f"{name}={value!r}: must be an int from 0, in milliseconds", hint=hint)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise ConfigError for what is no number of records: with 0 a call would wait for ever."""
+    if not _is_int(value) or value < 1:
+        raise ConfigError(f"{name}={value!r}: must be an int from 1")
 
 
 def _is_int(value: object) -> bool:

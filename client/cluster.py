@@ -58,6 +58,7 @@ _PROPAGATION_MS = 1_000
 _CREATION_MS = 5_000
 """Apache Kafka says that a topic is unknown until it has created it."""
 _SILENCE_S = 2.0
+_MAX_PORT = 65_535
 _NOBODY_THERE = "start a broker there (oncelog serve), or correct bootstrap_servers"
 _log = logging.getLogger("oncelog.client")
 
@@ -89,11 +90,14 @@ class Topic:
 
 def parse_addresses(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
     """`host:port,host:port` or a sequence of these; raises ConfigError."""
+    is_list = isinstance(bootstrap_servers, Sequence) and all(isinstance(each, str) for each in bootstrap_servers)
+    if not is_list or isinstance(bootstrap_servers, bytes):
+        raise ConfigError(f"bootstrap_servers={bootstrap_servers!r}: must be a str or a list of str")
     texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     addresses = []
     for text in texts:
         host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
             raise ConfigError(f"bootstrap_servers: {text!r} is not of the form host:port")
         addresses.append((host.strip("[]"), int(port)))
     if not addresses:

@@ -7,6 +7,7 @@ and it holds the newest offsets of all that came meanwhile.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from oncelog.client.membership import Membership
 from oncelog.client.positions import Positions
 from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
+
+_log = logging.getLogger("oncelog.client")
 
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 
@@ -79,6 +82,8 @@ class Commits:
         for offsets, callback in waiting.callbacks:
             if callback is not None:
                 callback(offsets, problem)
+        if problem is not None and any(callback is None for _, callback in waiting.callbacks):
+            _log_failure(problem)
 
     async def _send(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         if offsets and self._group is not None:
@@ -121,7 +126,10 @@ class Commits:
         """Wait for pending commits; with auto-commit, commit the last positions."""
         await self.settle()
         if self.auto_commit_s is not None:
-            await self.commit(self._positions.consumed(), deadline)
+            try:
+                await self.commit(self._positions.consumed(), deadline)
+            except KafkaError as error:
+                _log_failure(error)
 
     async def settle(self) -> None:
         """Wait for pending commits."""
@@ -133,3 +141,8 @@ class Commits:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_failure(error: KafkaError) -> None:
+    """Of a commit that nobody waits for."""
+    _log.warning("offsets were not committed: %s", error)

@@ -5,13 +5,20 @@ Owns: the public methods, what each is allowed when, deadlines. Does not own: th
 poll() or the iterator, never between; close() always returns.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, cast
 
-from oncelog.client.arguments import check_milliseconds, check_topics, offsets_of, partition_of, partitions_of
+from oncelog.client.arguments import (
+    check_count,
+    check_milliseconds,
+    check_topics,
+    offsets_of,
+    partition_of,
+    partitions_of,
+)
 from oncelog.client.batches import PATIENCE_MS, fill_batch
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import OnCommit
@@ -37,6 +44,8 @@ from oncelog.client.records import (
 from oncelog.client.security import security_of
 from oncelog.client.serializers import deserializing
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
+
+_CLOSE_TIMEOUT_MS = 10_000
 
 
 class Consumer(Generic[K, V]):
@@ -100,17 +109,25 @@ class Consumer(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(_CLOSE_TIMEOUT_MS, has_failed=error is not None)
 
-    async def close(self, timeout_ms: float = 10_000) -> None:
+    async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commit if auto-commit is on, call on_revoke with all partitions, leave the group and disconnect, within
-        `timeout_ms`; never raises. Leaving the `async with` block calls it. on_revoke may still commit."""
+        `timeout_ms`; never raises. on_revoke may still commit.
+
+        Leaving the `async with` block does the same. If an exception leaves it, what was returned since the last poll
+        began is not committed: it may not be processed."""
+        await self._close(timeout_ms, has_failed=False)
+
+    async def _close(self, timeout_ms: float, *, has_failed: bool) -> None:
         if self._closing:
             return
         self._closing = True
         reading = self._reading
         try:
             if reading is not None:
+                if has_failed:
+                    reading.positions.back_to_processed()
                 await reading.leave(Deadline.after(timeout_ms))
         finally:
             self._closed = True
@@ -133,7 +150,7 @@ class Consumer(Generic[K, V]):
         FatalError if the group rejects this member.
         """
         check_milliseconds("timeout_ms", timeout_ms)
-        limit = self._settings.max_poll_records if max_records is None else max_records
+        limit = self._limit(max_records)
         reading = self._require_reading()
         return self._returned(reading, await reading.poll(timeout_ms, limit))
 
@@ -141,16 +158,22 @@ class Consumer(Generic[K, V]):
         """`async for record in consumer`: endless; a record counts as consumed when it is returned. Raises as
         `poll`."""
         while True:
-            reading = self._require_reading()
-            next_ahead: Callable[[], Any] = reading.positions.next_ahead
-            # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
-            if self._is_plain:
-                while (record := next_ahead()) is not None:
-                    yield record
-            while (record := next_ahead()) is not None:
-                for each in self._returned(reading, [record]):
-                    yield each
-            reading.positions.put_ahead(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))
+            for record in self._ahead():
+                yield record
+            await self._read_ahead()
+
+    def _ahead(self) -> Iterator[Record[K, V]]:
+        """What was read ahead, for iterators."""
+        reading = self._require_reading()
+        # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
+        records: Iterator[Any] = iter(reading.positions.next_ahead, None)
+        if self._is_plain:
+            return records
+        return (each for record in records for each in self._returned(reading, [record]))
+
+    async def _read_ahead(self) -> None:
+        reading = self._require_reading()
+        reading.positions.put_ahead(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))
 
     async def batches(
         self, *, max_records: int | None = None, max_wait_ms: int = 0
@@ -172,12 +195,18 @@ class Consumer(Generic[K, V]):
         check_milliseconds("max_wait_ms", max_wait_ms)
         if max_wait_ms and self._settings.enable_auto_commit:
             raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
-        limit = self._settings.max_poll_records if max_records is None else max_records
+        limit = self._limit(max_records)
         reading = self._require_reading()
         batch = await fill_batch(reading, limit, max_wait_ms)
         if self._is_plain:
             return cast("ConsumerRecords[K, V]", batch)
         return ConsumerRecords(self._returned(reading, batch), reading.positions.consumed())
+
+    def _limit(self, max_records: int | None) -> int:
+        if max_records is None:
+            return self._settings.max_poll_records
+        check_count("max_records", max_records)
+        return max_records
 
     def _returned(self, reading: Reading, records: list[Record]) -> list[Record[K, V]]:
         """The records as the caller gets them. One that cannot be deserialized is raised when it is the first: until

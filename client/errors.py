@@ -8,7 +8,7 @@ these is raised. Invariant: an exception about a broker's response is always one
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from oncelog.protocol.errors import ErrorCode
@@ -315,7 +315,8 @@ def check_each(method: str, values: Sequence[object], kind: type) -> None:
 def check_options(
     client: str, settings: type, options: Mapping[str, object], nested: "Mapping[str, type] | None" = None
 ) -> None:
-    """Raise ConfigError for an option that these settings do not have. `nested` are options that have settings."""
+    """Raise ConfigError for an option that these settings do not have, or cannot be without. `nested` are options that
+    have settings."""
     known = {field.name for field in fields(settings)}
     for name in options:
         if name not in known:
@@ -327,3 +328,6 @@ def check_options(
             raise ConfigError(
                 f"{client} has no option {name!r}", hint=f"{inside[0]}={{{name!r}: ...}}" if inside else hint
             )
+    for field in fields(settings):
+        if field.default is MISSING and field.name not in options:
+            raise ConfigError(f"{client} needs {field.name}", hint=f"{client}(..., {field.name}=...)")

@@ -30,6 +30,10 @@ class Positions:
         self._ahead: list[Record] = []
         """Fetched for the iterator, returned up to `_ahead_index`."""
         self._ahead_index = 0
+        self._marks_processed = settings.enable_auto_commit or settings.on_revoke is not None
+        """Something commits when the consumer is closed."""
+        self._processed: dict[PartitionState, int] = {}
+        """Where each partition was when the last poll began."""
 
     # --- records fetched for the iterator -----------------------------------------------------------------------------
 
@@ -70,6 +74,22 @@ class Positions:
         """Forget the records ahead of these partitions, which are given up."""
         left = self._ahead[self._ahead_index :]
         self.put_ahead([each for each in left if each.topic_partition not in partitions])
+
+    # --- what is processed --------------------------------------------------------------------------------------------
+
+    def mark_processed(self) -> None:
+        """The program asks for more: it has processed what was returned."""
+        if self._marks_processed:
+            self._processed = {state: self.next_offset(state) for state in self._fetcher.partitions.values()}
+
+    def back_to_processed(self) -> None:
+        """The program has failed, and may not have processed what was returned since: no commit must cover that.
+        Nothing is read any more."""
+        self.put_ahead([])
+        for state in self._fetcher.partitions.values():
+            processed = self._processed.get(state, -1)
+            if state.position >= processed:
+                state.seek(processed)
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 Owns: settings, waiting for metadata and for buffer space. Does not own: what a record needs (`intake`), batches
 (`accumulator`), sending (`sender`), identity (`idempotence`, `transaction_manager`). Invariant: every call has a
-deadline (max.block.ms, delivery.timeout.ms), and close() always returns.
+deadline (max.block.ms, delivery.timeout.ms), and close() always returns; a record that is not written is told of by its
+delivery, its transaction, a flush, the end of the block or the log of a close.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -41,6 +43,10 @@ from oncelog.client.transaction_states import TransactionState
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
 
+_MOST_UNSEEN = 1_000
+"""Failed batches whose errors are kept for `flush`, which raises the first."""
+_log = logging.getLogger("oncelog.client")
+
 
 class Producer(Generic[K, V]):
     """Sends records, idempotently by default, and in transactions if it has a `transactional_id`.
@@ -53,7 +59,8 @@ class Producer(Generic[K, V]):
     `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad options
     raise ConfigError at once. Entering the block connects: it raises ConnectionLost if nothing accepts a connection for
     `bootstrap_timeout_ms`, and RequestTimedOut if no broker responds within max.block.ms. Leaving it delivers what is
-    buffered; after an exception it closes at once. Every method raises InvalidState outside the block.
+    buffered, and raises as `flush` does; after an exception it closes at once. Every method raises InvalidState outside
+    the block.
 
     Keys and values are bytes, or what `key_serializer` and `value_serializer` take:
 
@@ -105,7 +112,9 @@ class Producer(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close(None if error is None else 0)
+        await self._close(self._settings.delivery_timeout_ms if error is None else 0)
+        if error is None:
+            self._raise_unseen()
 
     def _build(self) -> None:
         settings = self._settings
@@ -150,7 +159,7 @@ class Producer(Generic[K, V]):
             max_record_bytes=settings.max_request_size,
             clock_s=asyncio.get_running_loop().time,
             wake=self._sender.wake,
-            on_failed=self._unseen_failures.append,
+            on_failed=self._on_failed,
         )
         if self._manager is not None:
             self._manager.sender = self._sender
@@ -160,16 +169,21 @@ class Producer(Generic[K, V]):
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Deliver what is buffered within `timeout_ms` (default: delivery.timeout.ms), abort an open transaction, and
-        disconnect. Leaving the `async with` block calls it. It never raises for undelivered records; their deliveries
-        do."""
+        disconnect. It never raises for undelivered records: their deliveries do, and what none has raised is logged.
+        Leaving the `async with` block does the same, and raises it."""
+        await self._close(self._settings.delivery_timeout_ms if timeout_ms is None else timeout_ms)
+        lost = [batch for batch in self._unseen_failures if not batch.error_seen]
+        self._unseen_failures.clear()
+        if lost:
+            _log.warning("%d records were not written: %s", sum(batch.record_count for batch in lost), lost[0].error)
+
+    async def _close(self, timeout_ms: float) -> None:
         if self._closed:
             return
         self._closed = True
         try:
             if self._sender is not None:
-                await self._finish(
-                    self._sender, self._settings.delivery_timeout_ms if timeout_ms is None else timeout_ms
-                )
+                await self._finish(self._sender, timeout_ms)
         finally:
             await self._cluster.close()
 
@@ -298,7 +312,8 @@ class Producer(Generic[K, V]):
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Send all buffered records now and wait for their acknowledgements, at most `timeout_ms` (default: no limit).
 
-        Raises the first failure that no awaited Delivery has reported yet, and RequestTimedOut.
+        Raises the first failure that no awaited Delivery has reported yet, in a transaction what has failed it, and
+        RequestTimedOut.
         """
         if timeout_ms is not None:
             check_milliseconds("timeout_ms", timeout_ms)
@@ -308,11 +323,26 @@ class Producer(Generic[K, V]):
                 await sender.drain()
         except TimeoutError:
             raise RequestTimedOut(f"flush did not finish within {timeout_ms} ms") from None
+        if self._manager is not None:
+            self._manager.check_not_failed()
+        self._raise_unseen()
+
+    def _raise_unseen(self) -> None:
         failures = [*self._unseen_failures]
         self._unseen_failures.clear()
         for batch in failures:
             if not batch.error_seen and batch.error is not None:
                 raise batch.error
+
+    def _on_failed(self, batch: Batch) -> None:
+        """A transaction raises its failures itself, at its end."""
+        unseen = self._unseen_failures
+        if self._manager is not None:
+            return
+        if len(unseen) == _MOST_UNSEEN:
+            unseen[:] = [each for each in unseen if not each.error_seen]
+        if len(unseen) < _MOST_UNSEEN:
+            unseen.append(batch)
 
     async def partitions_for(self, topic: str) -> int:
         """Number of partitions of the topic. Raises RequestTimedOut and UnknownTopic."""

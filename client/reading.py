@@ -89,6 +89,7 @@ class Reading:
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float, limit: int) -> list[Record]:
+        self.positions.mark_processed()
         if self.positions.has_ahead:
             # A loop that polls on without a seek, before a record that cannot be deserialized, must not starve others.
             await asyncio.sleep(0)

@@ -174,7 +174,8 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
                 ...
                 consumer.commit_sync()
 
-    `on_assign`, `on_revoke` and the hooks run in the client's own thread.
+    `on_assign`, `on_revoke` and the hooks run in the client's own thread; the iterator calls deserializers and
+    `on_consume` itself.
     """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions[K, V]]) -> None:
@@ -183,10 +184,11 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     poll = blocking(AsyncConsumer[K, V].poll)
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Endless, fetching a list of records at a time; a commit covers the whole list, also what the loop has not
-        reached yet."""
+        """Endless; a record counts as consumed when it is returned. Raises as `poll`."""
         while True:
-            yield from self.poll(60_000)
+            # Here, and not on the loop: a call for each record would cost more than the record.
+            yield from self._client._ahead()
+            self._run(self._client._read_ahead())
 
     next_batch = blocking(AsyncConsumer[K, V].next_batch)
 

@@ -156,12 +156,16 @@ class TransactionManager:
 
     def check_open(self) -> None:
         """Raises unless records and offsets may be added now."""
-        if self.state in (_S.FAILED, _S.FENCED) and self.error is not None:
-            raise self.error
+        self.check_not_failed()
         if self.state is not _S.OPEN:
             raise InvalidState(
                 f"the producer is {self.state.value}", hint="send inside `async with producer.transaction()`"
             )
+
+    def check_not_failed(self) -> None:
+        """Raises what the transaction, or the producer, has failed with."""
+        if self.state in (_S.FAILED, _S.FENCED) and self.error is not None:
+            raise self.error
 
     async def initialize(self, *, keeps_prepared: bool = False) -> ProducerIdentity:
         """Fence every earlier producer of this id and end its transaction; then the epoch is ours. With

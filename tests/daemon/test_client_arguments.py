@@ -49,6 +49,10 @@ async def consumer(daemon: Daemon) -> AsyncIterator[Consumer]:
         (lambda it: it.commit_sync([PLACE]), r"by partition, not a list \(commit_sync\(\{TopicPartition\("),
         (lambda it: it.commit_sync({PLACE: None}), "the offset of arguments-0 is None, not an int from 0"),
         (lambda it: it.commit_sync({PLACE: -1}), "the offset of arguments-0 is -1"),
+        (
+            lambda it: it.commit_sync({PLACE: OffsetAndMetadata(1, "x" * 2**15)}),
+            "metadata of arguments-0 is no str of at",
+        ),
     ],
 )
 async def test_a_consumer_says_what_is_due(consumer: Consumer, call: Callable[[Any], Any], said: str) -> None:

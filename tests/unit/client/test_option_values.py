@@ -55,6 +55,9 @@ def test_no_option_takes_what_is_of_no_type_that_it_declares(settings: Any, opti
         (Consumer, {"group_id": 7}, "group_id=7: must be a str or None"),
         (Consumer, {"partition_assignment_strategy": "range"}, "='range': must be a list of str"),
         (Consumer, {"bootstrap_servers": ("127.0.0.1", 9092)}, "must be a str or a list of str"),
+        (Consumer, {"bootstrap_servers": "host:99999"}, "'host:99999' is not of the form host:port"),
+        (Producer, {"bootstrap_servers": 9092}, "bootstrap_servers=9092: must be a str or a list of str"),
+        (Producer, {"bootstrap_servers": ["host:1", 9092]}, "must be a str or a list of str"),
         (Consumer, {"client_id": "x" * 100 + "y", "group_id": b"x" * 100}, "xxx…: must be a str or None"),
         (Admin, {"request_timeout_ms": None}, "request_timeout_ms=None: must be a number"),
         (TransactionalSession, {"producer": {"linger_ms": "5"}}, "linger_ms='5': must be a number"),
@@ -66,6 +69,11 @@ def test_a_wrong_value_is_answered_with_its_option_and_what_is_due(make: Any, op
     topics = ("topic",) if make is TransactionalSession else ()
     with pytest.raises(ConfigError, match=re.escape(said)):
         make(*topics, **{**({"group_id": "group"} if topics else {}), **options})
+
+
+def test_a_session_without_a_group_is_told_of_it() -> None:
+    with pytest.raises(ConfigError, match=re.escape("TransactionalSession needs group_id")):
+        TransactionalSession("topic")  # type: ignore[call-arg]
 
 
 def test_every_kind_of_number_and_objects_that_serialize_are_accepted() -> None:
