@@ -58,6 +58,7 @@ _PROPAGATION_MS = 1_000
 _CREATION_MS = 5_000
 """Apache Kafka says that a topic is unknown until it has created it."""
 _SILENCE_S = 2.0
+_MAX_CONNECT_MS = 10_000
 _MAX_PORT = 65_535
 _NOBODY_THERE = "start a broker there (oncelog serve), or correct bootstrap_servers"
 _log = logging.getLogger("oncelog.client")
@@ -165,10 +166,25 @@ class Cluster:
             task.add_done_callback(lambda done: self._on_connected(key, done))
         return await _shared(task, deadline, f"no connection to node {node_id}")
 
-    def disconnect(self, purpose: Purpose) -> None:
-        """Close the connections of this purpose, which nobody uses now."""
-        for key in [each for each in self._transports if each[1] is purpose]:
+    def disconnect(self, purpose: Purpose | None = None) -> None:
+        """Close the connections of this purpose, or all; a request that waits there fails with ConnectionLost."""
+        for key in [each for each in self._transports if purpose in (each[1], None)]:
             self._transports.pop(key).close()
+        if purpose is None and self._bootstrapped is not None:
+            self._bootstrapped.close()
+
+    def _on_silent(self, silent: Transport) -> None:
+        """A host between may have forgotten all connections to that address. One that waits for nothing, and was not
+        heard of since, would show it only by a timeout of its own, one connection after the other."""
+        for each in (*self._transports.values(), self._bootstrapped):
+            if (
+                each is not None
+                and each is not silent
+                and each.address == silent.address
+                and each.last_sign_s <= silent.last_sign_s
+                and not each.connection.pending
+            ):
+                each.close()
 
     async def any_transport(self, deadline: Deadline) -> Transport:
         """Any open connection, else to a known node, else to a bootstrap address; raises the last error if all fail."""
@@ -213,6 +229,7 @@ class Cluster:
         if (host, port) in self._unreachable:
             self._unreachable.remove((host, port))
             _log.warning("connected to %s:%s again", host, port)
+        transport.on_silent = self._on_silent
         connection = transport.connection
         if connection.features_epoch > self._features_epoch:
             self._features_epoch, self.features = connection.features_epoch, connection.finalized_features
@@ -226,7 +243,7 @@ class Cluster:
             request_timeout_ms=self.request_timeout_ms,
             security=self._security,
             # One dead address among several must not take the whole time.
-            deadline=deadline.capped(10_000),
+            deadline=deadline.capped(min(_MAX_CONNECT_MS, self.request_timeout_ms)),
         )
 
     async def _check_listener(self, address: str, deadline: Deadline) -> None:

@@ -215,7 +215,7 @@ class GroupMembership:
             request,
             deadline,
             lambda each: each.error_code,
-            patience_ms=settings.max_poll_interval_ms + _JOIN_MARGIN_MS,
+            patience_ms=self._join_patience_ms,
             purpose=Purpose.JOIN,
         )
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -228,6 +228,12 @@ class GroupMembership:
         self._member_id = response.member_id
         self._generation_id = response.generation_id
         return response
+
+    @property
+    def _join_patience_ms(self) -> float:
+        """When a join is sent again: a member that the response did not reach would be removed by then. The coordinator
+        knows it by its id, and responds to the last request. Java's waits for max.poll.interval.ms."""
+        return max(self._settings.session_timeout_ms, self._cluster.request_timeout_ms)
 
     async def _sync(self, joined: JoinGroupResponse, deadline: Deadline) -> list[TopicPartition] | None:
         """Send (as the leader) and receive the assignment; None: rejoin."""
@@ -255,7 +261,7 @@ class GroupMembership:
             request,
             deadline,
             lambda each: each.error_code,
-            patience_ms=self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS,
+            patience_ms=self._join_patience_ms,
             purpose=Purpose.JOIN,
         )
         if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:

@@ -376,7 +376,8 @@ class Producer(Generic[K, V]):
         if a transaction is open and not prepared, and FatalError.
         """
         state = PreparedTxnState.parse(prepared) if isinstance(prepared, str) else prepared
-        return await to_the_end(self._transactions().complete(state))
+        manager = self._transactions()
+        return await to_the_end(manager.complete(state), on_silence=manager.reconnect)
 
     def transaction(self) -> Transaction[K, V]:
         """A new transaction, as a context manager.

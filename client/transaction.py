@@ -76,7 +76,7 @@ class Transaction(Generic[K, V]):
             return
         patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
         try:
-            await to_the_end(self._abort(), patience_s)
+            await self._to_the_end(self._abort(), patience_s)
         except KafkaError as problem:
             error.add_note(f"the subsequent abort failed: {problem}")
 
@@ -182,7 +182,7 @@ class Transaction(Generic[K, V]):
         ConfigError without transaction_two_phase_commit_enable, and the first error of a record that was not delivered.
         """
         self._check()
-        return await to_the_end(self._prepare())
+        return await self._to_the_end(self._prepare())
 
     async def commit(self) -> None:
         """Flush all records and commit.
@@ -191,13 +191,13 @@ class Transaction(Generic[K, V]):
         if no response came: call commit() again, since the broker knows the outcome.
         """
         self._check()
-        await to_the_end(self._commit())
+        await self._to_the_end(self._commit())
 
     async def abort(self) -> None:
         """Drop what is not sent yet and abort. Raises ProducerFenced, RequestTimedOut (the next transaction aborts this
         one first), and InvalidState after a commit was sent."""
         self._check()
-        await to_the_end(self._abort())
+        await self._to_the_end(self._abort())
 
     async def _prepare(self) -> PreparedTxnState:
         await self._all_handed_over()
@@ -224,30 +224,38 @@ class Transaction(Generic[K, V]):
                     error.add_note(f"the subsequent abort failed: {problem}")
             raise
 
+    async def _to_the_end(self, work: Coroutine[None, None, T], patience_s: float | None = None) -> T:
+        return await to_the_end(work, patience_s, on_silence=self._manager.reconnect)
+
     def _check(self) -> None:
         if self._outcome is not None:
             raise InvalidState(f"the transaction is {self._outcome}")
 
 
-async def to_the_end(work: Coroutine[None, None, T], patience_s: float | None = None) -> T:
+async def to_the_end(
+    work: Coroutine[None, None, T], patience_s: float | None = None, *, on_silence: Callable[[], None]
+) -> T:
     """Run `work` to completion even when the task is cancelled; the cancellation propagates afterwards.
 
     Once cancelled, an unresponsive broker gets `_CANCELLED_PATIENCE_S`: the coordinator times the transaction out on
-    its own, and a program that is asked to stop must stop.
+    its own, and a program that is asked to stop must stop. In the middle of it `on_silence` is called: what holds the
+    work up may be a connection that has died, and request.timeout.ms is longer.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    waits = [None] if patience_s is None else [patience_s / 2] * 2
+    while waits and not task.done():
         try:
-            done, _ = await asyncio.wait((task,), timeout=patience_s)
+            await asyncio.wait((task,), timeout=waits[0])
         except asyncio.CancelledError as error:
-            cancelled = error
-            patience_s = _CANCELLED_PATIENCE_S
+            cancelled, waits = error, [_CANCELLED_PATIENCE_S / 2] * 2
             continue
-        if not done:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            break
+        waits = waits[1:]
+        if waits and not task.done():
+            on_silence()
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
     if cancelled is not None:
         # The caller must see the cancellation; the outcome is in the transaction's state.
         if not task.cancelled():

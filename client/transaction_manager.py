@@ -319,6 +319,10 @@ class TransactionManager:
             await self._add_offsets(group, deadline)
         await self._commit_offsets(offsets, group, deadline)
 
+    def reconnect(self) -> None:
+        """Requests that wait are sent again over new connections."""
+        self._cluster.disconnect()
+
     async def close(self) -> None:
         if self._adding is not None:
             self._adding.cancel()

@@ -44,7 +44,8 @@ class Transport(asyncio.Protocol):
         self.connection = Connection(client_id, login)
         if login is not None:
             self.connection.on_logged_in = self._on_logged_in
-        self.on_closed: Callable[[], None] | None = None
+        self.on_silent: Callable[[Transport], None] | None = None
+        """Called when it is closed since a response is overdue."""
         self._request_timeout_s = request_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -55,7 +56,8 @@ class Transport(asyncio.Protocol):
         self._security = security
         self._session_timer: asyncio.TimerHandle | None = None
         self._logging_in: asyncio.Task[None] | None = None
-        self._last_sign_s = 0.0
+        self.last_sign_s = 0.0
+        """When something was received, or the oldest request sent that waits."""
         self._was_connected = False
 
     @property
@@ -79,7 +81,7 @@ class Transport(asyncio.Protocol):
 
     def _expect_answer(self) -> None:
         """The first one: its time begins now."""
-        self._last_sign_s = self._loop.time()
+        self.last_sign_s = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
 
@@ -147,7 +149,7 @@ class Transport(asyncio.Protocol):
             said = error.message.removeprefix(f"{error.name}: ")
             self._abort(AuthenticationFailed(f"{self.address}: {said}", code=error.code, hint=error.hint))
             return
-        self._last_sign_s = self._loop.time()
+        self.last_sign_s = self._loop.time()
         if self._transport is not None:
             for part in to_send:
                 self._transport.write(part)
@@ -168,11 +170,14 @@ class Transport(asyncio.Protocol):
         pending = self.connection.pending
         if not pending or self._transport is None:
             return
-        overdue_from_s = self._last_sign_s + (pending[0].patience_s or self._request_timeout_s)
+        overdue_from_s = self.last_sign_s + (pending[0].patience_s or self._request_timeout_s)
         if self._loop.time() < overdue_from_s:
             self._timer = self._loop.call_at(overdue_from_s, self._on_timer)
             return
-        self._abort(RequestTimedOut(f"{self.address} did not respond to {pending[0].api.key.name} in time"))
+        error = RequestTimedOut(f"{self.address} did not respond to {pending[0].api.key.name} in time")
+        if self.on_silent is not None:
+            self.on_silent(self)
+        self._abort(error)
 
     # --- the login ----------------------------------------------------------------------------------------------------
 
@@ -215,14 +220,12 @@ class Transport(asyncio.Protocol):
             self._session_timer = None
         if self._logging_in is not None:
             self._logging_in.cancel()
-        was_open, self._transport = self._transport is not None, None
+        self._transport = None
         self.connection.close(error)
         if not self._ready.done():
             self._ready.set_exception(error)
             # Every waiter may have gone: the caller's own deadline has passed.
             self._ready.exception()
-        if was_open and self.on_closed is not None:
-            self.on_closed()
 
 
 async def connect(

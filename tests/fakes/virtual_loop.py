@@ -1,0 +1,138 @@
+"""An event loop whose time passes when nothing else is left to do, and whose connections lead to one broker in memory,
+which answers as its test says, or does not.
+
+Owns: the clock, the connections, the bytes. Does not own: what the broker says. A wait of an hour takes no time, so a
+test can measure to the millisecond what a client waits for.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.frames import FrameReader
+from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse
+from oncelog.protocol.headers import decode_request_header, encode_response_header
+
+T = TypeVar("T")
+Answers = Mapping[ApiKey, Callable[[Any], Any]]
+"""By API: the response to a request, None for silence."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Instead of waiting, it moves the clock."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        if not events:
+            if timeout is None:
+                raise RuntimeError("nothing will ever happen again")
+            self.now_s += timeout
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self, broker: "ScriptedBroker") -> None:
+        self._virtual = _Selector()
+        self._broker = broker
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now_s
+
+    async def create_connection(self, protocol_factory: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        protocol = protocol_factory()
+        transport = _Connection(self, protocol, self._broker)
+        self._broker.connections.append(transport)
+        self._broker.connect_count += 1
+        protocol.connection_made(transport)
+        return transport, protocol
+
+
+class ScriptedBroker:
+    """Node 0 at host:1. `answers` may be changed at any time."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = dict(answers)
+        self.connections: list[_Connection] = []
+        self.connect_count = 0
+        self.seen: list[tuple[ApiKey, Any]] = []
+
+    def silence(self) -> None:
+        """Nothing passes any more over the connections that are open: a host between has forgotten them all."""
+        for each in self.connections:
+            each.is_silent = True
+
+    def count(self, key: ApiKey) -> int:
+        return sum(each == key for each, _ in self.seen)
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        key = ApiKey(int.from_bytes(frame[:2], "big"))
+        request_codec, response_codec = (_codec(key, kind) for kind in ("request", "response"))
+        flexible_from = request_codec.FLEXIBLE_FROM if request_codec.FLEXIBLE_FROM is not None else 1 << 15
+        header, position = decode_request_header(frame, flexible_from)
+        request, _ = request_codec.decode(frame, header.api_version, position)
+        self.seen.append((key, request))
+        response = self._versions() if key not in self.answers and key is ApiKey.API_VERSIONS else None
+        if key in self.answers:
+            response = self.answers[key](request)
+        if response is None:
+            return None
+        is_flexible = key is not ApiKey.API_VERSIONS and header.api_version >= flexible_from
+        body = b"".join(map(bytes, response_codec.encode(response, header.api_version)))
+        return encode_response_header(header.correlation_id, is_flexible) + body
+
+    def _versions(self) -> ApiVersionsResponse:
+        offered = [ApiVersion(key, 0, _codec(key, "request").VERSIONS.stop - 1) for key in self.answers]
+        return ApiVersionsResponse(api_keys=offered)
+
+
+def _codec(key: ApiKey, kind: str) -> Any:
+    return import_module(f"oncelog.protocol.generated.{key.name.lower()}_{kind}")
+
+
+class _Connection(asyncio.Transport):
+    """The client's end."""
+
+    def __init__(self, loop: VirtualLoop, protocol: asyncio.Protocol, broker: ScriptedBroker) -> None:
+        super().__init__()
+        self.is_silent = False
+        self._loop = loop
+        self._protocol = protocol
+        self._broker = broker
+        self._reader = FrameReader(1 << 20)
+        self._is_closing = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"sockname": "client", "peername": "broker"}.get(name, default)
+
+    def write(self, data: Any) -> None:
+        if self.is_silent or self._is_closing:
+            return
+        for frame in self._reader.feed(bytes(data)):
+            answer = self._broker.answer(frame)
+            if answer is not None:
+                self._loop.call_soon(self._receive, len(answer).to_bytes(4, "big") + answer)
+
+    def _receive(self, data: bytes) -> None:
+        if not self.is_silent and not self._is_closing:
+            self._protocol.data_received(data)
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._loop.call_soon(self._protocol.connection_lost, None)
+
+    abort = close
+
+
+def run_virtually(broker: ScriptedBroker, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    with asyncio.Runner(loop_factory=lambda: cast(asyncio.AbstractEventLoop, VirtualLoop(broker))) as runner:
+        return runner.run(main())

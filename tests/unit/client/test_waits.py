@@ -1,0 +1,260 @@
+"""How long a client waits when the network swallows something and keeps the connections open: what is lost is noticed
+within one timeout, and not within one timeout for each connection, or within that of something larger.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oncelog.client import Consumer, ConsumerGroupMetadata, ConsumerOptions, Producer, TopicPartition
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from oncelog.protocol.generated.end_txn_response import EndTxnResponse
+from oncelog.protocol.generated.fetch_response import FetchResponse
+from oncelog.protocol.generated.find_coordinator_response import FindCoordinatorResponse
+from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse
+from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
+from oncelog.protocol.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from oncelog.protocol.generated.list_offsets_response import ListOffsetsResponse
+from oncelog.protocol.generated.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncelog.protocol.generated.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from oncelog.protocol.generated.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from oncelog.protocol.generated.sync_group_response import SyncGroupResponse
+from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
+from tests.fakes.virtual_loop import Answers, ScriptedBroker, run_virtually
+
+HOST = "host:1"
+TOPIC, PLACE = "topic", TopicPartition("topic", 0)
+REQUEST_S = 30.0
+"""request.timeout.ms, by default."""
+SESSION_S = 45.0
+"""session.timeout.ms, by default."""
+SOON_S = 1.0
+"""What pauses between attempts may add."""
+GROUP = ConsumerGroupMetadata("group")
+
+
+def metadata(_: Any) -> MetadataResponse:
+    topic = MetadataResponseTopic(name=TOPIC, partitions=[MetadataResponsePartition(partition_index=0, leader_id=0)])
+    return MetadataResponse(brokers=[MetadataResponseBroker(0, "host", 1)], topics=[topic])
+
+
+def join(request: Any) -> JoinGroupResponse:
+    mine = JoinGroupResponseMember(member_id="member", metadata=request.protocols[0].metadata)
+    return JoinGroupResponse(
+        generation_id=1,
+        protocol_type="consumer",
+        protocol_name=request.protocols[0].name,
+        leader="member",
+        member_id="member",
+        members=[mine],
+    )
+
+
+def sync(request: Any) -> SyncGroupResponse:
+    return SyncGroupResponse(assignment=request.assignments[0].assignment)
+
+
+def offset_fetch(request: Any) -> OffsetFetchResponse:
+    found = OffsetFetchResponsePartitions(partition_index=0, committed_offset=0)
+    topics = [OffsetFetchResponseTopics(name=TOPIC, partitions=[found])]
+    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="group", topics=topics)])
+
+
+def produce(request: Any) -> ProduceResponse:
+    written = [PartitionProduceResponse(index=0, base_offset=0)]
+    return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=written)])
+
+
+ANY: Answers = {
+    ApiKey.METADATA: metadata,
+    ApiKey.FIND_COORDINATOR: lambda _: FindCoordinatorResponse(node_id=0, host="host", port=1),
+}
+OF_A_MEMBER: Answers = {
+    **ANY,
+    ApiKey.JOIN_GROUP: join,
+    ApiKey.SYNC_GROUP: sync,
+    ApiKey.HEARTBEAT: lambda _: HeartbeatResponse(),
+    ApiKey.OFFSET_FETCH: offset_fetch,
+    ApiKey.FETCH: lambda _: None,
+    ApiKey.LIST_OFFSETS: lambda _: ListOffsetsResponse(),
+}
+OF_A_PRODUCER: Answers = {
+    **ANY,
+    ApiKey.INIT_PRODUCER_ID: lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=0),
+    ApiKey.PRODUCE: produce,
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda _: AddOffsetsToTxnResponse(),
+    ApiKey.TXN_OFFSET_COMMIT: lambda _: TxnOffsetCommitResponse(),
+    ApiKey.END_TXN: lambda _: EndTxnResponse(),
+}
+
+
+def swallows_once(broker: ScriptedBroker, key: ApiKey) -> None:
+    """The first response to such a request does not arrive."""
+    usual = broker.answers[key]
+
+    def answer(_: Any) -> None:
+        broker.answers[key] = usual
+
+    broker.answers[key] = answer
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP], ids=lambda each: each.name)
+def test_a_member_whose_join_got_lost_joins_again_when_the_coordinator_would_have_removed_it(key: ApiKey) -> None:
+    """And not after max.poll.interval.ms, which is what a join may take."""
+    broker = ScriptedBroker(OF_A_MEMBER)
+    swallows_once(broker, key)
+
+    async def main() -> None:
+        async with Consumer(TOPIC, bootstrap_servers=HOST, group_id="group") as consumer:
+            while not consumer.assignment():
+                await consumer.poll(100)
+            assert SESSION_S <= now_s() < SESSION_S + SOON_S
+            assert broker.count(key) == 2
+
+    run_virtually(broker, main)
+
+
+def test_a_join_is_waited_for_as_long_as_requests_are_at_least() -> None:
+    broker = ScriptedBroker(OF_A_MEMBER)
+    swallows_once(broker, ApiKey.JOIN_GROUP)
+
+    async def main() -> None:
+        options = ConsumerOptions(session_timeout_ms=6_000, group_id="group")
+        async with Consumer(TOPIC, bootstrap_servers=HOST, **options) as consumer:
+            while not consumer.assignment():
+                await consumer.poll(100)
+            assert REQUEST_S <= now_s() < REQUEST_S + SOON_S
+
+    run_virtually(broker, main)
+
+
+def test_a_connection_that_says_nothing_at_first_is_given_up_after_the_time_for_a_request() -> None:
+    broker = ScriptedBroker(OF_A_PRODUCER)
+
+    async def main() -> None:
+        async with Producer(HOST, request_timeout_ms=1_500) as producer:
+            begun_s = now_s()
+            broker.answers[ApiKey.API_VERSIONS] = lambda _: None
+            sending = asyncio.ensure_future(producer.send(TOPIC, b"value"))
+            await asyncio.sleep(1)
+            del broker.answers[ApiKey.API_VERSIONS]
+            await sending
+            assert now_s() - begun_s < 1.5 + SOON_S
+
+    run_virtually(broker, main)
+
+
+def test_a_consumer_is_opened_as_soon_as_a_second_connection_answers() -> None:
+    broker = ScriptedBroker(OF_A_MEMBER)
+    broker.answers[ApiKey.API_VERSIONS] = lambda _: None
+
+    async def main() -> None:
+        addresses = "dead:1,host:1"
+        opening = asyncio.ensure_future(Consumer(bootstrap_servers=addresses, request_timeout_ms=1_500).__aenter__())
+        await asyncio.sleep(1)
+        del broker.answers[ApiKey.API_VERSIONS]
+        consumer = await opening
+        assert now_s() < 1.5 + SOON_S
+        await consumer.close()
+
+    run_virtually(broker, main)
+
+
+def test_when_all_connections_are_forgotten_a_commit_takes_one_request_timeout() -> None:
+    """Not one for each connection: they would use up max.block.ms, and the transaction would stay open until the
+    coordinator aborts it, a minute and more later."""
+    broker = ScriptedBroker(OF_A_PRODUCER)
+
+    async def main() -> None:
+        async with Producer(HOST, transactional_id="id") as producer:
+            async with producer.transaction() as transaction:
+                await transaction.send_offsets({PLACE: 1}, group=GROUP)
+                broker.silence()
+                begun_s = now_s()
+            assert transaction.state == "committed"
+            assert REQUEST_S <= now_s() - begun_s < REQUEST_S + SOON_S
+
+    run_virtually(broker, main)
+
+
+def test_when_all_connections_are_forgotten_a_record_takes_one_request_timeout() -> None:
+    broker = ScriptedBroker(OF_A_PRODUCER)
+
+    async def main() -> None:
+        async with Producer(HOST) as producer:
+            await producer.send(TOPIC, b"value")
+            broker.silence()
+            begun_s = now_s()
+            await producer.send(TOPIC, b"value")
+            assert REQUEST_S <= now_s() - begun_s < REQUEST_S + SOON_S
+
+    run_virtually(broker, main)
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["abort", "commit"])
+def test_a_cancelled_transaction_ends_over_a_new_connection_if_the_old_ones_are_silent(committed: bool) -> None:
+    """In seconds: otherwise it would stay open until the coordinator aborts it, and readers wait so long."""
+    broker = ScriptedBroker(OF_A_PRODUCER)
+
+    async def main() -> None:
+        async with Producer(HOST, transactional_id="id") as producer:
+            sent = asyncio.Event()
+
+            async def work() -> None:
+                async with producer.transaction() as transaction:
+                    await transaction.send_offsets({PLACE: 1}, group=GROUP)
+                    broker.silence()
+                    sent.set()
+                    await asyncio.sleep(0 if committed else 60)
+
+            working = asyncio.ensure_future(work())
+            await sent.wait()
+            await asyncio.sleep(1)
+            begun_s = now_s()
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            assert now_s() - begun_s < 5
+            assert [request.committed for key, request in broker.seen if key is ApiKey.END_TXN] == [committed]
+
+    run_virtually(broker, main)
+
+
+def test_a_request_that_is_slow_takes_no_other_connection_with_it() -> None:
+    """What waits for nothing, and was heard of since, stays."""
+    broker = ScriptedBroker({**OF_A_PRODUCER, ApiKey.FETCH: lambda _: FetchResponse()})
+
+    async def main() -> None:
+        async with Producer(HOST, request_timeout_ms=2_000) as producer:
+            await producer.send(TOPIC, b"value")
+            connected = broker.connect_count
+            swallows_once(broker, ApiKey.PRODUCE)
+            sending = asyncio.ensure_future(producer.send(TOPIC, b"value"))
+            await asyncio.sleep(1)
+            assert await producer.partitions_for("topic") == 1
+            producer._cluster.forget_leaders([TOPIC])
+            assert await producer.partitions_for("topic") == 1
+            await sending
+            assert broker.connect_count == connected + 1, "that of the data alone"
+
+    run_virtually(broker, main)
