@@ -136,3 +136,11 @@ class _Connection(asyncio.Transport):
 def run_virtually(broker: ScriptedBroker, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with asyncio.Runner(loop_factory=lambda: cast(asyncio.AbstractEventLoop, VirtualLoop(broker))) as runner:
         return runner.run(main())
+
+
+async def pass_time(duration_s: float) -> None:
+    """What happens meanwhile, happens."""
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(duration_s, passed.set_result, None)
+    await passed

@@ -36,7 +36,7 @@ from oncelog.protocol.generated.produce_response import (
 )
 from oncelog.protocol.generated.sync_group_response import SyncGroupResponse
 from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
-from tests.fakes.virtual_loop import Answers, ScriptedBroker, run_virtually
+from tests.fakes.virtual_loop import Answers, ScriptedBroker, pass_time, run_virtually
 
 HOST = "host:1"
 TOPIC, PLACE = "topic", TopicPartition("topic", 0)
@@ -156,7 +156,7 @@ def test_a_connection_that_says_nothing_at_first_is_given_up_after_the_time_for_
             begun_s = now_s()
             broker.answers[ApiKey.API_VERSIONS] = lambda _: None
             sending = asyncio.ensure_future(producer.send(TOPIC, b"value"))
-            await asyncio.sleep(1)
+            await pass_time(1)
             del broker.answers[ApiKey.API_VERSIONS]
             await sending
             assert now_s() - begun_s < 1.5 + SOON_S
@@ -171,7 +171,7 @@ def test_a_consumer_is_opened_as_soon_as_a_second_connection_answers() -> None:
     async def main() -> None:
         addresses = "dead:1,host:1"
         opening = asyncio.ensure_future(Consumer(bootstrap_servers=addresses, request_timeout_ms=1_500).__aenter__())
-        await asyncio.sleep(1)
+        await pass_time(1)
         del broker.answers[ApiKey.API_VERSIONS]
         consumer = await opening
         assert now_s() < 1.5 + SOON_S
@@ -225,11 +225,11 @@ def test_a_cancelled_transaction_ends_over_a_new_connection_if_the_old_ones_are_
                     await transaction.send_offsets({PLACE: 1}, group=GROUP)
                     broker.silence()
                     sent.set()
-                    await asyncio.sleep(0 if committed else 60)
+                    await pass_time(0 if committed else 60)
 
             working = asyncio.ensure_future(work())
             await sent.wait()
-            await asyncio.sleep(1)
+            await pass_time(1)
             begun_s = now_s()
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -250,7 +250,7 @@ def test_a_request_that_is_slow_takes_no_other_connection_with_it() -> None:
             connected = broker.connect_count
             swallows_once(broker, ApiKey.PRODUCE)
             sending = asyncio.ensure_future(producer.send(TOPIC, b"value"))
-            await asyncio.sleep(1)
+            await pass_time(1)
             assert await producer.partitions_for("topic") == 1
             producer._cluster.forget_leaders([TOPIC])
             assert await producer.partitions_for("topic") == 1
