@@ -81,7 +81,9 @@ def _time_ms(text: str, now_ms: int) -> int:
     try:
         return max(0, int(datetime.fromisoformat(text).timestamp() * 1000))
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not a time: {error}") from error
+        raise click.BadParameter(
+            f"{text!r} is not a time: milliseconds since 1970, 2026-11-01T10:00, or -15m for as long ago"
+        ) from error
 
 
 async def offsets_at(

@@ -161,7 +161,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(printable, value)) or "-"
+        return ", ".join(printable(str(each)) for each in value) or "-"
     return printable(str(value))
 
 

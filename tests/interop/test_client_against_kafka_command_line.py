@@ -68,6 +68,7 @@ def test_topics_are_created_listed_described_extended_and_deleted(operator: Oper
     assert operator.lines("topic", "list")[0].split() == ["topic", "partitions", "internal"]
     described = operator.rows("topic", "describe", name)
     assert [(row["partition"], row["start_offset"], row["end_offset"]) for row in described] == [(0, 0, 0), (1, 0, 0)]
+    assert all(row["replicas"] == row["in_sync"] == [row["leader"]] for row in described), "node ids, as numbers"
     assert "Nothing was changed" in operator.run("topic", "alter", name, "-p", "3", "--dry-run").stdout
     assert len(operator.rows("topic", "describe", name)) == 2
     operator.run("topic", "alter", name, "-p", "3")
