@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog.client import Admin, Consumer, ConsumerOptions, NewTopic, Producer, TopicPartition
 from oncelog.client.subscriptions import Subscription, encode_cooperative_subscription
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
@@ -117,3 +117,48 @@ async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Da
         async with asyncio.timeout(2):
             await consumer.close()
     wire.close()
+
+
+QUICK_SESSIONS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100")
+IMPATIENT = ConsumerOptions(session_timeout_ms=500, heartbeat_interval_ms=100, request_timeout_ms=500)
+
+
+async def test_a_join_whose_response_got_lost_is_sent_again_and_answered(start_daemon: Start) -> None:
+    daemon, faults = with_faults(start_daemon, *QUICK_SESSIONS)
+    topic = await new_topic(daemon, 4)
+    joins = Selector(api=ApiKey.JOIN_GROUP, client_id="second")
+    lost = faults.plant(Rule(Point.ANSWER, Action.HOLD, joins))
+    options = ConsumerOptions(bootstrap_servers=daemon.bootstrap, group_id=topic)
+    async with (
+        Consumer(topic, **options, heartbeat_interval_ms=100) as first,
+        Consumer(topic, **options, **IMPATIENT, client_id="second", group_instance_id="second") as second,
+        asyncio.timeout(10),
+    ):
+        while [len(each.assignment()) for each in (first, second)] != [2, 2]:
+            await asyncio.gather(first.poll(50), second.poll(50))
+        assert (await asyncio.to_thread(faults.status, lost)).fired_count == 1
+    await asyncio.to_thread(faults.remove_all)
+
+
+async def test_a_join_that_is_sent_again_and_again_waits_for_the_other_members_all_the_same(
+    start_daemon: Start,
+) -> None:
+    daemon, faults = with_faults(start_daemon, *QUICK_SESSIONS)
+    topic = await new_topic(daemon, 4)
+    joins = Selector(api=ApiKey.JOIN_GROUP, client_id="second")
+    seen = faults.plant(Rule(Point.REQUEST, Action.DELAY, joins, delay_ms=0, times=None))
+    options = ConsumerOptions(bootstrap_servers=daemon.bootstrap, group_id=topic)
+    async with (
+        Consumer(topic, **options, heartbeat_interval_ms=100) as first,
+        Consumer(topic, **options, **IMPATIENT, client_id="second") as second,
+        asyncio.timeout(20),
+    ):
+        while len(first.assignment()) < 4:
+            await first.poll(50)
+        while (await asyncio.to_thread(faults.status, seen)).fired_count < 4:  # the first asks for an id
+            await second.poll(50)
+        while [len(each.assignment()) for each in (first, second)] != [2, 2]:
+            await asyncio.gather(first.poll(50), second.poll(50))
+        async with Admin(daemon.bootstrap) as admin:
+            (described,) = await admin.describe_groups(topic)
+        assert len(described.members) == 2, "it is the same member each time"
