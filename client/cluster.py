@@ -408,8 +408,9 @@ class Cluster:
 
     async def bootstrap(self, deadline: Deadline, patience_ms: float | None = None) -> None:
         """Find one responding broker, and the nodes through it. Where nothing accepts a connection it gives up after
-        `patience_ms` (default: at the deadline)."""
+        `patience_ms` (default: at the deadline), and where what accepts it says nothing, after `_MAX_CONNECT_MS`."""
         give_up = deadline if patience_ms is None else deadline.capped(patience_ms)
+        give_up_silence = deadline.capped(_MAX_CONNECT_MS)
         self._tells = give_up.remaining_s > _SILENCE_S
         while True:
             try:
@@ -419,6 +420,9 @@ class Cluster:
                 if give_up.expired:
                     raise ConnectionLost(error.message, hint=_NOBODY_THERE) from None
                 await deadline.pause(self.retry_backoff_ms, "bootstrap", error)
+            except RequestTimedOut:
+                if give_up_silence.expired:
+                    raise
         self._tells = True
         await self.refresh((), deadline)
 

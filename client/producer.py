@@ -58,9 +58,9 @@ class Producer(Generic[K, V]):
 
     `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad options
     raise ConfigError at once. Entering the block connects: it raises ConnectionLost if nothing accepts a connection for
-    `bootstrap_timeout_ms`, and RequestTimedOut if no broker responds within max.block.ms. Leaving it delivers what is
-    buffered, and raises as `flush` does; after an exception it closes at once. Every method raises InvalidState outside
-    the block.
+    `bootstrap_timeout_ms`, and RequestTimedOut if what does responds to nothing for ten seconds. Leaving it delivers
+    what is buffered, and raises as `flush` does; after an exception it closes at once. Every method raises InvalidState
+    outside the block.
 
     Keys and values are bytes, or what `key_serializer` and `value_serializer` take:
 

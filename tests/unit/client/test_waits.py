@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client import Consumer, ConsumerGroupMetadata, ConsumerOptions, Producer, TopicPartition
+from oncelog.client import Consumer, ConsumerGroupMetadata, ConsumerOptions, Producer, RequestTimedOut, TopicPartition
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from oncelog.protocol.generated.end_txn_response import EndTxnResponse
@@ -176,6 +176,33 @@ def test_a_consumer_is_opened_as_soon_as_a_second_connection_answers() -> None:
         consumer = await opening
         assert now_s() < 1.5 + SOON_S
         await consumer.close()
+
+    run_virtually(broker, main)
+
+
+def test_a_client_is_opened_although_its_first_connection_says_nothing() -> None:
+    broker = ScriptedBroker(OF_A_PRODUCER)
+    broker.answers[ApiKey.API_VERSIONS] = lambda _: None
+
+    async def main() -> None:
+        opening = asyncio.ensure_future(Producer(HOST, request_timeout_ms=1_500).__aenter__())
+        await pass_time(1)
+        del broker.answers[ApiKey.API_VERSIONS]
+        producer = await opening
+        assert now_s() < 1.5 + SOON_S
+        await producer.close()
+
+    run_virtually(broker, main)
+
+
+@pytest.mark.parametrize("request_timeout_ms", [1_500, 30_000])
+def test_what_never_says_anything_is_given_up_after_ten_seconds(request_timeout_ms: int) -> None:
+    broker = ScriptedBroker({ApiKey.API_VERSIONS: lambda _: None})
+
+    async def main() -> None:
+        with pytest.raises(RequestTimedOut):
+            await Producer(HOST, request_timeout_ms=request_timeout_ms).__aenter__()
+        assert 10 <= now_s() < 10 + 1.5
 
     run_virtually(broker, main)
 
