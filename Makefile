@@ -158,7 +158,7 @@ interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools and 
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
-	  $(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_sslyze.py $(ARGS)
+	  $(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
 
 .PHONY: works-with
 works-with: ## Write docs/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka
@@ -173,6 +173,10 @@ docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link
 .PHONY: console-pictures
 console-pictures: $(VENV)/.test ## Take the screenshots of docs/console.md (needs a Chromium)
 	@PYTHONPATH=. $(BIN)/python tools/update_console_pictures.py
+
+.PHONY: dashboard-picture
+dashboard-picture: $(VENV)/.test ## Draw the dashboard of docs/metrics.md from two minutes of a Prometheus (`make interop` fetches it)
+	@PYTHONPATH=. $(BIN)/python tools/draw_dashboard.py $(ARGS)
 
 .PHONY: release-check
 release-check: $(VENV)/.release ## What must hold before a release: build, metadata, an empty venv, a record in and out, version (PYTHONS='python3.12 ...')

@@ -1,27 +1,36 @@
 """Draws the picture of the dashboard: each of its queries, as a Prometheus evaluates it, where Grafana would draw it.
 
-    PYTHONPATH=. python tools/draw_dashboard.py http://localhost:9090 120
+    PYTHONPATH=. python tools/draw_dashboard.py [SECONDS]
 
-Of the last 120 seconds. Grafana draws more nicely; the queries, titles and places are its own.
+Of two minutes, unless told otherwise, of the scene of the dashboard's test, with a broker and a Prometheus of its own
+(`make interop` fetches it). Grafana draws more nicely; the queries, titles and places are its own.
 """
 
+import asyncio
 import json
 import sys
+import tempfile
 import time
 from itertools import pairwise
+from math import ceil
+from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
 from bench.chart import COLOURS, GREY, GRID, INK, PAPER, label
+from tests.support.daemon import Daemon
+from tests.support.dashboard_scene import Scene
+from tests.support.prometheus import Prometheus
 from tools.update_dashboard import DASHBOARD
 
 PICTURE = DASHBOARD.parent.parent / "images" / "dashboard.svg"
 _CELL_WIDTH, _CELL_HEIGHT, _GAP = 46, 22, 6
 _WIDTH = 24 * _CELL_WIDTH
-_LEFT, _TOP, _LEGEND_ROW = 46, 26, 13
+_LEFT, _TOP, _LEGEND_ROW = 52, 26, 13
 _MOST_NAMES = 4
+_LONG_NAME = 28
+"""Characters that half a panel has room for."""
 _STEPS = 80
+_SECONDS = 120.0
 _SCALES = {
     "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
     "bytes": ((1e6, "MB"), (1e3, "kB"), (1, "B")),
@@ -38,14 +47,10 @@ class Curve(NamedTuple):
     points: list[tuple[float, float]]
 
 
-def curves(prometheus: str, panel: dict[str, Any], start: float, end: float) -> list[Curve]:
+def curves(prometheus: Prometheus, panel: dict[str, Any], start: float, end: float) -> list[Curve]:
     found = []
     for target in panel["targets"]:
-        query = target["expr"].replace("$__rate_interval", "15s")
-        arguments = urlencode({"query": query, "start": start, "end": end, "step": (end - start) / _STEPS})
-        with urlopen(f"{prometheus}/api/v1/query_range?{arguments}") as response:
-            series = json.load(response)["data"]["result"]
-        for each in series:
+        for each in prometheus.query_range(target["expr"], start, end, (end - start) / _STEPS):
             legend = target["legendFormat"]
             for name, value in each["metric"].items():
                 legend = legend.replace(f"{{{{{name}}}}}", value)
@@ -73,7 +78,9 @@ def draw(panel: dict[str, Any], found: list[Curve], start: float, end: float) ->
         return parts
     found.sort(key=lambda curve: -max(value for _, value in curve.points))
     highest = max((value for curve in found for _, value in curve.points), default=0) or 1
-    bottom = y + height - _LEGEND_ROW * (1 + min(len(found), _MOST_NAMES)) / 2 - 12
+    named = found[:_MOST_NAMES]
+    columns = 1 if any(len(curve.name) > _LONG_NAME for curve in named) else 2
+    bottom = y + height - _LEGEND_ROW * ceil(len(named) / columns) - 12
     top, left, right = y + _TOP, x + _LEFT, x + width - 8
     for share in (0, 0.5, 1):
         at = bottom - share * (bottom - top)
@@ -90,12 +97,12 @@ def draw(panel: dict[str, Any], found: list[Curve], start: float, end: float) ->
         path = "".join(f"{move}{px:.0f},{py:.1f}" for move, (px, py) in zip(moves, places, strict=True))
         parts.append(f"<path d='{path}' fill='none' stroke='{colour}' stroke-width='1.3'/>")
         if number < _MOST_NAMES:
-            at_x = x + 10 + number % 2 * (width / 2)
-            parts.append(label(at_x, bottom + 15 + number // 2 * _LEGEND_ROW, curve.name[:27], 10, colour))
+            at_x = x + 10 + number % columns * (width / 2)
+            parts.append(label(at_x, bottom + 15 + number // columns * _LEGEND_ROW, curve.name, 10, colour))
     return parts
 
 
-def main(prometheus: str, seconds: float) -> None:
+def picture(prometheus: Prometheus, seconds: float) -> str:
     end = time.time()
     start = end - seconds
     panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
@@ -110,8 +117,22 @@ def main(prometheus: str, seconds: float) -> None:
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}'>",
         f"<rect width='{_WIDTH}' height='{height}' fill='{PAPER}'/>",
     ]
-    PICTURE.write_text("\n".join([*head, *parts, "</svg>", ""]), encoding="utf-8")
+    return "\n".join([*head, *parts, "</svg>", ""])
+
+
+async def main(seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        daemon = Daemon(place / "data", "oncelog.metrics.listen=127.0.0.1:0")
+        (ready,) = [line for line in daemon.stderr_path.read_text().splitlines() if "metrics.ready" in line]
+        scene = Scene(daemon.bootstrap)
+        await scene.start()
+        with Prometheus(json.loads(ready)["address"], place) as prometheus:
+            await scene.ends_within(seconds)
+            PICTURE.write_text(await asyncio.to_thread(picture, prometheus, seconds), encoding="utf-8")
+        await scene.stop()
+        daemon.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    asyncio.run(main(float(sys.argv[1]) if len(sys.argv) > 1 else _SECONDS))

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -110,6 +111,7 @@ def prepare() -> int:
         ("kcat", prepare_kcat),
         ("FastStream, faust-streaming (Python)", prepare_frameworks),
         ("sslyze", prepare_sslyze),
+        ("Prometheus", prepare_prometheus),
     )
     failed = False
     for name, step in steps:
@@ -168,7 +170,7 @@ def prepare_node() -> str:
     if not is_same(lock, stamp):
         call("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=packages)
         shutil.copy(lock, stamp)
-    return f"kafkajs, node {answer('node', '--version')}"
+    return f"kafkajs, Grafana's schema, node {answer('node', '--version')}"
 
 
 def prepare_kcat() -> str:
@@ -189,6 +191,18 @@ def prepare_frameworks() -> str:
 def prepare_sslyze() -> str:
     """No client: it judges what a listener with TLS offers."""
     return ", ".join(make_environment("sslyze"))
+
+
+def prepare_prometheus() -> str:
+    """No client: it evaluates the dashboard. Debian's package, unpacked: installed, it would be a service."""
+    need("apt-get", "dpkg")
+    place = PLACE / "prometheus"
+    program = place / "usr" / "bin" / "prometheus"
+    if not program.exists():
+        with tempfile.TemporaryDirectory() as scratch:
+            call("apt-get", "download", "-qq", "prometheus", cwd=Path(scratch))
+            call("dpkg", "-x", *Path(scratch).glob("*.deb"), place)
+    return answer(str(program), "--version").split()[2]
 
 
 def make_environment(name: str, *others: object) -> list[str]:

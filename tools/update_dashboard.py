@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DASHBOARD = Path(__file__).resolve().parent.parent / "docs" / "grafana" / "oncelog.json"
-SOURCE = {"type": "prometheus", "uid": "oncelog"}
-"""The data source of docs/grafana/datasource.yml."""
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+"""What the reader chooses on the dashboard, at first the default one: a Grafana names its data sources as it likes."""
+_CHOICE = {
+    "type": "datasource",
+    "name": "datasource",
+    "label": "Data source",
+    "query": "prometheus",
+    "refresh": 1,
+    "current": {"text": "default", "value": "default"},
+}
 _WIDTH = 24
 """Of Grafana's grid."""
 
@@ -159,7 +167,8 @@ def dashboard() -> str:
     panels: list[dict[str, Any]] = []
     y = 0
     for title, row in ROWS:
-        panels.append({"type": "row", "title": title, "gridPos": {"x": 0, "y": y, "w": _WIDTH, "h": 1}, "panels": []})
+        place = {"x": 0, "y": y, "w": _WIDTH, "h": 1}
+        panels.append({"type": "row", "title": title, "gridPos": place, "collapsed": False, "panels": []})
         y += 1
         width, height = (_WIDTH // 6, 4) if row[0].is_number else (_WIDTH // 3, 8)
         for number, panel in enumerate(row):
@@ -195,14 +204,14 @@ def expression(query: Query) -> str:
 
 def _around(panels: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "uid": "oncelog",
+        "uid": "oncelog-broker",
         "title": "oncelog",
         "tags": ["kafka", "oncelog"],
         "schemaVersion": 39,
         "editable": True,
         "refresh": "10s",
         "time": {"from": "now-30m", "to": "now"},
-        "templating": {"list": []},
+        "templating": {"list": [_CHOICE]},
         "panels": panels,
     }
 

@@ -93,6 +93,16 @@ def test_a_query_for_what_is_not_there_would_be_noticed(reported: dict[str, set[
             test_each_query_names_metrics_and_labels_that_the_broker_reports(query, legend, reported)
 
 
+def test_a_reader_chooses_the_source_of_every_panel() -> None:
+    """A Grafana of somebody else has none of our name."""
+    dashboard = json.loads(update_dashboard.DASHBOARD.read_text(encoding="utf-8"))
+    (choice,) = dashboard["templating"]["list"]
+    assert (choice["type"], choice["query"]) == ("datasource", "prometheus")
+    shown = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    sources = [each["datasource"] for panel in shown for each in (panel, *panel["targets"])]
+    assert sources and all(each == {"type": "prometheus", "uid": f"${{{choice['name']}}}"} for each in sources)
+
+
 def test_what_the_compose_file_mounts_is_there_and_its_names_agree() -> None:
     compose = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     mounted = re.findall(r"- \./(docs/grafana/\S+?):(\S+?):ro", compose)
@@ -104,6 +114,6 @@ def test_what_the_compose_file_mounts_is_there_and_its_names_agree() -> None:
         'targets: ["broker:9404"]' in texts["prometheus.yml"]
         and "KAFKA_ONCELOG_METRICS_LISTEN: 0.0.0.0:9404" in compose
     )
-    assert f"uid: {update_dashboard.SOURCE['uid']}" in texts["datasource.yml"]
+    assert "type: prometheus" in texts["datasource.yml"] and "isDefault: true" in texts["datasource.yml"]
     (dashboards,) = re.findall(r"path: (\S+)", texts["dashboards.yml"])
     assert f"{dashboards}/oncelog.json" in [target for _, target in mounted]
