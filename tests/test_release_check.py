@@ -1,8 +1,14 @@
 """`make release-check` lets a release pass whose tag, distributions and changelog agree, and no other."""
 
+import json
+import os
 import re
+import subprocess
+import sys
+from email.message import Message
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from shutil import copy
 from types import ModuleType
 
 import pytest
@@ -42,6 +48,53 @@ def test_what_does_not_agree_is_refused_with_what_to_do(
 ) -> None:
     with pytest.raises(tool.NotReady, match=re.escape(hint)):
         tool.consistent(version, tag, CHANGELOG.format(section))
+
+
+def presented(urls: bool, pictures: bool) -> Message:
+    metadata = Message()
+    if urls:
+        metadata["Project-URL"] = "Source, https://source.example"
+    metadata.set_payload(
+        "![a picture](https://source.example/a.svg)" if pictures else "[all limits](https://a.example)"
+    )
+    return metadata
+
+
+@pytest.mark.parametrize(("urls", "pictures", "lacking"), [(False, True, "no address"), (True, False, "no picture")])
+def test_a_tag_is_refused_while_a_package_index_would_show_no_pictures_or_no_links(
+    tool: ModuleType, urls: bool, pictures: bool, lacking: str
+) -> None:
+    with pytest.raises(tool.NotReady, match=f"{lacking}.*docs/releasing.md"):
+        tool.presentable(presented(urls, pictures), "v0.2.0")
+    assert lacking in tool.presentable(presented(urls, pictures), None)
+    assert "pictures: 1" in tool.presentable(presented(True, True), "v0.2.0")
+
+
+def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(tool: ModuleType, tmp_path: Path) -> None:
+    """Each leads to a file of the repository, and the result is ready for a tag."""
+    page = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    urls, _, substitutions = block.replace("SOURCE", "https://source.example").partition("\n\n")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    before, hook, after = project.partition("[tool.hatch.metadata.hooks.fancy-pypi-readme]")
+    rest = after.partition("substitutions = [")[2].partition("\n]\n")[2]
+    kept = after.partition("substitutions = [")[0]
+    written = substitutions.partition("substitutions = [")
+    (tmp_path / "pyproject.toml").write_text(f"{before}{urls}\n\n{hook}{kept}{written[1]}{written[2]}\n{rest}")
+    for name in ("README.md", "LICENSE", "NOTICE", "hatch_build.py"):
+        copy(ROOT / name, tmp_path)
+    command = [sys.executable, "-m", "hatchling", "metadata"]
+    env = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONCELOG": "0.2.0"}
+    built = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    description = json.loads(built.stdout)["readme"]["text"]
+    links = re.findall(r"\]\(([^)]*)\)", description)
+    pictures = [link for link in links if "/raw/" in link]
+    assert len(pictures) >= 4 and all(link.startswith("https://") for link in links)
+    ours = [link for link in links if link.startswith("https://source.example/")]
+    assert all((ROOT / re.split("/main/|#", link)[1]).exists() for link in ours)
+    metadata = presented(urls=True, pictures=False)
+    metadata.set_payload(description)
+    assert f"pictures: {len(pictures)}" in tool.presentable(metadata, "v0.2.0")
 
 
 def test_the_changelog_of_this_tree_has_a_section_to_compare(tool: ModuleType) -> None:

@@ -2,9 +2,10 @@
 
     python tools/release_check.py [PYTHON ...]          interpreters to install with; without: the one that runs this
 
-Builds both distributions from the tree, has twine check them, and compares their version with the tag and the
-changelog. Then, with each interpreter, installs each of them in an empty environment, starts the broker, and sends a
-record through it. Stops at the first thing that does not hold, with what to do. docs/releasing.md has the whole list.
+Builds both distributions from the tree, has twine check them, compares their version with the tag and the changelog,
+and looks at what a package index will show. Then, with each interpreter, installs each of them in an empty environment,
+starts the broker, and sends a record through it. Stops at the first thing that does not hold, with what to do.
+docs/releasing.md has the whole list.
 """
 
 import re
@@ -15,11 +16,13 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = re.compile(r"^## (\S+) \(([^)]*)\)$", re.MULTILINE)
+PICTURE = re.compile(r"!\[[^\]]*\]\(https://[^)]+\)")
 READY = "oncelog ready "
 RECORD = "a record of the release check"
 
@@ -35,8 +38,10 @@ def main(pythons: list[str]) -> None:
             say("built", f"{wheel.name}, {sdist.name}")
             run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
             say("twine check", "both pass")
-            version = checked_version(wheel, sdist)
+            metadata = metadata_of(wheel)
+            version = checked_version(metadata, sdist)
             say("version", consistent(version, tag(), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
+            say("description", presentable(metadata, tag()))
             for python in pythons:
                 for distribution in (wheel, sdist):
                     place = Path(scratch, f"{Path(python).name}-{distribution.suffix[1:]}")
@@ -53,13 +58,32 @@ def built(target: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def checked_version(wheel: Path, sdist: Path) -> str:
+def metadata_of(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        version = str(Parser().parsestr(archive.read(metadata).decode())["Version"])
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(name).decode())
+
+
+def checked_version(metadata: Message, sdist: Path) -> str:
+    version = str(metadata["Version"])
     if sdist.name != f"oncelog-{version}.tar.gz":
         raise NotReady(f"the wheel is of version {version}, the source distribution is {sdist.name}")
     return version
+
+
+def presentable(metadata: Message, tag: str | None) -> str:
+    """What a package index will show. Raises NotReady for a release of which it would show no pictures or no links."""
+    urls = metadata.get_all("Project-URL") or []
+    pictures = PICTURE.findall(str(metadata.get_payload()))
+    if urls and pictures:
+        return f"addresses: {len(urls)}, pictures: {len(pictures)}"
+    lacking = "no address of the project" if not urls else "no picture"
+    if tag is None:
+        return f"{lacking}: a release would be refused (docs/releasing.md, What waits for a public address)"
+    raise NotReady(
+        f"a package index would show {lacking}: write [project.urls] and the substitutions of the description into "
+        "pyproject.toml, as docs/releasing.md says under What waits for a public address"
+    )
 
 
 def tag() -> str | None:

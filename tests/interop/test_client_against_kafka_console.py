@@ -40,7 +40,7 @@ async def test_the_same_story_is_the_same_picture_and_a_fence_works(kafka: Kafka
             assert "last stable offset 13" in page and "high watermark 21" in page and "log end offset 21" in page
             assert "till-2" in page
             group = text_of((await client.get("/group?id=billing")).text)
-            assert "orders -2 3 O 9 till-2" in group
+            assert "orders -2 3 O 7 till-2" in group
             one = text_of((await client.get("/transaction?id=till-2")).text)
             assert "Empty → Ongoing" in one
             assert (await client.get("/producers", params=PLACES[0])).status_code == 200

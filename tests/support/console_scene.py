@@ -30,7 +30,7 @@ def scene(bootstrap: str) -> Iterator[None]:
             if name == "till-2":
                 transaction.send("payments", b'{"order": 17, "cents": 1250}', key=b"17")
                 place = TopicPartition("orders", 2)
-                transaction.send_offsets({place: 9}, group=ConsumerGroupMetadata("billing"))
+                transaction.send_offsets({place: 7}, group=ConsumerGroupMetadata("billing"))
         with Producer(bootstrap, transactional_id="till-1") as producer:
             with producer.transaction() as transaction:
                 for number in range(3):
