@@ -297,6 +297,7 @@ def test_end_that_is_torn_is_damage_only_below_the_high_watermark(data: st.DataO
         ("nothing", "is not a directory"),
         ("orders", "would be named TOPIC-NUMBER"),
         ("empty-0", "it has no .log file"),
+        ("broker", "broker/orders-0 is one"),
     ],
 )
 def test_what_is_no_partition_is_refused(tmp_path: Path, make: str, told: str) -> None:
@@ -304,6 +305,8 @@ def test_what_is_no_partition_is_refused(tmp_path: Path, make: str, told: str) -
         (tmp_path / make).mkdir()
     if make == "orders":
         shutil.copy(last_log(ROOT / "orders-0"), tmp_path / make)
+    if make == "broker":
+        shutil.copytree(ROOT / "orders-0", tmp_path / make / "orders-0")
     result = run(tmp_path / make)
     assert result.exit_code == 2
     assert told in result.stderr

@@ -36,7 +36,11 @@ def log_files(directory: Path) -> list[Path]:
         raise NoPartition(f"{directory} is not a directory")
     files = sorted(path for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
     if not files:
-        raise NoPartition(f"{directory} is not a directory of a partition: it has no .log file")
+        partitions = sorted(
+            {path.parent for path in directory.glob("*/*.log") if not path.parent.name.startswith("__")}
+        )
+        hint = f"; {partitions[0]} is one" if partitions else ""
+        raise NoPartition(f"{directory} is not a directory of a partition: it has no .log file{hint}")
     return files
 
 
