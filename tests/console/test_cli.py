@@ -5,12 +5,14 @@ import socket
 import subprocess
 import sys
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
 from oncelog.console import cli
+from oncelog.testing import Broker
 
 
 def test_it_says_where_it_is_and_ends_with_ctrl_c_whoever_follows_a_page() -> None:
@@ -23,6 +25,36 @@ def test_it_says_where_it_is_and_ends_with_ctrl_c_whoever_follows_a_page() -> No
         assert connection.getresponse().getheader("content-type", "").startswith("text/event-stream")
         process.send_signal(signal.SIGINT)
         assert (process.wait(20), process.stderr.read()) == (0, "")
+
+
+@pytest.mark.oncelog(security="SASL_SSL/SCRAM-SHA-512")
+@pytest.mark.parametrize("is_right", [True, False])
+def test_it_logs_in_over_tls_by_a_file_of_kafkas_clients(
+    oncelog_broker: Broker, tmp_path: Path, is_right: bool
+) -> None:
+    oncelog_broker.create_topic("orders")
+    settings = oncelog_broker.client_settings()
+    password = settings["sasl_password"] if is_right else "another"
+    authority = settings["ssl_truststore_certificates"].replace("\n", "\\n")
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{settings["sasl_username"]}" password="{password}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.certificates={authority}\n"
+    )
+    options = ["-b", oncelog_broker.bootstrap_servers, "--command-config", str(properties)]
+    command = [sys.executable, "-m", "oncelog", "console", "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        said = process.stdout.readline()
+        assert said, process.stderr.read()
+        connection = HTTPConnection(said.partition("http://")[2].partition(";")[0], timeout=20)
+        connection.request("GET", "/topics")
+        page = connection.getresponse().read().decode()
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+    assert (">orders<" in page, "password" in page) == (is_right, not is_right), page
 
 
 def test_an_address_that_is_taken_and_packages_that_are_missing_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
