@@ -196,12 +196,16 @@ def prepare_sslyze() -> str:
 def prepare_prometheus() -> str:
     """No client: it evaluates the dashboard. Debian's package, unpacked: installed, it would be a service."""
     need("apt-get", "dpkg")
-    place = PLACE / "prometheus"
-    program = place / "usr" / "bin" / "prometheus"
+    program = PLACE / "prometheus" / "usr" / "bin" / "prometheus"
     if not program.exists():
+        if os.geteuid() == 0:
+            call("apt-get", "update", "-qq")
         with tempfile.TemporaryDirectory() as scratch:
-            call("apt-get", "download", "-qq", "prometheus", cwd=Path(scratch))
-            call("dpkg", "-x", *Path(scratch).glob("*.deb"), place)
+            try:
+                call("apt-get", "download", "-qq", "prometheus", cwd=Path(scratch))
+            except subprocess.CalledProcessError as error:
+                raise Unavailable(f"its package cannot be downloaded: {error.stdout.strip()}") from error
+            call("dpkg", "-x", *Path(scratch).glob("*.deb"), PLACE / "prometheus")
     return answer(str(program), "--version").split()[2]
 
 
