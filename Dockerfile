@@ -1,7 +1,7 @@
 # Three images from one file: broker (the last, so the default), demo and tests.
 #   docker build -t oncelog .
 # Any base with Python 3.11 or newer and venv will do, of any architecture: --build-arg BASE=arm64v8/python:3.13-slim,
-# or --platform linux/arm64 (docker buildx: several at once).
+# or --platform linux/arm64 (docker buildx: several at once). Where that is emulated, --build-arg COMPILE=0 is much quicker.
 # The version of the image (there is no .git here): --build-arg VERSION=0.1.0
 # Behind a proxy with its own certificate: --secret id=ca,src=/path/to/ca-bundle.pem
 ARG BASE=python:3.13-slim
@@ -30,15 +30,20 @@ RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     python3 requirements.py demo > dependencies.txt && /opt/pip/bin/pip --python /opt/oncelog install -r dependencies.txt \
     && /opt/pip/bin/pip --python /opt/oncelog install --no-deps Lifetimes
 
-# The wheel with its hot modules compiled. The compiler stays in this stage.
+# The wheel with its hot modules compiled, or with COMPILE=0 pure Python, which is the same for every architecture. The
+# compiler stays in this stage.
 FROM ${BASE} AS compile
+ARG COMPILE=1
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 # python.org's images contain the headers of their Python; those of Debian's are a package.
-RUN headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \
-    && missing="$(command -v gcc >/dev/null || echo gcc libc6-dev) $([ -e "$headers/Python.h" ] || echo python3-dev)" \
-    && { [ "$missing" = ' ' ] || { apt-get update && apt-get install -y --no-install-recommends $missing; }; } \
-    && python3 -m venv /opt/build
+RUN set -e; \
+    if [ "$COMPILE" != 0 ]; then \
+        headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))'); \
+        missing="$(command -v gcc >/dev/null || echo gcc libc6-dev) $([ -e "$headers/Python.h" ] || echo python3-dev)"; \
+        [ "$missing" = ' ' ] || { apt-get update && apt-get install -y --no-install-recommends $missing; }; \
+    fi; \
+    python3 -m venv /opt/build
 COPY pyproject.toml hatch_build.py pyspark_oncelog.py README.md LICENSE NOTICE ./
 COPY broker broker
 COPY client client
@@ -49,7 +54,7 @@ ARG VERSION=
 ENV SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONCELOG=$VERSION
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 /opt/build/bin/pip wheel --no-deps -w /wheel .
+    HATCH_BUILD_HOOK_ENABLE_CUSTOM=$COMPILE /opt/build/bin/pip wheel --no-deps -w /wheel .
 
 FROM dependencies AS build
 COPY --from=compile /wheel /wheel
