@@ -306,7 +306,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
         ) as bar:
             task = bar.add_task("starting Spark, filling topics", total=None)
-            settings = {"spark.sql.streaming.numRecentProgressUpdates": "1000", "spark.jars": ",".join(map(str, jars))}
+            settings = {
+                "spark.sql.streaming.numRecentProgressUpdates": "1000",
+                "spark.jars": ",".join(map(str, jars)),
+                "spark.python.unix.domain.socket.enabled": "true",
+            }
             session = local_session(work, "oncelog-bench", settings)
             session.dataSource.register(_counting_source())
             scene = Scene(session, daemon.bootstrap, work / "checkpoints", scale)
@@ -324,6 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "- Both sinks are tuned alike (batch.size 1 MB, linger.ms 20, lz4, acks all). Spark's may write a record",
             "  twice after a kill; this one writes each batch in one transaction, and sends as it is what lz4 does not",
             "  make smaller. Both read read_committed. Written by `make bench-spark`",
+            "- Spark reaches its Python processes by Unix sockets, with 512 kB of rows at once (docs/spark.md)",
             "- The last column is handed the rows by Spark and drops them: no writer in Python can be faster",
             "",
             report(rows, found),

