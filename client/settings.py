@@ -220,7 +220,8 @@ class ConsumerSettings(SecuritySettings):
     auto_offset_reset: OffsetReset = "latest"
     """Where to start without a committed offset; 'error' raises NoOffsetForPartition."""
     enable_auto_commit: bool = False
-    """Commit what poll and the iterator have returned, every auto_commit_interval_ms and at the end."""
+    """Commit what poll and the iterator have returned, every auto_commit_interval_ms and at the end; if an exception
+    ends it, without what was returned last."""
     commit_before_return: bool = False
     """Commit records before they are returned: one that is processed when the consumer dies does not come again."""
     auto_commit_interval_ms: float = 5_000
