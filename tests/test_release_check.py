@@ -97,5 +97,11 @@ def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(too
     assert f"pictures: {len(pictures)}" in tool.presentable(metadata, "v0.2.0")
 
 
-def test_the_changelog_of_this_tree_has_a_section_to_compare(tool: ModuleType) -> None:
-    assert tool.VERSION.search((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+def test_the_client_of_this_tree_tells_brokers_the_next_version_and_another_is_refused(
+    tool: ModuleType,
+) -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    client = (ROOT / tool.CLIENT).read_text(encoding="utf-8")
+    assert tool.VERSION.search(changelog)[1] in tool.announced(client, changelog)
+    with pytest.raises(tool.NotReady, match=re.escape("write SOFTWARE_VERSION = '9.9.0' in client/connection.py")):
+        tool.announced(client, CHANGELOG.format("9.9.0 (unreleased)"))

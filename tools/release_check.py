@@ -22,8 +22,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = re.compile(r"^## (\S+) \(([^)]*)\)$", re.MULTILINE)
+ANNOUNCED = re.compile(r'^SOFTWARE_VERSION = "(.+)"$', re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]*\]\(https://[^)]+\)")
 READY = "oncelog ready "
+CLIENT = "client/connection.py"
 RECORD = "a record of the release check"
 
 
@@ -40,7 +42,9 @@ def main(pythons: list[str]) -> None:
             say("twine check", "both pass")
             metadata = metadata_of(wheel)
             version = checked_version(metadata, sdist)
-            say("version", consistent(version, tag(), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
+            changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+            say("version", consistent(version, tag(), changelog))
+            say("client", announced((ROOT / CLIENT).read_text(encoding="utf-8"), changelog))
             say("description", presentable(metadata, tag()))
             for python in pythons:
                 for distribution in (wheel, sdist):
@@ -112,6 +116,17 @@ def consistent(version: str, tag: str | None, changelog: str) -> str:
     if section != version or not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
         raise NotReady(f"CHANGELOG.md begins with {section} ({date}): it must begin with '## {version} (YYYY-MM-DD)'")
     return f"{version}: of tag, distributions and changelog"
+
+
+def announced(client: str, changelog: str) -> str:
+    """The version that the client tells brokers, which is written in it. Raises NotReady if it is not the next one."""
+    told, newest = ANNOUNCED.search(client), VERSION.search(changelog)
+    if told is None or newest is None or told[1] != newest[1]:
+        next_version = newest[1] if newest else "VERSION"
+        raise NotReady(
+            f"the client tells brokers another version: write SOFTWARE_VERSION = {next_version!r} in {CLIENT}"
+        )
+    return f"tells brokers {told[1]}"
 
 
 def installed_and_served(python: str, distribution: Path, version: str, place: Path) -> str:
