@@ -1,14 +1,15 @@
-"""Takes the screenshots of docs/console.md: docs/images/console_*.png.
+"""Takes the screenshots of docs/console.md and docs/witness.md: docs/images/console_*.png.
 
     PYTHONPATH=. python tools/update_console_pictures.py
 
-It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late.
+It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late, and a
+consumer at read_uncommitted.
 """
 
 from pathlib import Path
 from typing import Literal
 
-from oncelog.client.sync import Producer
+from oncelog.client.sync import Consumer, Producer
 from oncelog.console.reading import Reader
 from oncelog.testing import Broker
 from tests.support.chromium import Chromium
@@ -23,6 +24,7 @@ SHOTS: dict[str, tuple[str, Literal["light", "dark"]]] = {
     "console_partition": ("/partition?topic=payments&partition=0", "dark"),
     "console_messages": ("/messages?topic=orders&partition=0&from=7", "light"),
     "console_group": ("/group?id=billing", "light"),
+    "console_findings": ("/findings", "light"),
 }
 _LATE_TIMEOUT_MS = 4_000
 
@@ -30,7 +32,8 @@ _LATE_TIMEOUT_MS = 4_000
 def main() -> None:
     with Broker() as broker, scene(broker.bootstrap_servers):
         late = Producer(broker.bootstrap_servers, transactional_id="import", transaction_timeout_ms=_LATE_TIMEOUT_MS)
-        reader = Reader(broker.bootstrap_servers, 3_000)
+        _read_what_is_aborted(broker.bootstrap_servers)
+        reader = Reader(broker.bootstrap_servers, 3_000, broker._running().admin_port())
         with late as producer, serving(reader) as address, Chromium() as browser:
             producer.transaction().__enter__().send("payments", b"late")
             page = browser.open("about:blank")
@@ -41,6 +44,19 @@ def main() -> None:
                 if path == "/transactions":
                     page.wait("document.querySelector('.life.late')")
                 page.screenshot(IMAGES / f"{name}.png", width=WIDTH)
+
+
+def _read_what_is_aborted(bootstrap_servers: str) -> None:
+    with Consumer(
+        "orders",
+        bootstrap_servers=bootstrap_servers,
+        client_id="sales-report",
+        group_id="sales",
+        isolation_level="read_uncommitted",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        while not consumer.poll(1_000):
+            pass
 
 
 if __name__ == "__main__":
