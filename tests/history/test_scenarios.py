@@ -145,7 +145,8 @@ MACHINE: dict[str, tuple[str, ...]] = {
 
 HAZARDS: dict[str, tuple[str, ...]] = {
     "check, wait, append: the transaction ends during the wait": (
-        f"{_TRANSACTION}coordinator.py::test_a_batch_may_not_come_before_the_addition_of_its_partition_is_durable",
+        f"{_TRANSACTION}additions.py::test_a_batch_that_does_not_share_its_round_may_not_come_before_the_addition_of_its_"
+        "partition_is_durable",
         f"{_TRANSACTION}kafka_bugs.py::test_kafka_17754_a_batch_that_comes_late_is_not_taken_into_the_next_transaction",
     ),
     "data survives, the record that adds its partition does not": (

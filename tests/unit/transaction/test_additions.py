@@ -1,0 +1,88 @@
+"""Additions to a transaction between their append and their sync: what is answered, what waits, what times out."""
+
+from functools import partial
+
+import pytest
+
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.coordinator.transaction.timeouts import RETRY_MS
+from oncelog.protocol.errors import ErrorCode
+from tests.unit.transaction.harness import P0, P1, TIMEOUT_MS, Coordinator
+
+E = ErrorCode
+VERSIONS = pytest.mark.parametrize("version", [0, 2])
+
+
+@VERSIONS
+def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(version: int) -> None:
+    coordinator = Coordinator()
+    pair = coordinator.init().pair
+    coordinator.log.flushes_by_itself = False
+    coordinator.rounds_are_whole = False
+    adding = coordinator.add(pair, P0, version=version)
+    assert not adding.is_answered
+    refused = [
+        coordinator.init(),
+        coordinator.init(pair),
+        coordinator.add(pair, P1),
+        coordinator.end(pair, True, version=version),
+        coordinator.end(pair, False, version=version),
+    ]
+    coordinator.log.flush()
+    assert {asked.error for asked in refused} == {E.CONCURRENT_TRANSACTIONS}
+    assert adding.error is E.NONE
+    assert coordinator.add(pair, P0).error is E.NONE
+
+
+@VERSIONS
+def test_where_rounds_are_whole_an_addition_is_answered_once_appended_and_an_end_waits_for_it(version: int) -> None:
+    coordinator = Coordinator()
+    pair = coordinator.init().pair
+    coordinator.log.flushes_by_itself = False
+    for partition in (P0, P1, P0):
+        assert coordinator.add(pair, partition, version=version).error is E.NONE
+    assert coordinator.verify(pair, P0, P1) is E.NONE
+    refused = [
+        coordinator.init(),
+        coordinator.init(pair),
+        coordinator.end(pair, True, version=version),
+        coordinator.end(pair, False, version=version),
+    ]
+    assert not any(asked.is_answered for asked in refused)
+    coordinator.log.flush()
+    assert {asked.error for asked in refused} == {E.CONCURRENT_TRANSACTIONS}
+    assert coordinator.known.partitions == {P0, P1}
+    coordinator.log.flushes_by_itself = True
+    assert coordinator.end(pair, True, version=version).error is E.NONE
+
+
+def test_additions_while_a_timeout_waits_for_one_neither_prevent_the_abort_nor_leave_a_timer() -> None:
+    coordinator = Coordinator()
+    pair = coordinator.begun(P0)
+    coordinator.log.flushes_by_itself = False
+    assert coordinator.add(pair, P1).error is E.NONE
+    coordinator.time.advance(TIMEOUT_MS)
+    assert coordinator.add(pair, ("topic", 2)).error is E.NONE
+    coordinator.log.flushes_by_itself = True
+    coordinator.log.flush()
+    coordinator.time.advance(RETRY_MS)
+    assert coordinator.known.state is TransactionState.COMPLETE_ABORT
+    coordinator.time.advance(2 * TIMEOUT_MS)
+    assert coordinator.logged().count("PrepareAbort") == 1
+
+
+@pytest.mark.parametrize(("is_whole", "is_other_node"), [(False, False), (True, True)])
+def test_a_batch_that_does_not_share_its_round_may_not_come_before_the_addition_of_its_partition_is_durable(
+    is_whole: bool, is_other_node: bool
+) -> None:
+    coordinator = Coordinator()
+    pair = coordinator.begun(P0)
+    coordinator.log.flushes_by_itself = False
+    coordinator.rounds_are_whole = is_whole
+    coordinator.add(pair, P1)
+    verify = partial(coordinator.verify, pair, is_other_node=is_other_node)
+    assert verify(P0) is E.NONE
+    assert verify(P1) is E.CONCURRENT_TRANSACTIONS
+    assert verify(P0, P1) is E.CONCURRENT_TRANSACTIONS
+    coordinator.log.flush()
+    assert verify(P0, P1) is E.NONE
