@@ -60,11 +60,11 @@ def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_append
     assert logs.rounds.round_count < 160
 
 
-@pytest.mark.parametrize(("turns", "rounds"), [(2, 1), (9, 1), (10, 2)])
+@pytest.mark.parametrize(("turns", "rounds"), [(2, 1), (17, 1), (18, 2)])
 def test_appends_of_turns_that_follow_each_other_share_a_round_once_rounds_hold_several(
     turns: int, rounds: int
 ) -> None:
-    """As a client's pipelined requests arrive; but a round waits for eight turns at most."""
+    """As a client's pipelined requests arrive; but a round waits for sixteen turns at most."""
     logs = Logs()
     log = logs.open()
 
@@ -83,8 +83,8 @@ def test_appends_of_turns_that_follow_each_other_share_a_round_once_rounds_hold_
     assert log.high_watermark == 2 + turns
 
 
-@pytest.mark.parametrize(("log_count", "empty_turns", "rounds"), [(1, 3, 1), (1, 4, 2), (2, 2, 2)])
-def test_a_round_with_fewer_appends_than_those_before_waits_for_three_turns_that_bring_none_if_all_are_of_one_log(
+@pytest.mark.parametrize(("log_count", "empty_turns", "rounds"), [(1, 8, 1), (1, 9, 2), (2, 2, 2)])
+def test_a_round_with_fewer_appends_than_those_before_waits_for_eight_turns_that_bring_none_if_all_are_of_one_log(
     log_count: int, empty_turns: int, rounds: int
 ) -> None:
     """As a client with several requests in flight sends the next ones: not quite as fast as the loop turns."""
