@@ -163,7 +163,9 @@ class TransactionCoordinator:
                 keeps_prepared=keeps_prepared,
             )
 
-        return self._transition(transactional_id, decide, _to_initialized_producer)
+        return self._after_additions(
+            transactional_id, lambda: self._transition(transactional_id, decide, _to_initialized_producer)
+        )
 
     def add_partitions(
         self,
@@ -278,7 +280,7 @@ class TransactionCoordinator:
                 compatibility=self._limits.compatibility,
             )
 
-        return self._transition(transactional_id, decide, _producer)
+        return self._after_additions(transactional_id, lambda: self._transition(transactional_id, decide, _producer))
 
     def verify_partitions(
         self,
@@ -425,6 +427,16 @@ class TransactionCoordinator:
                 life.timeouts.retry(opened)
 
         self._transition(transactional_id, decide, _producer).then(on_done)
+
+    def _after_additions(self, transactional_id: str, transition: Callable[[], Completion[T]]) -> Completion[T]:
+        """What a client may ask once its addition was answered: that is durable a moment later, if it is not yet."""
+        try:
+            is_adding = transactional_id in self._runtime.shard(transactional_id).not_durable
+        except KafkaError:
+            is_adding = False  # the transition responds with it
+        if not is_adding or not self._dependencies.rounds_are_whole():
+            return transition()
+        return self._runtime.read(transactional_id, lambda _: None).flat_map(lambda _: transition())
 
     # --- transitions --------------------------------------------------------------------------------------------------
 

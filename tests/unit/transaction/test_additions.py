@@ -35,25 +35,35 @@ def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(versi
 
 
 @VERSIONS
-def test_where_rounds_are_whole_an_addition_is_answered_once_appended_and_an_end_waits_for_it(version: int) -> None:
+@pytest.mark.parametrize("committed", [True, False])
+def test_where_rounds_are_whole_an_addition_is_answered_once_appended_and_an_end_waits_for_it(
+    version: int, committed: bool
+) -> None:
     coordinator = Coordinator()
     pair = coordinator.init().pair
     coordinator.log.flushes_by_itself = False
     for partition in (P0, P1, P0):
         assert coordinator.add(pair, partition, version=version).error is E.NONE
     assert coordinator.verify(pair, P0, P1) is E.NONE
-    refused = [
-        coordinator.init(),
-        coordinator.init(pair),
-        coordinator.end(pair, True, version=version),
-        coordinator.end(pair, False, version=version),
-    ]
-    assert not any(asked.is_answered for asked in refused)
+    ending = coordinator.end(pair, committed, version=version)
+    assert coordinator.logged()[-1] == "Ongoing"
     coordinator.log.flush()
-    assert {asked.error for asked in refused} == {E.CONCURRENT_TRANSACTIONS}
-    assert coordinator.known.partitions == {P0, P1}
+    coordinator.log.flush()
+    assert ending.error is E.NONE
+    assert coordinator.logged()[-2:] == ["PrepareCommit" if committed else "PrepareAbort", *coordinator.logged()[-1:]]
+
+
+def test_a_new_instance_waits_for_an_addition_and_aborts_its_transaction() -> None:
+    coordinator = Coordinator()
+    pair = coordinator.init().pair
+    coordinator.log.flushes_by_itself = False
+    assert coordinator.add(pair, P0).error is E.NONE
+    initialized = coordinator.init()
+    assert coordinator.logged()[-1] == "Ongoing"
     coordinator.log.flushes_by_itself = True
-    assert coordinator.end(pair, True, version=version).error is E.NONE
+    coordinator.log.flush()
+    assert initialized.error is E.CONCURRENT_TRANSACTIONS
+    assert coordinator.known.state is TransactionState.COMPLETE_ABORT
 
 
 def test_additions_while_a_timeout_waits_for_one_neither_prevent_the_abort_nor_leave_a_timer() -> None:

@@ -32,6 +32,7 @@ def next_of(pair: ProducerIdAndEpoch, version: int) -> ProducerIdAndEpoch:
 
 def test_a_refusal_is_told_only_when_what_it_was_decided_from_is_durable() -> None:
     coordinator = Coordinator()
+    coordinator.rounds_are_whole = False
     pair = coordinator.init().pair
     coordinator.log.flushes_by_itself = False
     coordinator.add(pair, P0)

@@ -188,7 +188,7 @@ def check_told(log: list[TransactionMetadata], told: list[tuple[ProducerIdAndEpo
 def test_the_random_lives_do_bring_about_what_they_are_about() -> None:
     """Counted over fixed seeds: ends, takeovers, and crashes and switches in mid-transaction all occur."""
     seen: dict[str, int] = {}
-    for seed in range(60):
+    for seed in range(80):
         random = Random(seed)
         life = Life(seed, 1 + seed % 2)
         for _ in range(60):
