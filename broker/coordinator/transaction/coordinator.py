@@ -163,9 +163,9 @@ class TransactionCoordinator:
                 keeps_prepared=keeps_prepared,
             )
 
-        return self._after_additions(
-            transactional_id, lambda: self._transition(transactional_id, decide, _to_initialized_producer)
-        )
+        # A lambda that has `decide` would make a cycle of the two, where it is compiled.
+        transition = partial(self._transition, transactional_id, decide, _to_initialized_producer)
+        return self._after_additions(transactional_id, transition)
 
     def add_partitions(
         self,
@@ -280,7 +280,7 @@ class TransactionCoordinator:
                 compatibility=self._limits.compatibility,
             )
 
-        return self._after_additions(transactional_id, lambda: self._transition(transactional_id, decide, _producer))
+        return self._after_additions(transactional_id, partial(self._transition, transactional_id, decide, _producer))
 
     def verify_partitions(
         self,
