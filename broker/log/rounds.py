@@ -95,7 +95,7 @@ class Rounds:
 
     def write_ahead(self) -> bool:
         """See `LogStore.write_ahead`."""
-        return not self._is_in_flight and self._store.write_ahead()
+        return self.are_whole and not self._is_in_flight and self._store.write_ahead()
 
     @property
     def is_busy(self) -> bool:

@@ -61,14 +61,6 @@ Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
 """(metadata, is pending, a fresh producer id if one was requested) → decision."""
 
 
-def _never() -> bool:
-    return False
-
-
-def _always() -> bool:
-    return True
-
-
 class ProducerIds(Protocol):
     """`producer_ids.ProducerIdManager`."""
 
@@ -181,13 +173,8 @@ class TransactionCoordinator:
         cut before that can only lose an addition that no acknowledged batch needs."""
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
-        is_whole = self._dependencies.rounds_are_whole()
-        decide = partial(
-            self._prepare_add, producer_id, producer_epoch, frozenset(partitions), is_whole, transaction_version
-        )
-        return self._transition(
-            transactional_id, decide, _producer, is_enough=self._dependencies.write_ahead if is_whole else _never
-        )
+        decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), transaction_version)
+        return self._transition(transactional_id, decide, _producer, is_enough=self._dependencies.write_ahead)
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -201,11 +188,10 @@ class TransactionCoordinator:
         """
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
-        wanted = frozenset(partitions)
-        is_whole = self._dependencies.rounds_are_whole()
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
-        decide = partial(self._prepare_add, producer_id, producer_epoch, wanted, is_whole, TRANSACTION_V2)
+        decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), TRANSACTION_V2)
+        is_enough = self._dependencies.rounds_are_whole
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -217,7 +203,6 @@ class TransactionCoordinator:
                 else:
                     answer.fail(error)
 
-            is_enough = _always if is_whole else _never
             self._transition(transactional_id, decide, _producer, is_enough=is_enough).then(on_done)
 
         attempt(attempt, 0)
@@ -228,20 +213,19 @@ class TransactionCoordinator:
         producer_id: int,
         producer_epoch: int,
         wanted: frozenset[TopicPartition],
-        is_whole: bool,
         transaction_version: int,
         metadata: "TransactionMetadata | None",
         is_pending: bool,
         _: "int | None",
     ) -> Decision:
-        is_adding = metadata is not None and metadata.state is TransactionState.ONGOING and is_whole
+        is_ongoing = metadata is not None and metadata.state is TransactionState.ONGOING
         return prepare_add_partitions(
             metadata,
             producer_id,
             producer_epoch,
             wanted,
             # An addition that is not durable yet is so before this one, or with it.
-            is_pending=is_pending and not is_adding,
+            is_pending=is_pending and not (is_ongoing and self._dependencies.rounds_are_whole()),
             transaction_version=transaction_version,
             wall_ms=self._clock.wall_ms(),
         )
@@ -447,10 +431,10 @@ class TransactionCoordinator:
         to_answer: Callable[[TransactionMetadata | None], T],
         fresh_producer_id: int | None = None,
         *,
-        is_enough: Callable[[], bool] = _never,
+        is_enough: Callable[[], bool] | None = None,
     ) -> Completion[T]:
         """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
-        depends on is durable, or at once if `is_enough` says so after the append."""
+        depends on is durable, or at once if `is_enough()` after the append."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -474,7 +458,7 @@ class TransactionCoordinator:
             life.on_logged(current, decision.target, written)
         if decision.error:
             return written.map(lambda _: self._refuse(transactional_id, decision.error))
-        if written.error is None and is_enough():
+        if is_enough is not None and written.error is None and is_enough():
             return Completion.of(to_answer(decision.target or current))
         return written
 

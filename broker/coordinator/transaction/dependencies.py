@@ -53,4 +53,4 @@ class TransactionDependencies:
     rounds_are_whole: Callable[[], bool]
     """What one turn appends, in whatever logs, becomes durable as a whole (`LogStore.rounds_are_whole`), as of now."""
     write_ahead: Callable[[], bool]
-    """Let what was appended outlive a kill (`LogStore.write_ahead`)."""
+    """Let what was appended outlive a kill; False unless rounds are whole (`Rounds.write_ahead`)."""

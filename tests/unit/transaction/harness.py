@@ -126,7 +126,6 @@ class Coordinator:
         self.transitions = Transitions()
         self.gone: set[TopicPartition] = set()
         self.rounds_are_whole = True
-        self.writes_ahead = True
         self.loading = CoordinatorLoading(self.time)
         self.runtime: CoordinatorRuntime[TransactionShardLife] = CoordinatorRuntime(
             TRANSACTION_STATE,
@@ -149,7 +148,7 @@ class Coordinator:
                 self.transitions,
                 lambda: self.level,
                 lambda: self.rounds_are_whole,
-                lambda: self.writes_ahead,
+                lambda: self.rounds_are_whole,
             ),
         )
 
