@@ -138,3 +138,6 @@ class Disk(Protocol):
 
     def volume_bytes(self) -> tuple[int, int]:
         """Size of the volume, and free space on it."""
+
+    def boot_id(self) -> str | None:
+        """Another one after each boot of the machine, which loses what was written and not synced; None: unknown."""

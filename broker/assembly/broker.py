@@ -128,7 +128,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(
-        config, system, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+        config, system, store, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
     )
     broker = Broker(
         live_config=live_config,
@@ -160,6 +160,8 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     )
     _put_around_handlers(broker)
     _load_coordinators(coordinators)
+    if not config.get_bool("oncelog.read.only"):
+        _settle_ahead(coordinators, store, log)
     return broker
 
 
@@ -335,6 +337,7 @@ class _ReplayFailures:
 def _coordinators(
     config: BrokerConfig,
     system: System,
+    store: LogStore,
     rounds: Rounds,
     topics: Topics,
     live_config: LiveConfig,
@@ -386,7 +389,9 @@ def _coordinators(
             transitions,
             lambda: metadata.state.features.get("transaction.version", 0),
             lambda: rounds.are_whole,
-            rounds.write_ahead,
+            rounds.answer_ahead,
+            rounds.leave_to_next,
+            lambda: store.has_lost_ahead and not config.get_bool("oncelog.read.only"),
         ),
     )
     if system.faults is not None:
@@ -412,6 +417,30 @@ def _load_coordinators(coordinators: _Coordinators) -> None:
     coordinators.transaction_runtime.gain_all()
     coordinators.loading.begin()
     coordinators.failures.check()
+
+
+def _settle_ahead(coordinators: _Coordinators, store: LogStore, log: Any) -> None:
+    """What a power cut has undone of what was answered is nobody's any more, once all their producers are fenced."""
+
+    def settle() -> None:
+        try:
+            store.settle_ahead()
+        except OSError as error:
+            message = f"{trouble(error)}. Until then each start after a kill fences every transactional producer."
+            log.warning("data_dir.entry", message=message)
+
+    def on_fenced(fenced: Completion[int]) -> None:
+        if fenced.error is None:
+            settle()
+            if fenced.result():
+                message = "the machine stopped before the broker did: restart transactional producers"
+                log.warning("producers.fenced", producers=fenced.result(), message=message)
+
+    if not store.has_lost_ahead:
+        settle()
+        return
+    caught_up = coordinators.loading.caught_up
+    caught_up.then(lambda _: coordinators.transactions.when_fenced().then(on_fenced))
 
 
 def _not_replayed(error: KafkaError) -> str:

@@ -33,6 +33,8 @@ class CoordinatorLoading:
         self._turn_is_due = False
         self.has_caught_up = False
         """Everything present at the start has been replayed."""
+        self.caught_up: Completion[None] = Completion()
+        """Completes then."""
 
     def add(self, replay: Replay) -> None:
         """The first slice runs in a later turn."""
@@ -70,7 +72,9 @@ class CoordinatorLoading:
                 replay = self._ready.popleft()
                 if step is not None:
                     self._wait(replay, step)
-        self.has_caught_up |= self.is_done
+        if self.is_done and not self.has_caught_up:
+            self.has_caught_up = True
+            self.caught_up.complete(None)
 
     def _wait(self, replay: Replay, piece: Completion[Any]) -> None:
         self._waiting_count += 1

@@ -47,7 +47,10 @@ class CoordinatorLog(Protocol):
         """Completes once everything below `next_offset` is durable."""
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
-        """The same for a completion of the caller, who may end it before."""
+        """The same for a completion of the caller, who may end it before and hastens nothing."""
+
+    def hasten(self) -> None:
+        """Someone waits for all that is appended to be durable, though nobody did who appended it."""
 
     def replay(self) -> Iterator[Piece | Completion[None]]:
         """The whole log, in order. A completion stands for a piece not available yet: wait for it, then continue.

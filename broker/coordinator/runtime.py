@@ -311,9 +311,11 @@ class CoordinatorRuntime(Generic[ShardT]):
         operation: Callable[[ShardT], WriteResult[T]],
         *,
         transaction_version: int = 0,
+        is_enough: Callable[[], bool] | None = None,
     ) -> Completion[T]:
-        """Like `write`, in a producer's transaction: the partition checks the producer, the marker decides."""
-        return self._run(key, operation, Writer(producer_id, producer_epoch, transaction_version))
+        """Like `write`, in a producer's transaction: the partition checks the producer, the marker decides. Responds at
+        once if `is_enough()` after an append."""
+        return self._run(key, operation, Writer(producer_id, producer_epoch, transaction_version), is_enough)
 
     def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
         """Decide now, respond once everything it may have read is durable."""
@@ -354,10 +356,18 @@ class CoordinatorRuntime(Generic[ShardT]):
         )
         return appended
 
+    def hasten(self, key: str) -> None:
+        """Someone waits for what was appended for `key` to be durable."""
+        life = self._lives.get(self.partition_for(key))
+        if life is not None and life.state is LifeState.ACTIVE:
+            life.log.hasten()
+
     def when_durable(self, partition: int) -> Completion[None]:
         """Everything now in the log of this partition."""
         try:
-            return _respond_when_durable(self._writable(partition), None)
+            life = self._writable(partition)
+            life.log.hasten()
+            return _respond_when_durable(life, None)
         except KafkaError as error:
             return Completion.failed(error)
 
@@ -366,14 +376,19 @@ class CoordinatorRuntime(Generic[ShardT]):
         key: str,
         operation: Callable[[ShardT], WriteResult[T]],
         writer: Writer = NO_TRANSACTION,
+        is_enough: Callable[[], bool] | None = None,
     ) -> Completion[T]:
         try:
             life = self._writable(self.partition_for(key))
             result = operation(life.shard)
             if result.records:
                 self._append(life, result.records, writer)
+            else:
+                life.log.hasten()
         except KafkaError as error:
             return Completion.failed(error)
+        if is_enough is not None and result.records and is_enough():
+            return Completion.of(result.response)
         return _respond_when_durable(life, result.response)
 
     def _writable(self, partition: int) -> Life[ShardT]:

@@ -68,6 +68,9 @@ class FaultDisk:
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
 
+    def boot_id(self) -> str | None:
+        return self._disk.boot_id()
+
 
 class _LogFile:
     """A segment's `.log`."""

@@ -44,7 +44,12 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> Sliced[Del
 def _delete(context: RequestContext, name: str, index: int, offset: int) -> Sliced[DeleteRecordsPartitionResult]:
     low_watermark, error_code = _NO_LOW_WATERMARK, ErrorCode.NONE
     try:
-        log, moved = _move_start(context, name, index, offset)
+        log = _log_of(context, name, index)
+        answered = log.until_seen()
+        if answered is not None:
+            yield answered
+            answered.result()
+        moved = _move_start(context, log, offset)
         yield moved
         moved.result()
         low_watermark = log.log_start_offset
@@ -53,14 +58,18 @@ def _delete(context: RequestContext, name: str, index: int, offset: int) -> Slic
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=error_code)
 
 
-def _move_start(context: RequestContext, name: str, index: int, offset: int) -> tuple[PartitionLog, Completion[None]]:
+def _log_of(context: RequestContext, name: str, index: int) -> PartitionLog:
     topic = context.broker.topics.get(name)
     if topic is not None and topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}.")
     log = context.broker.topics.partition(name, index)
     if log.config.is_compacted and not log.config.is_deleting:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted: records are deleted by key only.")
+    return log
+
+
+def _move_start(context: RequestContext, log: PartitionLog, offset: int) -> Completion[None]:
     before_offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
     if not 0 <= before_offset <= log.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    return log, context.broker.logs.delete_records(log, before_offset)
+    return context.broker.logs.delete_records(log, before_offset)

@@ -77,6 +77,10 @@ def _lookup(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = context.broker.topics.partition(topic, wanted.partition_index)
         check_leader_epoch(log, wanted.current_leader_epoch)
+        answered = None if isolation is FetchIsolation.TXN_COMMITTED else log.until_seen()
+        if answered is not None:
+            yield answered
+            answered.result()
         found = _find(log, wanted.timestamp, isolation)
         while isinstance(found, Completion):  # not in memory yet: search again once it is
             yield found

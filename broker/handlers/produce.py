@@ -1,9 +1,11 @@
 """Produce (0), versions 3–13 (advertised from 0, KAFKA-18659): append one record batch per named partition.
 
 - Records stay opaque: the partition checks the batch header, the CRC and the producer's sequence, and writes.
-- acks=1 and acks=all are acknowledged once the high watermark, which here is the flushed offset, has passed the batch:
-  what is acknowledged can be read, listed and deleted at once, as on a Kafka with one replica. A duplicate waits for
-  its original. acks=0 never gets a response: an error closes the connection.
+- acks=1 and acks=all are acknowledged once the batch is durable. A duplicate waits for its original. acks=0 never gets
+  a response: an error closes the connection.
+- In a transaction it is enough that a kill cannot undo the batch: it counts with the commit, which is durable after it.
+- What is acknowledged can be read, listed and deleted at once, as on a Kafka with one replica: whoever asks waits until
+  the high watermark, which here is the flushed offset, has passed it.
 - The next request of the connection may start once this one is appended (KIP-98 needs the order, not the response).
 - A transactional batch may open a transaction on a partition only if the coordinator has that partition in it, verified
   in the turn of the append (KIP-890, part 1).
@@ -56,17 +58,18 @@ _FIRST_APPENDS_AT_ONCE = 4
 """Measured: the first append to a partition creates its files, which takes 1 to 2 ms."""
 
 Answer = ProduceResponse | Pipelined | None
-_Wait = tuple[Completion[None], list[PartitionProduceResponse], int]
-"""One partition's pending acknowledgement, and its place among the partitions of a response."""
+_Wait = tuple[PartitionLog, int, bool, list[PartitionProduceResponse], int]
+"""A partition whose acknowledgement is pending, the offset after its batch, whether that is a duplicate, and the place
+among the partitions of a response."""
 
 
 def handle(context: RequestContext, request: ProduceRequest) -> Answer | Completion[Any]:
     acks = request.acks
     if acks not in (-1, 0, 1):
-        return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
+        return _answer(context, request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
     error = _check_transactional(request)
     if error is not None:
-        return _answer(request, _refuse_all(request, error), ())
+        return _answer(context, request, _refuse_all(request, error), ())
     if request.transactional_id is not None and context.api_version >= _V2_SINCE:
         added = _add_partitions(context, request, request.transactional_id)
         if added is not None:
@@ -88,11 +91,11 @@ def handle_large(context: RequestContext, request: ProduceRequest) -> Any:
 def _append_in_slices(context: RequestContext, request: ProduceRequest, partition_count: int) -> Sliced[Answer]:
     """Some partitions in each turn, each independent of the others."""
     if request.acks not in (-1, 0, 1):
-        return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
+        return _answer(context, request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
     error = _check_transactional(request)
     yield partition_count // 8
     if error is not None:
-        return _answer(request, _refuse_all(request, error), ())
+        return _answer(context, request, _refuse_all(request, error), ())
     refusal: ErrorCode | None = None
     if request.transactional_id is not None and context.api_version >= _V2_SINCE:
         added = _add_partitions(context, request, request.transactional_id)
@@ -119,7 +122,7 @@ def _append_rest(
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         partitions = []
         yield 1
-    return _answer(request, responses, waits)
+    return _answer(context, request, responses, waits)
 
 
 def _append_all(
@@ -140,7 +143,7 @@ def _append_all(
                     answered: Answer | Completion[Answer] = context.run(rest)
                     return answered
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
-    return _answer(request, responses, waits)
+    return _answer(context, request, responses, waits)
 
 
 def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
@@ -151,7 +154,12 @@ def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
     return None if topic is None else topic.name
 
 
-def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], waits: list[_Wait] | tuple[()]) -> Answer:
+def _answer(
+    context: RequestContext,
+    request: ProduceRequest,
+    responses: list[TopicProduceResponse],
+    waits: list[_Wait] | tuple[()],
+) -> Answer:
     if request.acks == 0:
         for topic in responses:
             for partition in topic.partition_responses:
@@ -161,16 +169,40 @@ def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], wait
                     raise CloseConnection(f"Produce with acks=0 to {name}-{partition.index} failed with {code}")
         return None
     response = ProduceResponse(responses=responses)
-    if not waits:
+    if not waits or _may_answer_ahead(context, request.transactional_id, waits):
         return response
-    durable = waits[0][0] if len(waits) == 1 else all_of([durable for durable, _, _ in waits])
-    return Pipelined(durable, lambda done: response if done.error is None else _with_errors(response, waits))
+    durable = [_when_durable(wait) for wait in waits]
+    ended = durable[0] if len(durable) == 1 else all_of(durable)
+    return Pipelined(ended, lambda done: response if done.error is None else _with_errors(response, waits, durable))
 
 
-def _with_errors(response: ProduceResponse, waits: Sequence[_Wait]) -> ProduceResponse:
+def _when_durable(wait: _Wait) -> Completion[None]:
+    log, next_offset, is_duplicate, _, _ = wait
+    if is_duplicate:
+        log.hasten()  # the original may have been answered ahead
+    durable: Completion[None] = Completion()
+    log.complete_when_durable(durable, None, next_offset)
+    return durable
+
+
+def _may_answer_ahead(context: RequestContext, transactional_id: str | None, waits: Sequence[_Wait]) -> bool:
+    """What a transaction writes need not be durable before its end is."""
+    broker = context.broker
+    if transactional_id is None or any(is_duplicate for _, _, is_duplicate, _, _ in waits):
+        return False
+    if not (broker.transactions.answers_ahead(transactional_id) and broker.rounds.answer_ahead(len(waits))):
+        return False
+    for log, next_offset, _, _, _ in waits:
+        log.note_answered(next_offset)
+    return True
+
+
+def _with_errors(
+    response: ProduceResponse, waits: Sequence[_Wait], durable: Sequence[Completion[None]]
+) -> ProduceResponse:
     """The response, in which partitions whose topic was deleted meanwhile have their error. Raises any other error."""
-    for durable, answers, slot in waits:
-        error = durable.error
+    for (_, _, _, answers, slot), completion in zip(waits, durable, strict=True):
+        error = completion.error
         if error is not None:
             if not isinstance(error, KafkaError):
                 raise error
@@ -212,10 +244,8 @@ def _append(
     broker.metrics.append_bytes += len(batch)
     base_offset, last_offset, log_append_time_ms, log_start_offset, is_duplicate = appended
     broker.metrics.duplicate_batches += is_duplicate
-    if request.acks:
-        durable = log.when_durable(last_offset + 1)
-        if not durable.done:
-            waits.append((durable, answers, len(answers)))
+    if request.acks and not log.is_durable(last_offset + 1):
+        waits.append((log, last_offset + 1, is_duplicate, answers, len(answers)))
     answers.append(PartitionProduceResponse(data.index, 0, base_offset, log_append_time_ms, log_start_offset))
     return base_offset == 0
 

@@ -3,6 +3,7 @@
 - The transaction must contain the group's partition of `__consumer_offsets` (AddOffsetsToTxn), verified in the turn of
   the append, every time: a commit that arrives after EndTxn must not be written before the marker (KIP-890).
 - v5 adds the partition implicitly (KIP-890 part 2), durable with the offsets.
+- Answered once a kill cannot undo it, as a transactional Produce.
 - v3+ names member and generation, which are checked (KIP-447).
 - A large request is committed in several parts: the producer's marker decides about all of them.
 - A fenced producer is INVALID_PRODUCER_EPOCH in every version; TRANSACTION_ABORTABLE is INVALID_TXN_STATE before v4, a
@@ -65,12 +66,15 @@ def _commit(
     context: RequestContext, request: TxnOffsetCommitRequest, offsets: Sequence[OffsetToCommit]
 ) -> Completion[Errors]:
     _verify(context, request)
+    broker = context.broker
+    answers_ahead = broker.transactions.answers_ahead(request.transactional_id or "")
     return context.broker.groups.offsets.commit_in_transaction(
         Committer(request.group_id, request.generation_id, request.member_id, request.group_instance_id),
         request.producer_id,
         request.producer_epoch,
         offsets,
         transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
+        is_enough=partial(broker.rounds.answer_ahead, 1) if answers_ahead else None,
     )
 
 

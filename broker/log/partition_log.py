@@ -103,6 +103,7 @@ class PartitionListener(Protocol):
 
 class PartitionLog:
     __slots__ = (
+        "_answered_offset",
         "_clock",
         "_failure",
         "_kept_epochs",
@@ -167,6 +168,7 @@ class PartitionLog:
         opened.stored.attach(self)
         self.advance_high_watermark(opened.log_end_offset)
         self._notified_high_watermark = opened.log_end_offset
+        self._answered_offset = 0
         self.lead(max(self.epochs.latest, FIRST_EPOCH))
 
     def lead(self, leader_epoch: int) -> None:
@@ -449,21 +451,49 @@ class PartitionLog:
 
     # -- durability
 
+    def is_durable(self, next_offset: int) -> bool:
+        """Everything below `next_offset` is, though its round may still have to end."""
+        return next_offset <= self.high_watermark or (self._rounds.commits_at_once and not self._failure.failed)
+
     def when_durable(self, next_offset: int) -> Completion[None]:
         """Completes once everything below `next_offset` is durable; never, if the disk fails first."""
         completion: Completion[None] = Completion()
         self.complete_when_durable(completion, None, next_offset)
+        if not completion.done:
+            self._rounds.hasten()
         return completion
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int) -> None:
-        """The same for a completion of the caller, who may end it before."""
+        """The same for a completion of the caller, who may end it before and hastens nothing."""
         waiters = self._waiters
-        if next_offset <= self.high_watermark:
+        if self.is_durable(next_offset):
             completion.complete(value)
+        elif self.is_deleted:
+            completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))
         elif waiters and waiters[-1][0] > next_offset:
             insort(waiters, (next_offset, completion, value), key=_wait_offset)
         else:
             waiters.append((next_offset, completion, value))
+
+    def hasten(self) -> None:
+        """Someone wants to see all that is appended: see `Rounds.hasten`."""
+        if self.high_watermark < self.log_end_offset:
+            self._rounds.hasten()
+
+    def hasten_for(self, isolation: FetchIsolation) -> None:
+        """The same for a reader; one of committed transactions sees nothing that was answered ahead."""
+        if isolation is not FetchIsolation.TXN_COMMITTED or self._rounds.commits_at_once:
+            self.hasten()
+
+    def note_answered(self, next_offset: int) -> None:
+        """Everything below `next_offset` was answered, durable or not."""
+        self._answered_offset = max(self._answered_offset, next_offset)
+
+    def until_seen(self) -> Completion[None] | None:
+        """What to wait for until the high watermark has passed all that was answered; None: it has."""
+        if self._rounds.commits_at_once:
+            self.hasten()
+        return None if self._answered_offset <= self.high_watermark else self.when_durable(self._answered_offset)
 
     def advance_high_watermark(self, next_offset: int) -> None:
         """Everything below `next_offset` is durable; every log of a round advances before any waiter is notified."""

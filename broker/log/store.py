@@ -50,16 +50,23 @@ class Failure:
     """Whether the store of this node can still be trusted. If not, nothing more is acknowledged: after a failed fsync
     the kernel may have dropped the pages, and a second fsync that succeeds would prove nothing."""
 
-    __slots__ = ("_on_failure", "failed")
+    __slots__ = ("_on_failure", "_watchers", "failed")
 
     def __init__(self, on_failure: Callable[[OSError], None]) -> None:
         """`on_failure` is called once, with the first error."""
         self.failed = False
         self._on_failure = on_failure
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` at that moment."""
+        self._watchers.append(watcher)
 
     def fail(self, error: OSError) -> None:
         if not self.failed:
             self.failed = True
+            for watcher in self._watchers:
+                watcher()
             self._on_failure(error)
 
 
@@ -222,6 +229,17 @@ class LogStore(Protocol):
     def write_ahead(self) -> bool:
         """Let everything appended so far outlive a kill of the process, which the next commit makes durable; False: it
         cannot be done now, wait for that."""
+
+    @property
+    def answers_ahead(self) -> bool:
+        """What was written ahead may be answered: should a power cut undo it, the next run finds `has_lost_ahead`."""
+
+    @property
+    def has_lost_ahead(self) -> bool:
+        """A power cut may have undone what an earlier run answered ahead. Until `settle_ahead`."""
+
+    def settle_ahead(self) -> None:
+        """Whoever may have been answered then is fenced, durably. Raises OSError: the next start fences again."""
 
     def commit_now(self) -> None:
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""

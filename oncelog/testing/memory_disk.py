@@ -125,6 +125,7 @@ class MemoryDisk:
     def __init__(self, *, is_watched: bool = True) -> None:
         """Of a watched disk every operation is noted, and its files may be changed behind its back."""
         self.is_watched = is_watched
+        self.boot_count = 1
         self.files: dict[str, Inode] = {}
         self.directories: set[str] = {""}
         self._durable_files: dict[str, Inode] = {}
@@ -191,6 +192,7 @@ class MemoryDisk:
     def kill(self) -> "MemoryDisk":
         """What the next process finds after kill -9: everything that was written."""
         disk = MemoryDisk(is_watched=self.is_watched)
+        disk.boot_count = self.boot_count
         disk.directories = set(self.directories)
         disk.files = {
             path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes, inode.overwritten)
@@ -213,6 +215,7 @@ class MemoryDisk:
             for kind, path, inode in changes[: random.randint(0, len(changes))]:
                 _apply(files, directories, kind, path, inode)
         disk = MemoryDisk(is_watched=self.is_watched)
+        disk.boot_count = self.boot_count + 1
         disk.directories = directories
         for path in sorted(files):
             parent = path.rpartition("/")[0]
@@ -338,6 +341,9 @@ class MemoryDisk:
     def volume_bytes(self) -> tuple[int, int]:
         capacity = self.capacity_bytes if self.capacity_bytes is not None else 2**30
         return capacity, capacity - self.used_bytes
+
+    def boot_id(self) -> str | None:
+        return f"boot-{self.boot_count}"
 
     def _sync_dir(self, path: str) -> None:
         for kind, changed, inode in self._pending.pop(path, []):

@@ -74,6 +74,9 @@ class MemoryCoordinatorLog:
         self.complete_when_durable(durable, None, next_offset)
         return durable
 
+    def hasten(self) -> None:
+        """Its flushes happen when the test says so."""
+
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
         self._waiting.append((next_offset, completion, value))
         if self.flushes_by_itself or next_offset <= self.durable_end_offset:

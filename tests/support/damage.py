@@ -396,6 +396,12 @@ def is_silently_harmless(path: str, kind: str, data: bytes) -> bool:
         return True
     if path == "flushed-offsets" and kind == "truncated":
         return True  # without its last entries it lags, as after a power cut; nothing is lost by that alone
+    if path == "boot":
+        return kind not in (
+            "EIO",
+            "EACCES",
+            "is a directory",
+        )  # another name than that of this boot: producers are fenced
     if path.startswith("journal."):  # the other one is the newer, or only what is allocated ahead is gone
         return kind == "truncated" or not _holds_a_round(data)
     return path == "cleaner-offset-checkpoint" and kind == "missing"  # as where nothing was ever compacted

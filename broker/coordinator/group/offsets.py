@@ -151,8 +151,10 @@ class OffsetCoordinator:
         offsets: Sequence[OffsetToCommit],
         *,
         transaction_version: int = 0,
+        is_enough: Callable[[], bool] | None = None,
     ) -> Completion[Errors]:
-        """TxnOffsetCommit: durable but invisible until the producer's marker. Fails with KafkaError for all."""
+        """TxnOffsetCommit: invisible until the producer's marker. Completes once durable, or when appended if
+        `is_enough()` then. Fails with KafkaError for all."""
 
         def operation(life: GroupShardLife) -> WriteResult[Errors]:
             consumer_group = life.shard.consumer_group(committer.group_id)
@@ -166,7 +168,12 @@ class OffsetCoordinator:
             return self._records(committer.group_id, offsets, NO_TIMESTAMP, stale)
 
         return self._runtime.write_transactional(
-            committer.group_id, producer_id, producer_epoch, operation, transaction_version=transaction_version
+            committer.group_id,
+            producer_id,
+            producer_epoch,
+            operation,
+            transaction_version=transaction_version,
+            is_enough=is_enough,
         )
 
     def _check_transactional(self, life: GroupShardLife, committer: Committer) -> ErrorCode:

@@ -155,9 +155,7 @@ class TransactionCoordinator:
                 keeps_prepared=keeps_prepared,
             )
 
-        # A lambda that has `decide` would make a cycle of the two, where it is compiled.
-        transition = partial(self._transition, transactional_id, decide, _to_initialized_producer)
-        return self._after_additions(transactional_id, transition)
+        return self._transition(transactional_id, decide, _to_initialized_producer)
 
     def add_partitions(
         self,
@@ -168,13 +166,11 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Add partitions to the open transaction, or open one. Where rounds are whole it completes once a kill cannot
-        undo it: the sync runs while the client prepares its batch, and no batch is durable before its addition. A power
-        cut before that can only lose an addition that no acknowledged batch needs."""
+        """Add partitions to the open transaction, or open one; completes once a kill cannot undo it (`answers_ahead`)."""
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), transaction_version)
-        return self._transition(transactional_id, decide, _producer, is_enough=self._dependencies.write_ahead)
+        return self._transition(transactional_id, decide, _producer, is_enough=self._dependencies.answer_ahead)
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -191,7 +187,7 @@ class TransactionCoordinator:
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), TRANSACTION_V2)
-        is_enough = self._dependencies.rounds_are_whole
+        is_enough = self._dependencies.leave_to_next
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -218,14 +214,12 @@ class TransactionCoordinator:
         is_pending: bool,
         _: "int | None",
     ) -> Decision:
-        is_ongoing = metadata is not None and metadata.state is TransactionState.ONGOING
         return prepare_add_partitions(
             metadata,
             producer_id,
             producer_epoch,
             wanted,
-            # An addition that is not durable yet is so before this one, or with it.
-            is_pending=is_pending and not (is_ongoing and self._dependencies.rounds_are_whole()),
+            is_pending=is_pending,
             transaction_version=transaction_version,
             wall_ms=self._clock.wall_ms(),
         )
@@ -264,7 +258,17 @@ class TransactionCoordinator:
                 compatibility=self._limits.compatibility,
             )
 
-        return self._after_additions(transactional_id, partial(self._transition, transactional_id, decide, _producer))
+        return self._transition(transactional_id, decide, _producer)
+
+    def answers_ahead(self, transactional_id: str) -> bool:
+        """Whether what this transaction appends may be answered once a kill cannot undo it: nothing of it counts before
+        its end, which is durable after all of it. A power cut may undo what was answered; then its producer is fenced
+        (`shard_life`). Not in a two-phase commit: its client has prepared what was answered, and decides elsewhere."""
+        try:
+            metadata = self._runtime.shard(transactional_id).get(transactional_id)
+        except KafkaError:
+            return False
+        return metadata is not None and metadata.timeout_ms != NO_TIMEOUT_MS
 
     def verify_partitions(
         self,
@@ -290,6 +294,8 @@ class TransactionCoordinator:
                 metadata, producer_id, producer_epoch, partition, not_durable, is_pending=is_pending
             )
             if error_code:
+                if partition in not_durable:
+                    self._runtime.hasten(transactional_id)
                 return error_code
         return ErrorCode.NONE
 
@@ -386,6 +392,11 @@ class TransactionCoordinator:
             for life in self._runtime.shards():
                 life.expire(wall_ms, self._limits.id_expiration_ms)
 
+    def when_fenced(self) -> Completion[int]:
+        """Once what was replayed is fenced after a power cut, durably: how many ids that are."""
+        fencing = [fenced for life in self._runtime.shards() for fenced in life.fencing]
+        return all_of(fencing).map(sum)
+
     def _on_timeout(self, life: "TransactionShardLife", opened: TransactionMetadata) -> None:
         """Abort an abandoned transaction; wait for a transition in flight, and yield to an end that came first."""
         transactional_id = opened.transactional_id
@@ -412,16 +423,6 @@ class TransactionCoordinator:
 
         self._transition(transactional_id, decide, _producer).then(on_done)
 
-    def _after_additions(self, transactional_id: str, transition: Callable[[], Completion[T]]) -> Completion[T]:
-        """What a client may ask once its addition was answered: that is durable a moment later, if it is not yet."""
-        try:
-            is_adding = transactional_id in self._runtime.shard(transactional_id).not_durable
-        except KafkaError:
-            is_adding = False  # the transition responds with it
-        if not is_adding or not self._dependencies.rounds_are_whole():
-            return transition()
-        return self._runtime.read(transactional_id, lambda _: None).flat_map(lambda _: transition())
-
     # --- transitions --------------------------------------------------------------------------------------------------
 
     def _transition(
@@ -431,10 +432,10 @@ class TransactionCoordinator:
         to_answer: Callable[[TransactionMetadata | None], T],
         fresh_producer_id: int | None = None,
         *,
-        is_enough: Callable[[], bool] | None = None,
+        is_enough: Callable[[int], bool] | None = None,
     ) -> Completion[T]:
         """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
-        depends on is durable, or at once if `is_enough()` after the append."""
+        depends on is durable, or at once if `is_enough(how many batches were appended)`."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -442,7 +443,7 @@ class TransactionCoordinator:
         def operation(found: "TransactionShardLife") -> "WriteResult[T]":
             nonlocal decision, current, life
             life, current = found, found.current(transactional_id)
-            decision = decide(current, transactional_id in found.pending, fresh_producer_id)
+            decision = decide(current, found.is_blocked(transactional_id), fresh_producer_id)
             target = decision.target
             if target is None:
                 return WriteResult((), to_answer(current))
@@ -458,7 +459,7 @@ class TransactionCoordinator:
             life.on_logged(current, decision.target, written)
         if decision.error:
             return written.map(lambda _: self._refuse(transactional_id, decision.error))
-        if is_enough is not None and written.error is None and is_enough():
+        if is_enough is not None and written.error is None and is_enough(decision.target is not None):
             return Completion.of(to_answer(decision.target or current))
         return written
 

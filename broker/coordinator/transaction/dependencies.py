@@ -52,5 +52,9 @@ class TransactionDependencies:
     """The finalized level of the feature, as of now."""
     rounds_are_whole: Callable[[], bool]
     """What one turn appends, in whatever logs, becomes durable as a whole (`LogStore.rounds_are_whole`), as of now."""
-    write_ahead: Callable[[], bool]
-    """Let what was appended outlive a kill; False unless rounds are whole (`Rounds.write_ahead`)."""
+    answer_ahead: Callable[[int], bool]
+    """`Rounds.answer_ahead`."""
+    leave_to_next: Callable[[int], bool]
+    """`Rounds.leave_to_next`."""
+    has_lost_ahead: Callable[[], bool]
+    """`LogStore.has_lost_ahead`."""

@@ -5,7 +5,8 @@ before the last bump, timers, markers in flight. Does not own: durable state (`s
 call for them (`coordinator`).
 Invariants
 - From the append of a transition until it is durable, and from PREPARE until COMPLETE is durable, the transactional id
-  is pending and requests get CONCURRENT_TRANSACTIONS, as in Kafka.
+  is pending and requests get CONCURRENT_TRANSACTIONS, as in Kafka; but not behind an addition where rounds are whole:
+  what is decided then is durable after it, or with it.
 - PREPARE, the markers and COMPLETE are appended in this order. Where all partitions are here that is one turn, so they
   become durable in one round; a marker that cannot be appended then is sent once PREPARE is durable, and COMPLETE waits
   for it. An EndTxn, a timeout, a fence and a replay take the same path; an outcome is never inferred from a missing
@@ -20,6 +21,7 @@ from typing import Any
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies
+from oncelog.broker.coordinator.transaction.end_decisions import fenced_after_power_cut
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
@@ -29,8 +31,8 @@ from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import KafkaError
 
-_COMPLETE_RETRY_MS = 20
-_TOMBSTONES_IN_A_BATCH = 500
+_RETRY_MS = 20
+_RECORDS_IN_A_BATCH = 500
 _NONE_YET: frozenset[TopicPartition] = frozenset()
 
 Append = Callable[[int, list[CoordinatorRecord]], Completion[None]]
@@ -68,6 +70,10 @@ class TransactionShardLife:
         self.pending: set[str] = set()
         self.not_durable: dict[str, frozenset[TopicPartition]] = {}
         self.last_producer_epochs: dict[str, int] = {}
+        self._unfenced: set[str] = set()
+        """Found after a power cut; their fence could not be logged yet."""
+        self.fencing: list[Completion[int]] = []
+        """Each completes with a number of ids that are fenced, durably, after a power cut."""
         clock, scheduler = dependencies.clock, dependencies.scheduler
         self.delivery = MarkerDelivery(
             dependencies.markers,
@@ -84,7 +90,7 @@ class TransactionShardLife:
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
-        """Finish what is prepared, and arm the timeouts of what is open."""
+        """Finish what is prepared, and arm the timeouts of what is open; after a power cut fence every producer."""
         wall_ms = self._dependencies.clock.wall_ms()
         keeps_last_epoch = self._dependencies.limits.compatibility.keeps_last_epoch
         for metadata in list(self.all()):
@@ -95,6 +101,27 @@ class TransactionShardLife:
                 self.delivery.deliver(metadata, Completion.of(None))
             elif metadata.state is TransactionState.ONGOING:
                 self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
+        if self._dependencies.has_lost_ahead():
+            found = [metadata for metadata in self.all() if fenced_after_power_cut(metadata, wall_ms) is not None]
+            for start in range(0, len(found), _RECORDS_IN_A_BATCH):
+                self.fencing.append(Completion())
+                self._fence(found[start : start + _RECORDS_IN_A_BATCH], self.fencing[-1])
+
+    def _fence(self, found: "list[TransactionMetadata]", fenced: "Completion[int]") -> None:
+        """Until that is logged, requests get CONCURRENT_TRANSACTIONS."""
+        if self.has_resigned:
+            return
+        wall_ms = self._dependencies.clock.wall_ms()
+        targets = [target for each in found if (target := fenced_after_power_cut(each, wall_ms)) is not None]
+        written = self._append(self.partition, [self.record(target) for target in targets])
+        if written.error is not None:
+            self._unfenced.update(metadata.transactional_id for metadata in found)
+            self._dependencies.scheduler.call_later(_RETRY_MS, lambda: self._fence(found, fenced))
+            return
+        self._unfenced.difference_update(metadata.transactional_id for metadata in found)
+        for metadata, target in zip(found, targets, strict=True):
+            self.on_logged(metadata, target, written)
+        written.then(lambda done: fenced.complete(len(found)) if done.error is None else None)
 
     def on_resigned(self) -> None:
         """The next coordinator finishes what is prepared, and arms the timeouts of what is open."""
@@ -111,6 +138,14 @@ class TransactionShardLife:
         if metadata is None or last is None or metadata.last_producer_epoch == last:
             return metadata
         return metadata._replace(last_producer_epoch=last)
+
+    def is_blocked(self, transactional_id: str) -> bool:
+        """Requests that would change it get CONCURRENT_TRANSACTIONS."""
+        if transactional_id not in self.pending:
+            return transactional_id in self._unfenced
+        metadata = self.get(transactional_id)
+        is_adding = metadata is not None and metadata.state is TransactionState.ONGOING
+        return not (is_adding and self._dependencies.rounds_are_whole())
 
     def statuses(self) -> Iterator[TransactionStatus]:
         for metadata in self.all():
@@ -146,7 +181,10 @@ class TransactionShardLife:
             was_open = previous is not None and previous.state is TransactionState.ONGOING
             opens = target.state is TransactionState.ONGOING and not was_open
             self._dependencies.listener.on_transition(target, opens=opens)
-            if target.state not in PREPARED and not left:
+            if target.state in PREPARED or left:
+                return
+            current = self.get(transactional_id)
+            if current is None or current.state is target.state:  # else its end is not durable yet
                 self.pending.discard(transactional_id)
 
         written.then(on_durable)
@@ -166,7 +204,7 @@ class TransactionShardLife:
                 self._dependencies.listener.on_transition(completed, opens=False)
             elif isinstance(done.error, KafkaError) and not self.has_resigned:
                 # Nothing was appended; without COMPLETE requests would get CONCURRENT_TRANSACTIONS until a restart.
-                self._dependencies.scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
+                self._dependencies.scheduler.call_later(_RETRY_MS, lambda: self._log_complete(prepared))
 
         self._append(self.partition, [self.record(completed)]).then(on_durable)
 
@@ -181,8 +219,8 @@ class TransactionShardLife:
             and wall_ms - metadata.last_update_timestamp_ms >= expiration_ms
             and metadata.transactional_id not in self.pending
         ]
-        for start in range(0, len(expired), _TOMBSTONES_IN_A_BATCH):
-            self._forget(expired[start : start + _TOMBSTONES_IN_A_BATCH])
+        for start in range(0, len(expired), _RECORDS_IN_A_BATCH):
+            self._forget(expired[start : start + _RECORDS_IN_A_BATCH])
 
     def _forget(self, transactional_ids: list[str]) -> None:
         self.pending.update(transactional_ids)

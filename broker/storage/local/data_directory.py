@@ -14,6 +14,7 @@ from uuid import UUID
 
 from oncelog.broker.ports import Clock, Disk
 from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
@@ -51,6 +52,7 @@ _OWN_FILES = frozenset(
         GRADUATED,
         ADOPTED,
         LOGIN_SECRET,
+        BOOT_MARK,
     }
 )
 _TEMPORARY_SUFFIX = ".tmp"

@@ -23,6 +23,7 @@ from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.disk_errors import is_transient, trouble
+from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
@@ -96,6 +97,8 @@ class LocalLogStore:
         self._logs: dict[PartitionKey, LocalLog] = {}
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         self.problems: list[str] = []
+        self._boot_mark = BootMark(disk, was_clean=self.was_clean)
+        failure.watch(self._boot_mark.forget)
         self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
         disk.sync_dir("")
@@ -155,6 +158,8 @@ class LocalLogStore:
         return found
 
     def _note_problems(self) -> None:
+        if self._boot_mark.problem is not None:
+            self.problems.append(self._boot_mark.problem)
         if self._flushed.problem is not None:
             weaker = "" if self._flushed.is_whole else "; now only the last segment of a log may end in a torn write"
             self.problems.append(f"{FLUSHED_OFFSETS} {self._flushed.problem}{weaker}")
@@ -399,6 +404,17 @@ class LocalLogStore:
     def write_ahead(self) -> bool:
         return self.file_sync.write_ahead()
 
+    @property
+    def answers_ahead(self) -> bool:
+        return self._boot_mark.is_known
+
+    @property
+    def has_lost_ahead(self) -> bool:
+        return self._boot_mark.has_changed
+
+    def settle_ahead(self) -> None:
+        self._boot_mark.settle()
+
     def commit_now(self) -> None:
         self.file_sync.commit_now()
 
@@ -581,6 +597,7 @@ class LocalLogStore:
         write_checkpoint(self._disk, LOG_START, starts)
         if problem is not None:
             raise problem
+        self._boot_mark.keep()
         self._disk.write_atomically(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
 
 

@@ -172,5 +172,8 @@ class OverlayDisk:
     def volume_bytes(self) -> tuple[int, int]:
         return self._below.volume_bytes()
 
+    def boot_id(self) -> str | None:
+        return self._below.boot_id()
+
     def sync_dir(self, path: str) -> None:
         return

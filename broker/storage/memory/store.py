@@ -68,6 +68,17 @@ class MemoryLogStore:
     def write_ahead(self) -> bool:
         return True
 
+    @property
+    def answers_ahead(self) -> bool:
+        return True
+
+    @property
+    def has_lost_ahead(self) -> bool:
+        return False
+
+    def settle_ahead(self) -> None:
+        return
+
     def commit_now(self) -> None:
         return
 

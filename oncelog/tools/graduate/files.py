@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.broker.storage.local.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
@@ -30,7 +31,7 @@ from oncelog.tools.graduate.source import METADATA_DIRECTORY
 
 _OF_SEGMENTS = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)\Z")
 _KAFKAS = frozenset((RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN))
-_OURS = frozenset((*JOURNALS, FLUSHED_OFFSETS, ADOPTED, LOGIN_SECRET))
+_OURS = frozenset((*JOURNALS, FLUSHED_OFFSETS, ADOPTED, LOGIN_SECRET, BOOT_MARK))
 _NEITHER = frozenset((".lock", GRADUATED))
 
 

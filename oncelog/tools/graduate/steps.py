@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.broker.storage.local.data_directory import (
     ADOPTED,
     GRADUATED,
@@ -95,7 +96,7 @@ def _remove_own_files(disk: RealDisk) -> None:
         disk.rename(METADATA_DIRECTORY, going)
         disk.sync_dir("")
     disk.delete_tree(going)
-    for name in (*JOURNALS, FLUSHED_OFFSETS, ADOPTED, LOGIN_SECRET):
+    for name in (*JOURNALS, FLUSHED_OFFSETS, ADOPTED, LOGIN_SECRET, BOOT_MARK):
         disk.delete(name)
     for directory in filter(partition_of, disk.list_dir("")):
         for name in filter(is_ours_in_partition, disk.list_dir(directory)):

@@ -79,6 +79,9 @@ class ReadOnlyDisk:
         status = os.statvfs(self._root)
         return status.f_blocks * status.f_frsize, 0
 
+    def boot_id(self) -> str | None:
+        return None  # nothing is answered here
+
     def make_dir(self, path: str) -> None:
         _refuse(path)
 

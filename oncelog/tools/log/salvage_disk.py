@@ -78,6 +78,9 @@ class SalvageDisk:
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
 
+    def boot_id(self) -> str | None:
+        return self._disk.boot_id()
+
 
 class _SalvagedFile:
     def __init__(self, file: File, disk: SalvageDisk) -> None:

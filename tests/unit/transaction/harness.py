@@ -126,6 +126,7 @@ class Coordinator:
         self.transitions = Transitions()
         self.gone: set[TopicPartition] = set()
         self.rounds_are_whole = True
+        self.has_lost_ahead = False
         self.loading = CoordinatorLoading(self.time)
         self.runtime: CoordinatorRuntime[TransactionShardLife] = CoordinatorRuntime(
             TRANSACTION_STATE,
@@ -148,7 +149,9 @@ class Coordinator:
                 self.transitions,
                 lambda: self.level,
                 lambda: self.rounds_are_whole,
-                lambda: self.rounds_are_whole,
+                lambda _: self.rounds_are_whole,
+                lambda _: self.rounds_are_whole,
+                lambda: self.has_lost_ahead,
             ),
         )
 

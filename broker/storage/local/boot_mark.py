@@ -1,0 +1,59 @@
+"""Whether a power cut may have taken what an earlier run answered before it was synced.
+
+Owns: the file `boot`, which names the boot of the machine in which every producer that could have had such an answer
+was fenced. What is written but not synced outlives the process and not the machine, so only another boot can lack it.
+Does not own: who is fenced (the transaction coordinator), what is answered ahead (`broker.log.rounds`).
+
+Invariant: while the file names this boot, nothing that an earlier run answered is lost. After a failed sync even the
+running system may lose it, so the file is deleted then, and the next start fences.
+"""
+
+from contextlib import suppress
+
+from oncelog.broker.ports import Disk
+
+NAME = "boot"
+_UNSETTLED = b"unsettled"
+
+
+class BootMark:
+    def __init__(self, disk: Disk, *, was_clean: bool) -> None:
+        """`was_clean`: the last run has synced everything."""
+        self._disk = disk
+        self._boot_id = disk.boot_id()
+        self.problem: str | None = None
+        found: bytes | None = None
+        try:
+            if disk.exists(NAME):
+                found = disk.read_bytes(NAME)
+        except OSError as error:
+            self.problem = f"{NAME} cannot be read: {error}"
+        self._is_current = found is not None and found == self._content
+        self.has_changed = found == _UNSETTLED or not (was_clean or self._is_current)
+
+    @property
+    def is_known(self) -> bool:
+        """The system tells its boots apart."""
+        return self._boot_id is not None
+
+    @property
+    def _content(self) -> bytes | None:
+        return None if self._boot_id is None else self._boot_id.encode()
+
+    def settle(self) -> None:
+        """Nothing is lost, or whoever it was answered to is fenced. Raises OSError."""
+        content = self._content
+        if content is not None and not self._is_current:
+            self._disk.write_atomically(NAME, content)
+            self._is_current = True
+        self.has_changed = False
+
+    def keep(self) -> None:
+        """Before a clean stop: should the producers not be fenced yet, the next start does that. Raises OSError."""
+        if self.has_changed:
+            self._disk.write_atomically(NAME, _UNSETTLED)
+
+    def forget(self) -> None:
+        """A sync has failed."""
+        with suppress(OSError):
+            self._disk.delete(NAME)
