@@ -390,7 +390,6 @@ def _coordinators(
             lambda: metadata.state.features.get("transaction.version", 0),
             lambda: rounds.are_whole,
             rounds.answer_ahead,
-            rounds.leave_to_next,
             lambda: store.has_lost_ahead and not config.get_bool("oncelog.read.only"),
         ),
     )
@@ -420,27 +419,29 @@ def _load_coordinators(coordinators: _Coordinators) -> None:
 
 
 def _settle_ahead(coordinators: _Coordinators, store: LogStore, log: Any) -> None:
-    """What a power cut has undone of what was answered is nobody's any more, once all their producers are fenced."""
+    """What a power cut has undone of what was answered is nobody's any more, once the transactions are aborted."""
 
     def settle() -> None:
         try:
             store.settle_ahead()
         except OSError as error:
-            message = f"{trouble(error)}. Until then each start after a kill fences every transactional producer."
+            message = f"{trouble(error)}. Until then each start after a kill aborts what is open."
             log.warning("data_dir.entry", message=message)
 
-    def on_fenced(fenced: Completion[int]) -> None:
-        if fenced.error is None:
+    def on_aborted(aborted: Completion[int]) -> None:
+        if aborted.error is None:
             settle()
-            if fenced.result():
-                message = "the machine stopped before the broker did: restart transactional producers"
-                log.warning("producers.fenced", producers=fenced.result(), message=message)
+            if aborted.result():
+                message = (
+                    "the machine stopped before the broker did, so they may lack records; their producers are fenced"
+                )
+                log.warning("transactions.aborted", transactions=aborted.result(), message=message)
 
     if not store.has_lost_ahead:
         settle()
         return
     caught_up = coordinators.loading.caught_up
-    caught_up.then(lambda _: coordinators.transactions.when_fenced().then(on_fenced))
+    caught_up.then(lambda _: coordinators.transactions.when_aborted().then(on_aborted))
 
 
 def _not_replayed(error: KafkaError) -> str:

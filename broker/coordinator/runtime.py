@@ -356,12 +356,6 @@ class CoordinatorRuntime(Generic[ShardT]):
         )
         return appended
 
-    def hasten(self, key: str) -> None:
-        """Someone waits for what was appended for `key` to be durable."""
-        life = self._lives.get(self.partition_for(key))
-        if life is not None and life.state is LifeState.ACTIVE:
-            life.log.hasten()
-
     def when_durable(self, partition: int) -> Completion[None]:
         """Everything now in the log of this partition."""
         try:

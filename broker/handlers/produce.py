@@ -187,10 +187,9 @@ def _when_durable(wait: _Wait) -> Completion[None]:
 
 def _may_answer_ahead(context: RequestContext, transactional_id: str | None, waits: Sequence[_Wait]) -> bool:
     """What a transaction writes need not be durable before its end is."""
-    broker = context.broker
     if transactional_id is None or any(is_duplicate for _, _, is_duplicate, _, _ in waits):
         return False
-    if not (broker.transactions.answers_ahead(transactional_id) and broker.rounds.answer_ahead(len(waits))):
+    if not context.broker.transactions.answer_ahead(transactional_id, len(waits)):
         return False
     for log, next_offset, _, _, _ in waits:
         log.note_answered(next_offset)

@@ -66,15 +66,13 @@ def _commit(
     context: RequestContext, request: TxnOffsetCommitRequest, offsets: Sequence[OffsetToCommit]
 ) -> Completion[Errors]:
     _verify(context, request)
-    broker = context.broker
-    answers_ahead = broker.transactions.answers_ahead(request.transactional_id or "")
     return context.broker.groups.offsets.commit_in_transaction(
         Committer(request.group_id, request.generation_id, request.member_id, request.group_instance_id),
         request.producer_id,
         request.producer_epoch,
         offsets,
         transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
-        is_enough=partial(broker.rounds.answer_ahead, 1) if answers_ahead else None,
+        is_enough=partial(context.broker.transactions.answer_ahead, request.transactional_id or "", 1),
     )
 
 

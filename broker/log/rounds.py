@@ -121,19 +121,12 @@ class Rounds:
 
     def answer_ahead(self, append_count: int) -> bool:
         """Whether the last appends, that many, may be answered in this turn, as parts of a transaction: a kill cannot
-        undo them, nothing that is appended later is durable before them, and after a power cut that did undo them their
-        producer is fenced (`LogStore.answers_ahead`)."""
+        undo them, nothing that is appended later is durable before them, and the next start knows of a power cut that
+        did undo them (`LogStore.answers_ahead`)."""
         store = self._store
         if not self._gathers:
             return True
         if self._is_in_flight or not (store.rounds_are_whole and store.answers_ahead and store.write_ahead()):
-            return False
-        self._ahead_count += append_count
-        return True
-
-    def leave_to_next(self, append_count: int) -> bool:
-        """Whether who appends next in this turn also decides about the last appends: all is durable together."""
-        if not self.are_whole:
             return False
         self._ahead_count += append_count
         return True

@@ -239,7 +239,7 @@ class LogStore(Protocol):
         """A power cut may have undone what an earlier run answered ahead. Until `settle_ahead`."""
 
     def settle_ahead(self) -> None:
-        """Whoever may have been answered then is fenced, durably. Raises OSError: the next start fences again."""
+        """What may lack it is aborted, durably. Raises OSError: the next start does it again."""
 
     def commit_now(self) -> None:
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""

@@ -15,6 +15,7 @@ _S0 = Struct(">qhib")
 _S1 = Struct(">qq")
 _S2 = Struct(">q")
 _S3 = Struct(">h")
+_S4 = Struct(">b")
 
 
 class PartitionsSchema(Message):
@@ -30,7 +31,7 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message):
-    FIELDS = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "last_producer_epoch")
+    FIELDS = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "last_producer_epoch", "is_settled")
     __slots__ = FIELDS
     API_KEY = 0
     def __init__(
@@ -47,6 +48,7 @@ class TransactionLogValue(Message):
         transaction_start_timestamp_ms: int = 0,
         client_transaction_version: int = 0,
         last_producer_epoch: int = -1,
+        is_settled: int = 0,
     ) -> None:
         self.producer_id: Final = producer_id
         self.previous_producer_id: Final = previous_producer_id
@@ -60,6 +62,7 @@ class TransactionLogValue(Message):
         self.transaction_start_timestamp_ms: Final = transaction_start_timestamp_ms
         self.client_transaction_version: Final = client_transaction_version
         self.last_producer_epoch: Final = last_producer_epoch
+        self.is_settled: Final = is_settled
 
 
 def _read_partitions_schema_0(view: memoryview, position: int) -> tuple[PartitionsSchema, int]:
@@ -80,7 +83,7 @@ def _read_transaction_log_value_0(view: memoryview, position: int) -> tuple[Tran
         transaction_partitions.append(transaction_partitions_item)  # type: ignore[union-attr]
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _S1.unpack_from(view, position)
     position += 16
-    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0, -1), position
+    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0, -1, 0), position
 
 
 def _write_partitions_schema_0(out: list[Data], message: PartitionsSchema) -> None:
@@ -122,6 +125,7 @@ def _read_transaction_log_value_1(view: memoryview, position: int) -> tuple[Tran
     client_transaction_version: int = 0
     next_producer_epoch: int = -1
     last_producer_epoch: int = -1
+    is_settled: int = 0
     tag_count, position = read_varint(view, position)
     for _ in range(tag_count):
         tag, position, end = read_tag(view, position)
@@ -140,11 +144,14 @@ def _read_transaction_log_value_1(view: memoryview, position: int) -> tuple[Tran
         elif tag == 1000:
             (last_producer_epoch,) = _S3.unpack_from(view, position)
             position += 2
+        elif tag == 1001:
+            (is_settled,) = _S4.unpack_from(view, position)
+            position += 1
         else:
             position = end
         if position != end:
             refuse_tag(tag, position, end)
-    return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version, last_producer_epoch), position
+    return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version, last_producer_epoch, is_settled), position
 
 
 def _write_partitions_schema_1(out: list[Data], message: PartitionsSchema) -> None:
@@ -161,7 +168,7 @@ def _write_transaction_log_value_1(out: list[Data], message: TransactionLogValue
     for item_transaction_partitions in message.transaction_partitions or ():
         _write_partitions_schema_1(out, item_transaction_partitions)
     out.append(_S1.pack(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
-    if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.client_transaction_version != 0 or message.next_producer_epoch != -1 or message.last_producer_epoch != -1:
+    if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.client_transaction_version != 0 or message.next_producer_epoch != -1 or message.last_producer_epoch != -1 or message.is_settled != 0:
         tags: list[tuple[int, list[Data]]] = []
         if message.previous_producer_id != -1:
             data: list[Data] = []
@@ -183,6 +190,10 @@ def _write_transaction_log_value_1(out: list[Data], message: TransactionLogValue
             data = []
             data.append(_S3.pack(message.last_producer_epoch))
             tags.append((1000, data))
+        if message.is_settled != 0:
+            data = []
+            data.append(_S4.pack(message.is_settled))
+            tags.append((1001, data))
         write_tags(out, tags)
     else:
         out.append(b"\x00")

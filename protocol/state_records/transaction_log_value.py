@@ -1,7 +1,8 @@
 """TransactionLogValue: a record of transaction-coordinator.
 
 KIPs: 98 (transactions), 890 (earlier and next producer id, version), 915 (tagged fields), 939 (next producer epoch).
-`last_producer_epoch` is not Kafka's, which passes over tags that it does not know; its tag is far from Kafka's own.
+`last_producer_epoch` and `is_settled` are not Kafka's, which passes over tags that it does not know; theirs are far from
+Kafka's own.
 """
 
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
@@ -38,5 +39,6 @@ TRANSACTION_LOG_VALUE = Schema(
         Field("transaction_start_timestamp_ms", Int64),
         Field("client_transaction_version", Int16, "1+", default=0, tag=2, tagged="1+"),
         Field("last_producer_epoch", Int16, "1+", default=-1, tag=1000, tagged="1+"),
+        Field("is_settled", Int8, "1+", default=0, tag=1001, tagged="1+"),
     ),
 )

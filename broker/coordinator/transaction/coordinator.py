@@ -166,11 +166,15 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Add partitions to the open transaction, or open one; completes once a kill cannot undo it (`answers_ahead`)."""
+        """Add partitions to the open transaction, or open one. Completes once a kill cannot undo it: the sync runs while
+        the client prepares its batch. A power cut before that can only lose an addition of which no batch was answered.
+        """
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), transaction_version)
-        return self._transition(transactional_id, decide, _producer, is_enough=self._dependencies.answer_ahead)
+        return self._transition(
+            transactional_id, decide, _producer, is_enough=partial(self._dependencies.answer_ahead, 0)
+        )
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -187,7 +191,7 @@ class TransactionCoordinator:
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), TRANSACTION_V2)
-        is_enough = self._dependencies.leave_to_next
+        is_enough = self._dependencies.rounds_are_whole
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -260,15 +264,18 @@ class TransactionCoordinator:
 
         return self._transition(transactional_id, decide, _producer)
 
-    def answers_ahead(self, transactional_id: str) -> bool:
-        """Whether what this transaction appends may be answered once a kill cannot undo it: nothing of it counts before
-        its end, which is durable after all of it. A power cut may undo what was answered; then its producer is fenced
-        (`shard_life`). Not in a two-phase commit: its client has prepared what was answered, and decides elsewhere."""
+    def answer_ahead(self, transactional_id: str, append_count: int) -> bool:
+        """Whether what this transaction has appended last, that many batches, may be answered now, since a kill cannot
+        undo it: nothing of it counts before the end, which is durable after all of it. A power cut may undo what was
+        answered; then the transaction is aborted and its producer fenced (`shard_life`)."""
         try:
-            metadata = self._runtime.shard(transactional_id).get(transactional_id)
+            life = self._runtime.shard(transactional_id)
         except KafkaError:
             return False
-        return metadata is not None and metadata.timeout_ms != NO_TIMEOUT_MS
+        if not (life.may_answer_ahead(transactional_id) and self._dependencies.answer_ahead(append_count)):
+            return False
+        life.note_answered_ahead(transactional_id)
+        return True
 
     def verify_partitions(
         self,
@@ -294,8 +301,6 @@ class TransactionCoordinator:
                 metadata, producer_id, producer_epoch, partition, not_durable, is_pending=is_pending
             )
             if error_code:
-                if partition in not_durable:
-                    self._runtime.hasten(transactional_id)
                 return error_code
         return ErrorCode.NONE
 
@@ -392,10 +397,10 @@ class TransactionCoordinator:
             for life in self._runtime.shards():
                 life.expire(wall_ms, self._limits.id_expiration_ms)
 
-    def when_fenced(self) -> Completion[int]:
-        """Once what was replayed is fenced after a power cut, durably: how many ids that are."""
-        fencing = [fenced for life in self._runtime.shards() for fenced in life.fencing]
-        return all_of(fencing).map(sum)
+    def when_aborted(self) -> Completion[int]:
+        """Once the transactions that a power cut may have torn are aborted, durably: how many these are."""
+        aborting = [aborted for life in self._runtime.shards() for aborted in life.aborting]
+        return all_of(aborting).map(sum)
 
     def _on_timeout(self, life: "TransactionShardLife", opened: TransactionMetadata) -> None:
         """Abort an abandoned transaction; wait for a transition in flight, and yield to an end that came first."""
@@ -432,10 +437,10 @@ class TransactionCoordinator:
         to_answer: Callable[[TransactionMetadata | None], T],
         fresh_producer_id: int | None = None,
         *,
-        is_enough: Callable[[int], bool] | None = None,
+        is_enough: Callable[[], bool] | None = None,
     ) -> Completion[T]:
         """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
-        depends on is durable, or at once if `is_enough(how many batches were appended)`."""
+        depends on is durable, or at once if `is_enough()` after the append."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -459,7 +464,7 @@ class TransactionCoordinator:
             life.on_logged(current, decision.target, written)
         if decision.error:
             return written.map(lambda _: self._refuse(transactional_id, decision.error))
-        if is_enough is not None and written.error is None and is_enough(decision.target is not None):
+        if is_enough is not None and written.error is None and is_enough():
             return Completion.of(to_answer(decision.target or current))
         return written
 

@@ -54,7 +54,5 @@ class TransactionDependencies:
     """What one turn appends, in whatever logs, becomes durable as a whole (`LogStore.rounds_are_whole`), as of now."""
     answer_ahead: Callable[[int], bool]
     """`Rounds.answer_ahead`."""
-    leave_to_next: Callable[[int], bool]
-    """`Rounds.leave_to_next`."""
     has_lost_ahead: Callable[[], bool]
     """`LogStore.has_lost_ahead`."""

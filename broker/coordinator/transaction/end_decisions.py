@@ -14,13 +14,12 @@ from oncelog.broker.coordinator.transaction.metadata import (
     NEEDS_PRODUCER_ID,
     NO_PRODUCER_EPOCH,
     NO_TIMEOUT_MS,
-    NO_TIMESTAMP,
     Decision,
     TransactionMetadata,
     check_producer,
     refuse,
 )
-from oncelog.broker.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
@@ -132,25 +131,13 @@ def prepare_abort_by_coordinator(
     return Decision(target=target)
 
 
-def fenced_after_power_cut(metadata: TransactionMetadata, wall_ms: WallMs) -> TransactionMetadata | None:
-    """What the id becomes if its producer may have been answered what a power cut has undone: an open transaction is
-    aborted, and the epoch is bumped, so that nothing of the producer can follow. None: it cannot have been. The next
-    transaction begins only when a prepared one is complete, and a two-phase commit is answered when it is durable.
-    """
-    if metadata.timeout_ms == NO_TIMEOUT_MS:
+def aborted_after_power_cut(metadata: TransactionMetadata, wall_ms: WallMs) -> TransactionMetadata | None:
+    """PREPARE_ABORT of a transaction that may lack what its producer was answered: the epoch is bumped, so that nothing
+    of the producer can follow. None if it cannot: what is not open has no such answers, and before a transaction has
+    any, the additions of its partitions are durable, so it is open here too."""
+    if metadata.state is not _S.ONGOING or metadata.is_settled or metadata.timeout_ms == NO_TIMEOUT_MS:
         return None
-    if metadata.state is _S.ONGOING:
-        return prepare_abort_by_coordinator(
-            metadata, transaction_version=0, fresh_producer_id=None, wall_ms=wall_ms
-        ).target
-    if metadata.state not in AT_REST:
-        return None
-    return metadata.with_state(_S.EMPTY, wall_ms)._replace(
-        producer_epoch=_after(metadata.producer_epoch),
-        last_producer_epoch=NO_PRODUCER_EPOCH,
-        partitions=frozenset(),
-        start_timestamp_ms=NO_TIMESTAMP,
-    )
+    return prepare_abort_by_coordinator(metadata, transaction_version=0, fresh_producer_id=None, wall_ms=wall_ms).target
 
 
 def _prepare_state(committed: bool) -> TransactionState:

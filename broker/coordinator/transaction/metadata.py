@@ -61,6 +61,9 @@ class TransactionMetadata(NamedTuple):
     """With the next producer id, identifies the instance that took over an open transaction unchanged; the transaction
     keeps its own producer id and epoch, which are those of its batches (KIP-939)."""
 
+    is_settled: bool = False
+    """All that was answered of the open transaction is durable, and all that will be: a power cut leaves it whole."""
+
     @property
     def is_taken_over(self) -> bool:
         """By an instance that keeps what its predecessor prepared; until COMPLETE."""
@@ -96,6 +99,7 @@ class TransactionMetadata(NamedTuple):
         check_transition(self.state, state)
         return self._replace(
             state=state,
+            is_settled=self.is_settled and state is self.state,
             previous_producer_id=NO_PRODUCER_ID,
             last_update_timestamp_ms=max(wall_ms, self.last_update_timestamp_ms),
         )

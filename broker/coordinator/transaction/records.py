@@ -1,8 +1,9 @@
 """The format of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
 
 Owns: encoding and decoding of keys, values and tombstones. Invariants: `from_record(to_record(m)) == m`; what a record
-carries as `decoded` is what `from_record` reads from its bytes. The epoch before the last bump is a tagged field of our
-own, which Kafka's decoder skips (KIP-915); without it, as in Kafka, a restart forgets that epoch.
+carries as `decoded` is what `from_record` reads from its bytes. The epoch before the last bump and whether a transaction
+is settled are tagged fields of our own, which Kafka's decoder skips (KIP-915). Without them, as in Kafka, a restart
+forgets that epoch, and after a power cut no transaction is taken for settled.
 """
 
 from oncelog.broker.compatibility import OURS, Compatibility
@@ -30,9 +31,10 @@ def to_record(
             last_producer_epoch=NO_PRODUCER_EPOCH,
             client_transaction_version=0,
             next_producer_epoch=NO_PRODUCER_EPOCH,
+            is_settled=False,
         )
     elif not compatibility.keeps_last_epoch:
-        metadata = metadata._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
+        metadata = metadata._replace(last_producer_epoch=NO_PRODUCER_EPOCH, is_settled=False)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         previous_producer_id=metadata.previous_producer_id,
@@ -46,6 +48,7 @@ def to_record(
         transaction_start_timestamp_ms=metadata.start_timestamp_ms,
         client_transaction_version=metadata.client_transaction_version,
         last_producer_epoch=metadata.last_producer_epoch,
+        is_settled=metadata.is_settled,
     )
     encoded = state_record_codec.encode_value(value, 1 if has_tags else 0)
     return CoordinatorRecord(_key(metadata.transactional_id), encoded, metadata)
@@ -103,4 +106,5 @@ def _decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
         client_transaction_version=value.client_transaction_version,
         last_producer_epoch=value.last_producer_epoch,
         next_producer_epoch=value.next_producer_epoch,
+        is_settled=bool(value.is_settled),
     )

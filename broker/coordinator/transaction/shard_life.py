@@ -21,16 +21,23 @@ from typing import Any
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies
-from oncelog.broker.coordinator.transaction.end_decisions import fenced_after_power_cut
+from oncelog.broker.coordinator.transaction.end_decisions import aborted_after_power_cut
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
-from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, TopicPartition, TransactionMetadata
+from oncelog.broker.coordinator.transaction.metadata import (
+    NO_PRODUCER_EPOCH,
+    NO_TIMEOUT_MS,
+    TopicPartition,
+    TransactionMetadata,
+)
 from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
 from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
-from oncelog.broker.ports import WallMs
+from oncelog.broker.ports import MonotonicMs, WallMs
 from oncelog.protocol.errors import KafkaError
 
+SETTLE_MS = 50
+"""Most transactions have ended by then."""
 _RETRY_MS = 20
 _RECORDS_IN_A_BATCH = 500
 _NONE_YET: frozenset[TopicPartition] = frozenset()
@@ -70,10 +77,13 @@ class TransactionShardLife:
         self.pending: set[str] = set()
         self.not_durable: dict[str, frozenset[TopicPartition]] = {}
         self.last_producer_epochs: dict[str, int] = {}
-        self._unfenced: set[str] = set()
-        """Found after a power cut; their fence could not be logged yet."""
-        self.fencing: list[Completion[int]] = []
-        """Each completes with a number of ids that are fenced, durably, after a power cut."""
+        self._ahead_since_ms: dict[str, MonotonicMs] = {}
+        """When a transaction that is open and not settled had its first answer before it was durable."""
+        self._settles_later = False
+        self._unaborted: set[str] = set()
+        """Found after a power cut; that they are aborted could not be logged yet."""
+        self.aborting: list[Completion[int]] = []
+        """Each completes with a number of transactions that are aborted, durably, after a power cut."""
         clock, scheduler = dependencies.clock, dependencies.scheduler
         self.delivery = MarkerDelivery(
             dependencies.markers,
@@ -90,7 +100,7 @@ class TransactionShardLife:
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
-        """Finish what is prepared, and arm the timeouts of what is open; after a power cut fence every producer."""
+        """Finish what is prepared, and arm the timeouts of what is open; after a power cut abort what may lack a part."""
         wall_ms = self._dependencies.clock.wall_ms()
         keeps_last_epoch = self._dependencies.limits.compatibility.keeps_last_epoch
         for metadata in list(self.all()):
@@ -102,32 +112,78 @@ class TransactionShardLife:
             elif metadata.state is TransactionState.ONGOING:
                 self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
         if self._dependencies.has_lost_ahead():
-            found = [metadata for metadata in self.all() if fenced_after_power_cut(metadata, wall_ms) is not None]
+            found = [metadata for metadata in self.all() if aborted_after_power_cut(metadata, wall_ms) is not None]
             for start in range(0, len(found), _RECORDS_IN_A_BATCH):
-                self.fencing.append(Completion())
-                self._fence(found[start : start + _RECORDS_IN_A_BATCH], self.fencing[-1])
+                self.aborting.append(Completion())
+                self._abort(found[start : start + _RECORDS_IN_A_BATCH], self.aborting[-1])
 
-    def _fence(self, found: "list[TransactionMetadata]", fenced: "Completion[int]") -> None:
+    def _abort(self, found: "list[TransactionMetadata]", aborted: "Completion[int]") -> None:
         """Until that is logged, requests get CONCURRENT_TRANSACTIONS."""
         if self.has_resigned:
             return
         wall_ms = self._dependencies.clock.wall_ms()
-        targets = [target for each in found if (target := fenced_after_power_cut(each, wall_ms)) is not None]
+        targets = [target for each in found if (target := aborted_after_power_cut(each, wall_ms)) is not None]
         written = self._append(self.partition, [self.record(target) for target in targets])
         if written.error is not None:
-            self._unfenced.update(metadata.transactional_id for metadata in found)
-            self._dependencies.scheduler.call_later(_RETRY_MS, lambda: self._fence(found, fenced))
+            self._unaborted.update(metadata.transactional_id for metadata in found)
+            self._dependencies.scheduler.call_later(_RETRY_MS, lambda: self._abort(found, aborted))
             return
-        self._unfenced.difference_update(metadata.transactional_id for metadata in found)
+        self._unaborted.difference_update(metadata.transactional_id for metadata in found)
         for metadata, target in zip(found, targets, strict=True):
             self.on_logged(metadata, target, written)
-        written.then(lambda done: fenced.complete(len(found)) if done.error is None else None)
+        written.then(lambda done: aborted.complete(len(found)) if done.error is None else None)
 
     def on_resigned(self) -> None:
         """The next coordinator finishes what is prepared, and arms the timeouts of what is open."""
         self.has_resigned = True
         self.timeouts.stop_all()
         self.delivery.forget_all()
+
+    # --- answers ahead of durability ----------------------------------------------------------------------------------
+
+    def may_answer_ahead(self, transactional_id: str) -> bool:
+        """Not before its additions are durable: without them a power cut would leave no trace of the transaction, and
+        its EndTxn would look like the retry of the one before. Not in a two-phase commit (KIP-939): its client may have
+        prepared what was answered."""
+        metadata = self.get(transactional_id)
+        return (
+            metadata is not None
+            and metadata.state is TransactionState.ONGOING
+            and not metadata.is_settled
+            and metadata.timeout_ms != NO_TIMEOUT_MS
+            and not self.not_durable.get(transactional_id)
+        )
+
+    def note_answered_ahead(self, transactional_id: str) -> None:
+        if transactional_id in self._ahead_since_ms:
+            return
+        if not self._settles_later:
+            self._settle_later()
+        self._ahead_since_ms[transactional_id] = self._dependencies.clock.monotonic_ms()
+
+    def _settle_later(self) -> None:
+        self._settles_later = True
+        self._dependencies.scheduler.call_later(SETTLE_MS, self._settle)
+
+    def _settle(self) -> None:
+        """Log of each transaction that has been open for a while that a power cut leaves it whole: as of this record,
+        which is durable after all that was answered, its answers wait. A producer that has flushed and then lets others
+        decide (Flink's committers) can so be sure of what it has written."""
+        self._settles_later = False
+        if self.has_resigned:
+            return
+        now_ms = self._dependencies.clock.monotonic_ms()
+        for transactional_id, since_ms in list(self._ahead_since_ms.items()):
+            metadata = self.get(transactional_id)
+            if now_ms - since_ms < SETTLE_MS or metadata is None:
+                continue
+            settled = metadata._replace(is_settled=True)
+            written = self._append(self.partition, [self.record(settled)])
+            if written.error is None:
+                del self._ahead_since_ms[transactional_id]
+                self.on_logged(metadata, settled, written)
+        if self._ahead_since_ms:
+            self._settle_later()
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -142,7 +198,7 @@ class TransactionShardLife:
     def is_blocked(self, transactional_id: str) -> bool:
         """Requests that would change it get CONCURRENT_TRANSACTIONS."""
         if transactional_id not in self.pending:
-            return transactional_id in self._unfenced
+            return transactional_id in self._unaborted
         metadata = self.get(transactional_id)
         is_adding = metadata is not None and metadata.state is TransactionState.ONGOING
         return not (is_adding and self._dependencies.rounds_are_whole())
@@ -171,6 +227,7 @@ class TransactionShardLife:
             self.timeouts.watch(target)
         else:
             self.timeouts.stop(transactional_id)
+            self._ahead_since_ms.pop(transactional_id, None)
 
         def on_durable(done: "Completion[Any]") -> None:
             if done.error is not None:

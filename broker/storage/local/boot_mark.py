@@ -1,11 +1,11 @@
 """Whether a power cut may have taken what an earlier run answered before it was synced.
 
-Owns: the file `boot`, which names the boot of the machine in which every producer that could have had such an answer
-was fenced. What is written but not synced outlives the process and not the machine, so only another boot can lack it.
-Does not own: who is fenced (the transaction coordinator), what is answered ahead (`broker.log.rounds`).
+Owns: the file `boot`, which names the boot of the machine in which every transaction that could lack what was answered
+was aborted. What is written but not synced outlives the process and not the machine, so only another boot can lack it.
+Does not own: what is aborted (the transaction coordinator), what is answered ahead (`broker.log.rounds`).
 
 Invariant: while the file names this boot, nothing that an earlier run answered is lost. After a failed sync even the
-running system may lose it, so the file is deleted then, and the next start fences.
+running system may lose it, so the file is deleted then, and the next start aborts.
 """
 
 from contextlib import suppress
@@ -41,7 +41,7 @@ class BootMark:
         return None if self._boot_id is None else self._boot_id.encode()
 
     def settle(self) -> None:
-        """Nothing is lost, or whoever it was answered to is fenced. Raises OSError."""
+        """Nothing is lost, or what lacks it is aborted. Raises OSError."""
         content = self._content
         if content is not None and not self._is_current:
             self._disk.write_atomically(NAME, content)
@@ -49,7 +49,7 @@ class BootMark:
         self.has_changed = False
 
     def keep(self) -> None:
-        """Before a clean stop: should the producers not be fenced yet, the next start does that. Raises OSError."""
+        """Before a clean stop: should not all be aborted yet, the next start does that. Raises OSError."""
         if self.has_changed:
             self._disk.write_atomically(NAME, _UNSETTLED)
 

@@ -150,7 +150,6 @@ class Coordinator:
                 lambda: self.level,
                 lambda: self.rounds_are_whole,
                 lambda _: self.rounds_are_whole,
-                lambda _: self.rounds_are_whole,
                 lambda: self.has_lost_ahead,
             ),
         )

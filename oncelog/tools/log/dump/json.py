@@ -53,7 +53,7 @@ FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
     ("ConsumerProtocolSubscription", "rack_id"): (3, 32_767, False),
 }
 # Tagged fields of ours, which Kafka's tools ignore.
-NOT_KAFKAS = frozenset({("TransactionLogValue", "last_producer_epoch")})
+NOT_KAFKAS = frozenset({("TransactionLogValue", "last_producer_epoch"), ("TransactionLogValue", "is_settled")})
 _LOWER_CASE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
