@@ -161,7 +161,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     _put_around_handlers(broker)
     _load_coordinators(coordinators)
     if not config.get_bool("oncelog.read.only"):
-        _settle_ahead(coordinators, store, log)
+        _settle_ahead(coordinators, store, reports, log)
     return broker
 
 
@@ -418,15 +418,15 @@ def _load_coordinators(coordinators: _Coordinators) -> None:
     coordinators.failures.check()
 
 
-def _settle_ahead(coordinators: _Coordinators, store: LogStore, log: Any) -> None:
+def _settle_ahead(coordinators: _Coordinators, store: LogStore, reports: "_FileReports", log: Any) -> None:
     """What a power cut has undone of what was answered is nobody's any more, once the transactions are aborted."""
 
     def settle() -> None:
         try:
             store.settle_ahead()
         except OSError as error:
-            message = f"{trouble(error)}. Until then each start after a kill aborts what is open."
-            log.warning("data_dir.entry", message=message)
+            line = f"{trouble(error)}; until then each start after a kill aborts what is open"
+            reports.on_problem("data_dir.entry", line)
 
     def on_aborted(aborted: Completion[int]) -> None:
         if aborted.error is None:

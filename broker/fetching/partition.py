@@ -73,7 +73,8 @@ def plan_partition(
     """The response for a partition with nothing to read, or else the bounds of its reader: decided from offsets alone.
     Raises KafkaError."""
     diverging = diverging_epoch(wanted, log)
-    log.hasten_for(isolation)
+    if log.high_watermark < log.log_end_offset:
+        log.hasten_for(isolation)
     if diverging is None:
         bounds = log.bounds(isolation)
         if wanted.fetch_offset < bounds.upper_bound:

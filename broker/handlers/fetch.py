@@ -221,7 +221,8 @@ class _Fetch:
     def _count(self, partition: FetchedPartition, log: PartitionLog) -> int:
         if self._is_follower or diverging_epoch(partition, log) is not None:
             return self._min_bytes
-        log.hasten_for(self._isolation)
+        if log.high_watermark < log.log_end_offset:
+            log.hasten_for(self._isolation)
         partition.available_bytes = readable_bytes(partition, log, self._isolation)
         return partition.available_bytes
 

@@ -169,7 +169,8 @@ def _answer(
                     raise CloseConnection(f"Produce with acks=0 to {name}-{partition.index} failed with {code}")
         return None
     response = ProduceResponse(responses=responses)
-    if not waits or _may_answer_ahead(context, request.transactional_id, waits):
+    transactional_id = request.transactional_id
+    if not waits or (transactional_id is not None and _may_answer_ahead(context, transactional_id, waits)):
         return response
     durable = [_when_durable(wait) for wait in waits]
     ended = durable[0] if len(durable) == 1 else all_of(durable)
@@ -185,10 +186,11 @@ def _when_durable(wait: _Wait) -> Completion[None]:
     return durable
 
 
-def _may_answer_ahead(context: RequestContext, transactional_id: str | None, waits: Sequence[_Wait]) -> bool:
+def _may_answer_ahead(context: RequestContext, transactional_id: str, waits: Sequence[_Wait]) -> bool:
     """What a transaction writes need not be durable before its end is."""
-    if transactional_id is None or any(is_duplicate for _, _, is_duplicate, _, _ in waits):
-        return False
+    for _, _, is_duplicate, _, _ in waits:
+        if is_duplicate:
+            return False
     if not context.broker.transactions.answer_ahead(transactional_id, len(waits)):
         return False
     for log, next_offset, _, _, _ in waits:

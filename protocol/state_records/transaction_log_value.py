@@ -1,8 +1,8 @@
 """TransactionLogValue: a record of transaction-coordinator.
 
 KIPs: 98 (transactions), 890 (earlier and next producer id, version), 915 (tagged fields), 939 (next producer epoch).
-`last_producer_epoch` and `is_settled` are not Kafka's, which passes over tags that it does not know; theirs are far from
-Kafka's own.
+`last_producer_epoch` and `is_settled` are not Kafka's, which passes over tags that it does not know; their tags are far
+from Kafka's own.
 """
 
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure

@@ -381,8 +381,13 @@ KINDS: Mapping[str, Callable[[MemoryDisk, str], None]] = {
 }
 """What may befall any file."""
 
-NOTHING_DEPENDS_ON = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
-"""Files that are written for others, and that no start reads."""
+NOTHING_DEPENDS_ON = (
+    ".kafka_cleanshutdown",
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "boot",
+)
+"""Files that are written for others, and that no start reads; without the last one it takes a kill for a power cut."""
 
 
 def _holds_a_round(data: bytes) -> bool:
@@ -396,12 +401,6 @@ def is_silently_harmless(path: str, kind: str, data: bytes) -> bool:
         return True
     if path == "flushed-offsets" and kind == "truncated":
         return True  # without its last entries it lags, as after a power cut; nothing is lost by that alone
-    if path == "boot":
-        return kind not in (
-            "EIO",
-            "EACCES",
-            "is a directory",
-        )  # another name than that of this boot: producers are fenced
     if path.startswith("journal."):  # the other one is the newer, or only what is allocated ahead is gone
         return kind == "truncated" or not _holds_a_round(data)
     return path == "cleaner-offset-checkpoint" and kind == "missing"  # as where nothing was ever compacted

@@ -166,9 +166,9 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Add partitions to the open transaction, or open one. Completes once a kill cannot undo it: the sync runs while
-        the client prepares its batch. A power cut before that can only lose an addition of which no batch was answered.
-        """
+        """Add partitions to the open transaction, or open one. Completes once a kill cannot undo it: the sync runs
+        while the client prepares its batch. A power cut before that can only lose an addition of which no batch was
+        answered."""
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), transaction_version)
@@ -272,10 +272,7 @@ class TransactionCoordinator:
             life = self._runtime.shard(transactional_id)
         except KafkaError:
             return False
-        if not (life.may_answer_ahead(transactional_id) and self._dependencies.answer_ahead(append_count)):
-            return False
-        life.note_answered_ahead(transactional_id)
-        return True
+        return life.may_answer_ahead(transactional_id) and self._dependencies.answer_ahead(append_count)
 
     def verify_partitions(
         self,

@@ -1,9 +1,9 @@
 """The format of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
 
 Owns: encoding and decoding of keys, values and tombstones. Invariants: `from_record(to_record(m)) == m`; what a record
-carries as `decoded` is what `from_record` reads from its bytes. The epoch before the last bump and whether a transaction
-is settled are tagged fields of our own, which Kafka's decoder skips (KIP-915). Without them, as in Kafka, a restart
-forgets that epoch, and after a power cut no transaction is taken for settled.
+carries as `decoded` is what `from_record` reads from its bytes. The epoch before the last bump, and whether a
+transaction is settled, are tagged fields of our own, which Kafka's decoder skips (KIP-915). Without them a restart
+forgets that epoch, as Kafka's does, and takes no transaction for settled.
 """
 
 from oncelog.broker.compatibility import OURS, Compatibility

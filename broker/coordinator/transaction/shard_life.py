@@ -33,7 +33,7 @@ from oncelog.broker.coordinator.transaction.records import to_record, to_tombsto
 from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
-from oncelog.broker.ports import MonotonicMs, WallMs
+from oncelog.broker.ports import MonotonicMs, Timer, WallMs
 from oncelog.protocol.errors import KafkaError
 
 SETTLE_MS = 50
@@ -77,9 +77,9 @@ class TransactionShardLife:
         self.pending: set[str] = set()
         self.not_durable: dict[str, frozenset[TopicPartition]] = {}
         self.last_producer_epochs: dict[str, int] = {}
-        self._ahead_since_ms: dict[str, MonotonicMs] = {}
-        """When a transaction that is open and not settled had its first answer before it was durable."""
-        self._settles_later = False
+        self._unsettled_since_ms: dict[str, MonotonicMs] = {}
+        """Since when each transaction that is not settled has been open."""
+        self._settling: Timer | None = None
         self._unaborted: set[str] = set()
         """Found after a power cut; that they are aborted could not be logged yet."""
         self.aborting: list[Completion[int]] = []
@@ -100,7 +100,7 @@ class TransactionShardLife:
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
-        """Finish what is prepared, and arm the timeouts of what is open; after a power cut abort what may lack a part."""
+        """Finish what is prepared, arm the timeouts of what is open; after a power cut abort what may lack a part."""
         wall_ms = self._dependencies.clock.wall_ms()
         keeps_last_epoch = self._dependencies.limits.compatibility.keeps_last_epoch
         for metadata in list(self.all()):
@@ -111,6 +111,7 @@ class TransactionShardLife:
                 self.delivery.deliver(metadata, Completion.of(None))
             elif metadata.state is TransactionState.ONGOING:
                 self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
+                self._note_unsettled(metadata)
         if self._dependencies.has_lost_ahead():
             found = [metadata for metadata in self.all() if aborted_after_power_cut(metadata, wall_ms) is not None]
             for start in range(0, len(found), _RECORDS_IN_A_BATCH):
@@ -137,6 +138,8 @@ class TransactionShardLife:
         """The next coordinator finishes what is prepared, and arms the timeouts of what is open."""
         self.has_resigned = True
         self.timeouts.stop_all()
+        if self._settling is not None:
+            self._settling.cancel()
         self.delivery.forget_all()
 
     # --- answers ahead of durability ----------------------------------------------------------------------------------
@@ -154,35 +157,35 @@ class TransactionShardLife:
             and not self.not_durable.get(transactional_id)
         )
 
-    def note_answered_ahead(self, transactional_id: str) -> None:
-        if transactional_id in self._ahead_since_ms:
-            return
-        if not self._settles_later:
-            self._settle_later()
-        self._ahead_since_ms[transactional_id] = self._dependencies.clock.monotonic_ms()
+    def _note_unsettled(self, opened: TransactionMetadata) -> None:
+        if not (opened.is_settled or opened.transactional_id in self._unsettled_since_ms):
+            self._unsettled_since_ms[opened.transactional_id] = self._dependencies.clock.monotonic_ms()
+            if self._settling is None:
+                self._settle_later()
 
     def _settle_later(self) -> None:
-        self._settles_later = True
-        self._dependencies.scheduler.call_later(SETTLE_MS, self._settle)
+        self._settling = self._dependencies.scheduler.call_later(SETTLE_MS, self._settle)
 
     def _settle(self) -> None:
         """Log of each transaction that has been open for a while that a power cut leaves it whole: as of this record,
         which is durable after all that was answered, its answers wait. A producer that has flushed and then lets others
         decide (Flink's committers) can so be sure of what it has written."""
-        self._settles_later = False
-        if self.has_resigned:
-            return
+        self._settling = None
         now_ms = self._dependencies.clock.monotonic_ms()
-        for transactional_id, since_ms in list(self._ahead_since_ms.items()):
+        for transactional_id, since_ms in list(self._unsettled_since_ms.items()):
             metadata = self.get(transactional_id)
             if now_ms - since_ms < SETTLE_MS or metadata is None:
                 continue
             settled = metadata._replace(is_settled=True)
-            written = self._append(self.partition, [self.record(settled)])
+            record = self.record(settled)
+            if record.decoded != settled:  # this format cannot say so
+                del self._unsettled_since_ms[transactional_id]
+                continue
+            written = self._append(self.partition, [record])
             if written.error is None:
-                del self._ahead_since_ms[transactional_id]
+                del self._unsettled_since_ms[transactional_id]
                 self.on_logged(metadata, settled, written)
-        if self._ahead_since_ms:
+        if self._unsettled_since_ms:
             self._settle_later()
 
     # --- looking ------------------------------------------------------------------------------------------------------
@@ -225,9 +228,10 @@ class TransactionShardLife:
             added = target.partitions - (previous.partitions if previous else _NONE_YET)
             self.not_durable[transactional_id] = self.not_durable.get(transactional_id, _NONE_YET) | added
             self.timeouts.watch(target)
+            self._note_unsettled(target)
         else:
             self.timeouts.stop(transactional_id)
-            self._ahead_since_ms.pop(transactional_id, None)
+            self._unsettled_since_ms.pop(transactional_id, None)
 
         def on_durable(done: "Completion[Any]") -> None:
             if done.error is not None:

@@ -21,13 +21,10 @@ class BootMark:
         """`was_clean`: the last run has synced everything."""
         self._disk = disk
         self._boot_id = disk.boot_id()
-        self.problem: str | None = None
         found: bytes | None = None
-        try:
+        with suppress(OSError):  # as if it named another boot
             if disk.exists(NAME):
                 found = disk.read_bytes(NAME)
-        except OSError as error:
-            self.problem = f"{NAME} cannot be read: {error}"
         self._is_current = found is not None and found == self._content
         self.has_changed = found == _UNSETTLED or not (was_clean or self._is_current)
 

@@ -158,8 +158,6 @@ class LocalLogStore:
         return found
 
     def _note_problems(self) -> None:
-        if self._boot_mark.problem is not None:
-            self.problems.append(self._boot_mark.problem)
         if self._flushed.problem is not None:
             weaker = "" if self._flushed.is_whole else "; now only the last segment of a log may end in a torn write"
             self.problems.append(f"{FLUSHED_OFFSETS} {self._flushed.problem}{weaker}")

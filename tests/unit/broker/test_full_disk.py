@@ -189,12 +189,14 @@ def test_failing_disk_stops_the_broker_and_the_next_start_has_all_that_was_ackno
     producer = Producer(broker).init()
     producer.add(0)
     assert producer.produce(0) is ErrorCode.NONE
+    broker.time.advance(10)
     error = OSError(errno.EIO, "Input/output error")
     if what == "append":
         broker.disk.append_error = lambda path: error
+        reply = producer.start_produce(0, sequence=1)
     else:
         broker.disk.sync_error = error
-    reply = producer.start_produce(0, sequence=1)
+        reply = producer.start_produce(1, version=12)  # it adds its partition: so it waits for the sync
     broker.time.settle()
     if what == "append":
         assert reply.message.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR

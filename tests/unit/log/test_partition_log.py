@@ -344,7 +344,7 @@ def test_log_start_above_an_open_transaction_carries_the_stable_offset_along() -
     assert logs.listener.log_start_offsets == [("topic-0", 4)]
 
 
-def test_memory_and_os_policies_count_an_append_as_durable_after_its_turn() -> None:
+def test_memory_and_os_policies_count_an_append_as_durable_and_it_is_visible_after_its_turn() -> None:
     for policy in ("memory", "os"):
         logs = Logs(policy=policy)
         log = logs.open()
@@ -352,11 +352,14 @@ def test_memory_and_os_policies_count_an_append_as_durable_after_its_turn() -> N
         before = logs.disk.sync_count
         appended = logs.append(log, batch())
         waiting = log.when_durable(appended.last_offset + 1)
-        assert not waiting.done
+        assert waiting.done
+        assert log.high_watermark == 0
         logs.scheduler.threads_run_at_once = False
         logs.flush()
-        assert waiting.done
         assert log.high_watermark == 1
+        logs.append(log, batch())
+        log.hasten()
+        assert log.high_watermark == 2, "for a reader of the same turn"
         assert logs.disk.sync_count == before
 
 

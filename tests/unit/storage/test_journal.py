@@ -371,7 +371,7 @@ def test_a_power_cut_leaves_a_prefix_of_what_was_written_ahead_and_committed_and
             for index in random.sample(range(3), random.randint(1, 3)):
                 logs.append(logs.open(index), batch())
             states.append([logs.open(index).log_end_offset for index in range(3)])
-            if random.random() < 0.6 and logs.rounds.answer_ahead(1):
+            if random.random() < 0.6 and logs.rounds.answer_ahead(0):
                 kept = len(states) - 1
             if random.random() < 0.5:
                 logs.flush()
@@ -385,7 +385,7 @@ def test_a_power_cut_leaves_a_prefix_of_what_was_written_ahead_and_committed_and
 def test_a_frame_that_is_gone_is_damage_only_if_a_later_one_proves_that_it_was_durable(is_proven: bool) -> None:
     logs = written(partition_count=1, rounds=1)
     logs.append(logs.open(0), batch())
-    assert logs.rounds.answer_ahead(1)
+    assert logs.rounds.answer_ahead(0)
     (data,) = (logs.disk.files[name].data for name in NAMES if logs.disk.files[name].data)
     at = data.rfind(b"oncejrnl")
     logs.append(logs.open(0), batch())
@@ -402,12 +402,12 @@ def test_nothing_is_written_ahead_of_a_round_in_flight_or_of_a_log_that_must_be_
     log = logs.open()
     logs.append(log, batch())
     logs.append(log, batch())
-    assert not logs.rounds.answer_ahead(1)
+    assert not logs.rounds.answer_ahead(0)
     logs.flush()
     assert log.high_watermark == 2
     logs.append(log, batch())
     logs.append(log, batch())
     logs.scheduler.run_one()
-    assert not logs.rounds.answer_ahead(1)
+    assert not logs.rounds.answer_ahead(0)
     logs.flush()
     assert ends(logs.crashed(1), 1) == [4]

@@ -36,7 +36,7 @@ def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(versi
 
 @VERSIONS
 @pytest.mark.parametrize("committed", [True, False])
-def test_where_rounds_are_whole_an_addition_is_answered_once_appended_and_an_end_waits_for_it(
+def test_where_rounds_are_whole_an_addition_is_answered_once_appended_and_an_end_is_durable_with_it(
     version: int, committed: bool
 ) -> None:
     coordinator = Coordinator()
@@ -46,35 +46,40 @@ def test_where_rounds_are_whole_an_addition_is_answered_once_appended_and_an_end
         assert coordinator.add(pair, partition, version=version).error is E.NONE
     assert coordinator.verify(pair, P0, P1) is E.NONE
     ending = coordinator.end(pair, committed, version=version)
-    assert coordinator.logged()[-1] == "Ongoing"
+    again = coordinator.end(pair, committed, version=version)
+    assert coordinator.logged()[-1] == ("PrepareCommit" if committed else "PrepareAbort")
+    assert not ending.is_answered
     coordinator.log.flush()
+    assert (ending.error, again.error) == (E.NONE, E.CONCURRENT_TRANSACTIONS)
+    late = coordinator.add(ending.pair, P0, version=version)
     coordinator.log.flush()
-    assert ending.error is E.NONE
-    assert coordinator.logged()[-2] == ("PrepareCommit" if committed else "PrepareAbort")
+    assert late.error is E.CONCURRENT_TRANSACTIONS, "until COMPLETE"
 
 
-def test_a_new_instance_waits_for_an_addition_and_aborts_its_transaction() -> None:
+def test_a_new_instance_aborts_the_transaction_of_an_addition_that_is_not_durable() -> None:
     coordinator = Coordinator()
     pair = coordinator.init().pair
     coordinator.log.flushes_by_itself = False
     assert coordinator.add(pair, P0).error is E.NONE
     initialized = coordinator.init()
-    assert coordinator.logged()[-1] == "Ongoing"
+    assert coordinator.logged()[-1] == "PrepareAbort"
+    assert not initialized.is_answered
     coordinator.log.flushes_by_itself = True
     coordinator.log.flush()
     assert initialized.error is E.CONCURRENT_TRANSACTIONS
     assert coordinator.known.state is TransactionState.COMPLETE_ABORT
 
 
-def test_additions_while_a_timeout_waits_for_one_neither_prevent_the_abort_nor_leave_a_timer() -> None:
+def test_a_timeout_aborts_what_is_not_durable_yet_and_an_addition_after_it_leaves_no_timer() -> None:
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
     coordinator.log.flushes_by_itself = False
     assert coordinator.add(pair, P1).error is E.NONE
     coordinator.time.advance(TIMEOUT_MS)
-    assert coordinator.add(pair, ("topic", 2)).error is E.NONE
+    late = coordinator.add(pair, ("topic", 2))
     coordinator.log.flushes_by_itself = True
     coordinator.log.flush()
+    assert late.error is E.CONCURRENT_TRANSACTIONS
     coordinator.time.advance(RETRY_MS)
     assert coordinator.known.state is TransactionState.COMPLETE_ABORT
     coordinator.time.advance(2 * TIMEOUT_MS)

@@ -394,8 +394,9 @@ def test_an_end_that_is_on_its_way_wins_against_the_timeout(commit: bool) -> Non
     assert coordinator.known.producer == pair
 
 
-def test_a_timeout_waits_for_an_addition_that_is_not_durable_yet() -> None:
+def test_a_timeout_waits_for_an_addition_that_is_not_durable_yet_unless_rounds_are_whole() -> None:
     coordinator = Coordinator()
+    coordinator.rounds_are_whole = False
     pair = coordinator.begun(P0)
     coordinator.log.flushes_by_itself = False
     adding = coordinator.add(pair, P1)
@@ -412,8 +413,9 @@ def test_a_timeout_waits_for_an_addition_that_is_not_durable_yet() -> None:
 def test_a_timeout_that_cannot_be_logged_is_tried_again() -> None:
     coordinator = Coordinator()
     coordinator.begun(P0)
+    coordinator.time.advance(TIMEOUT_MS - 1)
     coordinator.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
-    coordinator.time.advance(TIMEOUT_MS)
+    coordinator.time.advance(1)
     assert coordinator.known.state is TransactionState.ONGOING
     coordinator.time.advance(20)
     assert coordinator.known.state is TransactionState.COMPLETE_ABORT

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from oncelog.broker.coordinator.transaction.shard_life import SETTLE_MS
 from tests.clients.copier import CopierRequests
 from tests.fakes.broker import VirtualBroker
 
@@ -21,6 +22,7 @@ def test_a_transaction_continues_with_the_first_request_after_a_restart(done: in
     copier = CopierRequests(broker)
     for step in STEPS[:done]:
         step(copier)
+    broker.time.advance(2 * SETTLE_MS)
     copier.broker = STOPS[stop](broker)
     copier.find_coordinators()
     # The last answer before the stop may not have arrived: a client sends that request again.

@@ -56,7 +56,9 @@ def test_at_level_0_a_record_holds_what_a_release_without_tags_can_read(value: T
     value = value._replace(next_producer_id=-1, next_producer_epoch=-1)
     record = to_record(value, 0)
     assert record.value is not None and state_record_codec.prefix(record.value) == 0
-    plain = value._replace(previous_producer_id=-1, client_transaction_version=0, last_producer_epoch=-1)
+    plain = value._replace(
+        previous_producer_id=-1, client_transaction_version=0, last_producer_epoch=-1, is_settled=False
+    )
     assert from_record(record) == (value.transactional_id, plain)
 
 
@@ -68,7 +70,7 @@ def test_a_producer_id_that_was_promised_is_not_forgotten_at_level_0(value: Tran
 @given(known)
 def test_in_kafkas_way_a_record_holds_nothing_that_kafkas_does_not(value: TransactionMetadata) -> None:
     record = to_record(value, 2, compatibility=KAFKA)
-    assert from_record(record) == (value.transactional_id, value._replace(last_producer_epoch=-1))
+    assert from_record(record) == (value.transactional_id, value._replace(last_producer_epoch=-1, is_settled=False))
 
 
 @given(known, st.data())

@@ -117,6 +117,7 @@ def test_with_end_txn_5_every_transaction_has_its_own_epoch_and_begins_with_sequ
         assert producer.producer_epoch == epoch
         assert producer.add_for_broker(0) == [E.NONE]
         assert producer.produce(0, sequence=0) is E.NONE
+        broker.time.advance(10)
         assert log_of(broker).last_stable_offset < log_of(broker).high_watermark
         assert producer.end(commit, version=5) is E.NONE
         assert log_of(broker).last_stable_offset == log_of(broker).log_end_offset == 2 * (epoch + 1)
@@ -262,6 +263,7 @@ def test_a_late_marker_of_version_2_does_not_end_the_next_transaction() -> None:
     producer.add_for_broker(0)
     producer.produce(0)
     assert write_marker(broker, producer, commit=True, transaction_version=2) is E.INVALID_PRODUCER_EPOCH
+    broker.time.advance(10)
     assert log_of(broker).last_stable_offset < log_of(broker).high_watermark
     assert producer.end(version=5) is E.NONE
 

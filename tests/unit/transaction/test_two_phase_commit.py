@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from oncelog.broker.coordinator.transaction.shard_life import SETTLE_MS
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
@@ -284,6 +285,7 @@ def test_a_stored_pair_is_enough_to_end_a_transaction_from_another_process(
     broker = broker_with_topic()
     writer = Producer(broker).init()
     write(writer, 11)
+    broker.let_pass(2 * SETTLE_MS)
     broker = restart(broker)
     committer = producer_of(broker, writer.pair)
     assert committer.end(commit, end) is E.NONE
