@@ -425,7 +425,7 @@ def _settle_ahead(coordinators: _Coordinators, store: LogStore, reports: "_FileR
         try:
             store.settle_ahead()
         except OSError as error:
-            line = f"{trouble(error)}; until then each start after a kill aborts what is open"
+            line = f"{trouble(error)}; until then a start after a kill aborts what is open"
             reports.on_problem("data_dir.entry", line)
 
     def on_aborted(aborted: Completion[int]) -> None:

@@ -103,7 +103,6 @@ class PartitionListener(Protocol):
 
 class PartitionLog:
     __slots__ = (
-        "_answered_offset",
         "_clock",
         "_failure",
         "_kept_epochs",
@@ -112,6 +111,7 @@ class PartitionLog:
         "_on_damage",
         "_rounds",
         "_waiters",
+        "answered_offset",
         "config",
         "epochs",
         "high_watermark",
@@ -168,7 +168,8 @@ class PartitionLog:
         opened.stored.attach(self)
         self.advance_high_watermark(opened.log_end_offset)
         self._notified_high_watermark = opened.log_end_offset
-        self._answered_offset = 0
+        self.answered_offset = 0
+        """What was answered before it was durable is below it."""
         self.lead(max(self.epochs.latest, FIRST_EPOCH))
 
     def lead(self, leader_epoch: int) -> None:
@@ -487,13 +488,13 @@ class PartitionLog:
 
     def note_answered(self, next_offset: int) -> None:
         """Everything below `next_offset` was answered, durable or not."""
-        self._answered_offset = max(self._answered_offset, next_offset)
+        self.answered_offset = max(self.answered_offset, next_offset)
 
     def until_seen(self) -> Completion[None] | None:
         """What to wait for until the high watermark has passed all that was answered; None: it has."""
         if self._rounds.commits_at_once:
             self.hasten()
-        return None if self._answered_offset <= self.high_watermark else self.when_durable(self._answered_offset)
+        return None if self.answered_offset <= self.high_watermark else self.when_durable(self.answered_offset)
 
     def advance_high_watermark(self, next_offset: int) -> None:
         """Everything below `next_offset` is durable; every log of a round advances before any waiter is notified."""

@@ -239,7 +239,7 @@ class LogStore(Protocol):
         """A power cut may have undone what an earlier run answered ahead. Until `settle_ahead`."""
 
     def settle_ahead(self) -> None:
-        """What may lack it is aborted, durably. Raises OSError: the next start does it again."""
+        """What may lack it is aborted, durably. Raises OSError: it is noted later, or the next start aborts again."""
 
     def commit_now(self) -> None:
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""

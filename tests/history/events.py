@@ -234,6 +234,8 @@ class History:
     looks: list[Look] = field(default_factory=list)
     leading: list[Leading] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
+    power_cuts: list[int] = field(default_factory=list)
+    """When what was written and not synced may have been lost."""
     states: list[States] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
     logs: dict[Partition, list[LogBatch]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tests.history.events import FINAL, End, History, Outcome, Partition, Poll, Send, SendOffset
+from tests.history.events import FINAL, NEVER, End, History, Outcome, Partition, Poll, Send, SendOffset
 
 View = dict[int, bytes]
 
@@ -73,6 +73,19 @@ class Facts:
     def transaction_of(self, partition: Partition, value: bytes) -> Transaction | None:
         send = self.sends.get((partition, value))
         return self.transactions[send.transaction] if send is not None and send.transaction is not None else None
+
+    def may_have_been_undone(self, send: Send) -> bool:
+        """By a power cut, after it was acknowledged: its transaction was still open, and so is aborted."""
+        if send.transaction is None or self.transactions[send.transaction].is_committed:
+            return False
+        return any(send.span.completed_at < at < self.durable_at(send) for at in self.history.power_cuts)
+
+    def durable_at(self, send: Send) -> int:
+        """When an acknowledged record is known to be durable: with the end of its transaction, if it has one."""
+        if send.transaction is None:
+            return send.span.completed_at
+        ends = self.transactions[send.transaction].ends
+        return min((end.span.completed_at for end in ends if end.span.is_ok), default=NEVER)
 
     def seen(self, *, is_committed: bool) -> Iterator[tuple[Poll, int, bytes, Send | None]]:
         """Every record of every poll by this isolation level."""

@@ -69,6 +69,7 @@ def i5_a_session_keeps_its_order(facts: Facts) -> Iterator[str]:
 
 
 def i6_bounds_cover_what_was_acknowledged_and_never_go_back(facts: Facts) -> Iterator[str]:
+    """Of a transaction, when its end was: until then its records may be acknowledged and not durable yet."""
     by_partition: dict[Partition, list[Bounds]] = defaultdict(list)
     for bounds in sorted(facts.history.bounds, key=lambda bounds: bounds.span.completed_at):
         by_partition[bounds.partition].append(bounds)
@@ -79,7 +80,7 @@ def i6_bounds_cover_what_was_acknowledged_and_never_go_back(facts: Facts) -> Ite
             yield from _falls(partition, name, seen)
     for partition, seen in by_partition.items():
         acknowledged = sorted(
-            (send.span.completed_at, send.offset)
+            (facts.durable_at(send), send.offset)
             for send in facts.history.sends
             if send.partition == partition and send.span.is_ok
         )

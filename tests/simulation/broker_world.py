@@ -58,7 +58,7 @@ from tests.simulation.broker_janitor import tidies
 from tests.simulation.broker_looks import PURGED, compares, purges
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
-from tests.simulation.broker_states import COORDINATOR_PARTITIONS, has_overdue_transaction, log_of, state_of, steps_of
+from tests.simulation.broker_states import COORDINATOR_PARTITIONS, ends_at_a_start, log_of, state_of, steps_of
 from tests.simulation.broker_tables import SETTINGS as COMPACTION_SETTINGS
 from tests.simulation.broker_tables import WatchedTable
 from tests.simulation.broker_warden import GUARDED, Visitor, changes_rules
@@ -195,7 +195,9 @@ class BrokerWorld:
         for partition in _PARTITIONS:
             log = log_of(self.broker, partition)
             bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
-            if self._bounds.get(partition) != bounds:
+            # Until then whoever asks waits.
+            is_told = log.answered_offset <= log.high_watermark or partition not in self._bounds
+            if is_told and self._bounds.get(partition) != bounds:
                 self._bounds[partition] = bounds
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
             leading = log.leader_epoch, len(self.recorder.history.restarts)
@@ -215,7 +217,7 @@ class BrokerWorld:
                 self._restart("kill at work", self.broker.disk.kill())
             else:
                 self.tally.power_cuts += 1
-                self._restart("power cut", self.broker.disk.crash(self._seeded()))
+                self._restart("power cut", self._without_power(self.broker.disk))
 
     def _asked(self) -> VirtualBroker:
         """A request arrives."""
@@ -248,7 +250,7 @@ class BrokerWorld:
             return
         self.tally.stops += 1
         if kind == "crash":
-            self._restart(kind, self.broker.disk.crash(self._seeded()))
+            self._restart(kind, self._without_power(self.broker.disk))
             return
         if kind == "clean":
             self.broker.broker.logs.close()
@@ -273,6 +275,10 @@ class BrokerWorld:
         if self.broker.disk_failures:
             raise AssertionError(f"too many open files are no failure of the disk: {self.broker.disk_failures}")
 
+    def _without_power(self, disk: MemoryDisk) -> MemoryDisk:
+        self.recorder.history.power_cuts.append(self.recorder.tick())
+        return disk.crash(self._seeded())
+
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
         """Start on what is left; the power may go again in the middle of the start."""
         self.network.on_restart()
@@ -280,11 +286,14 @@ class BrokerWorld:
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
         wall_ms = self.broker.time.wall_ms()
         # By a clock that was set forward a transaction may be over its time at the start, and is ended there.
-        is_same = kind == "kill" and not has_overdue_transaction(self.broker, wall_ms)
+        is_same = kind == "kill" and not ends_at_a_start(self.broker, wall_ms)
         self.handovers.on_restart()
         before = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP) if is_same else None
         if self._more.random() < 0.2:
+            power_cuts = len(self.recorder.history.power_cuts)
             disk = self._start_without_a_file(disk, wall_ms)
+            if len(self.recorder.history.power_cuts) > power_cuts:
+                before = None
         while True:
             if self.random.random() < 0.2:
                 disk.operations_left = self.random.randint(0, 20)
@@ -296,7 +305,7 @@ class BrokerWorld:
             except PowerCut:
                 self.tally.power_cuts += 1
                 before = None  # what was not synced may be gone
-                disk = disk.crash(self._seeded())
+                disk = self._without_power(disk)
         self.broker.disk.operations_left = None
         for table in self._tables:
             table.on_restart()
@@ -312,7 +321,7 @@ class BrokerWorld:
         disk.refused = {self._more.choice(in_flight or logs)}
         with suppress(StartError):
             disk = self._started(disk, wall_ms).disk
-        disk = disk.crash(self._seeded()) if self._more.random() < 0.3 else disk.kill()
+        disk = self._without_power(disk) if self._more.random() < 0.3 else disk.kill()
         disk.refused.clear()
         return disk
 

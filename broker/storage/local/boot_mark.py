@@ -25,8 +25,9 @@ class BootMark:
         with suppress(OSError):  # as if it named another boot
             if disk.exists(NAME):
                 found = disk.read_bytes(NAME)
-        self._is_current = found is not None and found == self._content
-        self.has_changed = found == _UNSETTLED or not (was_clean or self._is_current)
+        self.is_current = found is not None and found == self._content
+        """The file names this boot."""
+        self.has_changed = found == _UNSETTLED or not (was_clean or self.is_current)
 
     @property
     def is_known(self) -> bool:
@@ -40,9 +41,9 @@ class BootMark:
     def settle(self) -> None:
         """Nothing is lost, or what lacks it is aborted. Raises OSError."""
         content = self._content
-        if content is not None and not self._is_current:
+        if content is not None and not self.is_current:
             self._disk.write_atomically(NAME, content)
-            self._is_current = True
+            self.is_current = True
         self.has_changed = False
 
     def keep(self) -> None:

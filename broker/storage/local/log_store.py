@@ -98,6 +98,7 @@ class LocalLogStore:
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         self.problems: list[str] = []
         self._boot_mark = BootMark(disk, was_clean=self.was_clean)
+        self._is_ahead_settled = False
         failure.watch(self._boot_mark.forget)
         self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
@@ -411,6 +412,7 @@ class LocalLogStore:
         return self._boot_mark.has_changed
 
     def settle_ahead(self) -> None:
+        self._is_ahead_settled = True
         self._boot_mark.settle()
 
     def commit_now(self) -> None:
@@ -522,6 +524,9 @@ class LocalLogStore:
 
     def step(self) -> None:
         self._begin_journal()
+        if self._is_ahead_settled:
+            with suppress(OSError):  # a full disk: the next turn tries again
+                self._boot_mark.settle()
         self.file_sync.checkpoint_when_due()
         for log in self._logs.values():
             if log.has_removed:  # a sync was using them
