@@ -130,8 +130,10 @@ def a_last_stable_offset_beyond_the_high_watermark(history: History, random: Ran
 
 
 def an_acknowledgement_before_it_is_durable(history: History, random: Random) -> None:
-    send = random.choice([send for send in history.sends if send.span.is_ok and send.partition in LEGS])
-    at = send.span.completed_at
+    ended = [each for each in _transactions(history, committed=True) if each.is_told_committed]
+    transaction = random.choice([each for each in ended if any(send.partition in LEGS for send in each.sends)])
+    send = random.choice([send for send in transaction.sends if send.partition in LEGS])
+    at = max(end.span.completed_at for end in transaction.ends if end.span.is_ok)
     soon = Span(at + 1, at + 1, Outcome.OK)
     history.bounds.append(Bounds(soon, send.partition, 0, 0, send.offset))
 

@@ -75,7 +75,14 @@ class CleanerCheckpoint:
 
     def forget(self, topic: str) -> None:
         """The topic is deleted: a new one of the same name inherits nothing."""
-        gone = [key for key in self._offsets if key[0] == topic]
+        self._remove([key for key in self._offsets if key[0] == topic])
+
+    def on_opened(self, topic: str, partition: int, log_end_offset: int) -> None:
+        """An offset past its end is of an earlier topic of that name, whose removal this file has missed."""
+        if self.get(topic, partition) > log_end_offset:
+            self._remove([(topic, partition)])
+
+    def _remove(self, gone: Sequence[tuple[str, int]]) -> None:
         for key in gone:
             del self._offsets[key]
         if gone:

@@ -244,6 +244,7 @@ class LocalLogStore:
         )
         if self._is_serving:
             segments.serve(self._results)
+        self._cleaner_checkpoint.on_opened(topic, partition, log_end_offset)
         self._logs[topic, partition] = log
         return log
 

@@ -1,0 +1,65 @@
+"""The file `boot`: when a start takes what was answered and not synced for lost."""
+
+from random import Random
+
+import pytest
+
+from oncelog.broker.storage.local.boot_mark import NAME, BootMark
+from oncelog.testing.memory_disk import MemoryDisk
+
+
+def settled(disk: MemoryDisk, *, was_clean: bool = False) -> MemoryDisk:
+    BootMark(disk, was_clean=was_clean).settle()
+    return disk
+
+
+def has_changed(disk: MemoryDisk, *, was_clean: bool = False) -> bool:
+    return BootMark(disk, was_clean=was_clean).has_changed
+
+
+def test_a_kill_loses_nothing_and_another_boot_may() -> None:
+    disk = settled(MemoryDisk())
+    assert not has_changed(disk.kill())
+    assert has_changed(disk.crash(Random(1)))
+    assert not has_changed(settled(disk.crash(Random(1))))
+
+
+def test_after_a_clean_stop_there_was_nothing_to_lose() -> None:
+    disk = settled(MemoryDisk())
+    assert not has_changed(disk.crash(Random(1)), was_clean=True)
+
+
+def test_a_clean_stop_before_all_is_aborted_leaves_that_to_the_next_start() -> None:
+    disk = settled(MemoryDisk()).crash(Random(1))
+    BootMark(disk, was_clean=False).keep()
+    assert has_changed(disk.kill(), was_clean=True)
+    assert not has_changed(settled(disk.kill(), was_clean=True), was_clean=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"boot-", b"another"])
+def test_a_file_that_does_not_name_this_boot_counts_as_another(content: bytes) -> None:
+    disk = settled(MemoryDisk())
+    disk.write_atomically(NAME, content)
+    assert has_changed(disk)
+    disk.delete(NAME)
+    assert has_changed(disk), "as in a directory of an earlier version"
+    assert not has_changed(MemoryDisk(), was_clean=True)
+
+
+def test_after_a_sync_that_failed_the_next_start_takes_all_for_lost() -> None:
+    disk = MemoryDisk()
+    mark = BootMark(disk, was_clean=True)
+    mark.settle()
+    mark.forget()
+    assert has_changed(disk.kill())
+    mark.settle()
+    assert not disk.exists(NAME), "not by the broker that saw it fail"
+
+
+def test_where_boots_cannot_be_told_apart_nothing_is_answered_ahead_and_every_stop_may_have_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(MemoryDisk, "boot_id", lambda _: None)
+    disk = settled(MemoryDisk())
+    assert not BootMark(disk, was_clean=False).is_known
+    assert has_changed(disk)

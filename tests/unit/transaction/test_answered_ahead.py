@@ -1,0 +1,219 @@
+"""What a transaction writes is answered once a kill cannot undo it, and is durable with its end; what a power cut may
+have torn is aborted, and its producer fenced."""
+
+from contextlib import suppress
+from itertools import count
+from random import Random
+
+import pytest
+
+from oncelog.broker.coordinator.transaction.shard_life import SETTLE_MS
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog.testing.memory_disk import PowerCut
+from tests.clients.copier import CopierRequests
+from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
+from tests.fakes.broker import VirtualBroker
+from tests.unit.transaction.two_phase import TWO_PHASE, initialize
+
+E = ErrorCode
+
+
+def begun(*overrides: str) -> tuple[VirtualBroker, Producer]:
+    """A record in an open transaction, answered, and not synced."""
+    broker = broker_with_topic(*overrides)
+    producer = Producer(broker).init()
+    assert producer.add(0) == [E.NONE]
+    syncs = broker.disk.sync_count
+    assert producer.produce(0) is E.NONE
+    assert (broker.disk.sync_count, log_of(broker).high_watermark) == (syncs, 0)
+    return broker, producer
+
+
+def state_of(broker: VirtualBroker) -> TransactionState:
+    (status,) = broker.broker.transactions.current()
+    return status.metadata.state
+
+
+def list_offset(broker: VirtualBroker, *, isolation_level: int) -> int:
+    wanted = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    answer = broker.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[wanted]), 5)
+    (partition,) = answer.topics[0].partitions
+    assert partition.error_code == E.NONE
+    offset: int = partition.offset
+    return offset
+
+
+def test_its_end_makes_all_of_it_durable_with_one_sync() -> None:
+    broker, producer = begun()
+    assert producer.produce(0, sequence=1) is E.NONE
+    syncs = broker.disk.sync_count
+    assert producer.end() is E.NONE
+    assert broker.disk.sync_count == syncs + 1
+    assert log_of(broker).last_stable_offset == 3
+
+
+def test_a_kill_leaves_it_and_the_transaction_continues() -> None:
+    broker, producer = begun()
+    producer.broker = broker.killed()
+    assert state_of(producer.broker) is TransactionState.ONGOING
+    assert producer.produce(0, sequence=1) is E.NONE
+    assert producer.end() is E.NONE
+    assert log_of(producer.broker).last_stable_offset == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("end", [1, 3, 5])
+def test_after_a_power_cut_the_transaction_is_aborted_and_its_producer_fenced(end: int, seed: int) -> None:
+    broker, producer = begun()
+    producer.broker = left = broker.crashed(seed)
+    assert state_of(left) is TransactionState.COMPLETE_ABORT
+    assert any(line["event"] == "transactions.aborted" and line["transactions"] == 1 for line in left.warnings)
+    fenced = E.INVALID_PRODUCER_EPOCH if end == 1 else E.PRODUCER_FENCED
+    assert producer.end(True, end) is fenced
+    assert producer.add(0) == [E.PRODUCER_FENCED]
+    assert producer.produce(0, sequence=1) is E.INVALID_PRODUCER_EPOCH
+    assert log_of(left).last_stable_offset == log_of(left).log_end_offset
+    again = Producer(left).init()
+    assert again.add(0) == [E.NONE]
+    assert again.produce(0) is E.NONE
+    assert again.end() is E.NONE
+
+
+def test_who_was_at_rest_when_the_power_went_continues() -> None:
+    broker, producer = begun()
+    assert producer.end() is E.NONE
+    producer.broker = broker.crashed(1)
+    assert producer.end() is E.NONE, "the answer may have been lost"
+    assert producer.add(0) == [E.NONE]
+    assert producer.produce(0, sequence=1) is E.NONE
+    assert producer.end() is E.NONE
+    assert not [line for line in producer.broker.warnings if line["event"] == "transactions.aborted"]
+
+
+def test_a_power_cut_between_the_abort_and_its_sync_does_not_save_the_transaction() -> None:
+    broker, producer = begun()
+    found = broker.disk.crash(Random(3))
+    for operations in count():
+        disk = found.kill()
+        disk.operations_left = operations
+        with suppress(PowerCut):
+            VirtualBroker(disk=disk)
+        is_cut = disk.operations_left < 0
+        disk.operations_left = None
+        producer.broker = VirtualBroker(disk=disk.crash(Random(operations)) if operations % 2 else disk.kill())
+        assert producer.end() is E.PRODUCER_FENCED
+        if not is_cut:
+            return
+
+
+@pytest.mark.parametrize("stop", [VirtualBroker.killed, lambda broker: broker.crashed(2)], ids=["kill", "power cut"])
+def test_a_transaction_that_was_open_for_a_while_is_whole_after_any_stop(stop: "object") -> None:
+    """Its producer may have gone, and who commits it relies on what was answered, as Flink's committer does."""
+    broker, producer = begun()
+    broker.time.advance(2 * SETTLE_MS)
+    syncs = broker.disk.sync_count
+    assert producer.produce(0, sequence=1) is E.NONE
+    assert broker.disk.sync_count == syncs + 1, "answered once durable, from then on"
+    producer.broker = stop(broker)  # type: ignore[operator]
+    assert state_of(producer.broker) is TransactionState.ONGOING
+    assert producer.end() is E.NONE
+    assert log_of(producer.broker).last_stable_offset == 3
+
+
+def test_a_two_phase_commit_is_answered_once_durable() -> None:
+    broker = broker_with_topic(TWO_PHASE)
+    producer = Producer(broker)
+    producer.producer_id, producer.producer_epoch = initialize(broker, enables=True).pair
+    assert producer.add(0) == [E.NONE]
+    assert producer.produce(0) is E.NONE
+    assert log_of(broker).high_watermark == 1
+    assert state_of(broker.crashed(1)) is TransactionState.ONGOING
+
+
+def test_before_its_partition_is_durably_added_a_batch_waits() -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    syncs = broker.disk.sync_count
+    assert producer.produce(0, version=12) is E.NONE
+    assert (broker.disk.sync_count, log_of(broker).high_watermark) == (syncs + 1, 1)
+
+
+def test_who_asks_where_the_log_ends_waits_until_what_was_answered_is_durable() -> None:
+    broker, _ = begun()
+    assert list_offset(broker, isolation_level=0) == 1
+    assert list_offset(broker, isolation_level=1) == 0
+
+
+def test_a_reader_of_what_is_uncommitted_sees_it_at_once_and_others_hasten_nothing() -> None:
+    broker, _ = begun()
+    syncs = broker.disk.sync_count
+    for isolation_level, found in ((1, 0), (0, 1)):
+        topic = FetchTopic(topic=TOPIC, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
+        request = FetchRequest(
+            max_wait_ms=2, min_bytes=1, isolation_level=isolation_level, session_epoch=-1, topics=[topic]
+        )
+        reply = broker.start(request, 11)
+        broker.time.settle()
+        assert broker.disk.sync_count == syncs + found
+        broker.time.advance(2)
+        ((data,),) = (topic.partitions for topic in reply.message.responses)
+        assert bool(data.records) is bool(found)
+
+
+def test_records_that_were_answered_can_be_deleted() -> None:
+    broker, _ = begun()
+    wanted = DeleteRecordsTopic(name=TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+    answer = broker.ask(DeleteRecordsRequest(topics=[wanted], timeout_ms=1_000), 2)
+    (deleted,) = answer.topics[0].partitions
+    assert (deleted.error_code, deleted.low_watermark) == (E.NONE, 1)
+
+
+def test_after_some_milliseconds_it_is_durable_whoever_waits() -> None:
+    broker, _ = begun()
+    broker.time.advance(10)
+    assert log_of(broker).high_watermark == 1
+
+
+def test_a_retry_of_what_was_answered_is_answered_once_that_is_durable() -> None:
+    broker, producer = begun()
+    syncs = broker.disk.sync_count
+    assert producer.produce(0) is E.NONE
+    assert (broker.disk.sync_count, log_of(broker).high_watermark) == (syncs + 1, 1)
+
+
+def test_offsets_of_a_transaction_wait_for_no_sync_but_that_of_its_end() -> None:
+    broker = VirtualBroker()
+    copier = CopierRequests(broker)
+    copier.add_offsets()
+    syncs = broker.disk.sync_count
+    copier.commit_offset()
+    assert broker.disk.sync_count == syncs
+    copier.end()
+    assert broker.disk.sync_count == syncs + 1
+    copier.broker = broker.crashed(1)
+    copier.end()
+
+
+@pytest.mark.parametrize(
+    "setting", ["oncelog.flush.policy=os", "oncelog.flush.policy=memory", "oncelog.storage=memory"]
+)
+def test_without_syncs_a_plain_batch_is_answered_in_its_turn_and_seen_by_who_asks_then(setting: str) -> None:
+    broker = broker_with_topic(setting)
+    producer = Producer(broker).init()
+    assert producer.add(0) == [E.NONE]
+    reply = producer.start_produce(0)
+    assert reply.is_there
+    assert log_of(broker).high_watermark == 0
+    assert list_offset(broker, isolation_level=0) == 1
