@@ -50,7 +50,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
-from oncelog.broker.log.store import Failure, LogStore
+from oncelog.broker.log.store import AnswersAhead, Failure, LogStore
 from oncelog.broker.machine import System
 from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
@@ -128,7 +128,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(
-        config, system, store, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+        config, system, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
     )
     broker = Broker(
         live_config=live_config,
@@ -159,9 +159,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         witness=_witness(config, system, log),
     )
     _put_around_handlers(broker)
-    _load_coordinators(coordinators)
-    if not config.get_bool("oncelog.read.only"):
-        _settle_ahead(coordinators, store, reports, log)
+    _load_coordinators(config, coordinators, rounds.ahead, reports, log)
     return broker
 
 
@@ -337,7 +335,6 @@ class _ReplayFailures:
 def _coordinators(
     config: BrokerConfig,
     system: System,
-    store: LogStore,
     rounds: Rounds,
     topics: Topics,
     live_config: LiveConfig,
@@ -352,10 +349,8 @@ def _coordinators(
     system, channel_to = _time_and_channel(config, system)
 
     def runtime_of(topic: str, make_shard: Callable[[int, int], ShardT]) -> CoordinatorRuntime[ShardT]:
-        source = InternalTopicSource(topics, topic)
-        runtime = CoordinatorRuntime(
-            topic, source, make_shard, system.clock, loading, leadership.epoch_of, failures.on_failed
-        )
+        source, epoch_of = InternalTopicSource(topics, topic), leadership.epoch_of
+        runtime = CoordinatorRuntime(topic, source, make_shard, system.clock, loading, epoch_of, failures.on_failed)
         topics.watch(runtime.on_topic_changed)
         return runtime
 
@@ -390,7 +385,7 @@ def _coordinators(
             lambda: metadata.state.features.get("transaction.version", 0),
             lambda: rounds.are_whole,
             rounds.answer_ahead,
-            lambda: store.has_lost_ahead and not config.get_bool("oncelog.read.only"),
+            lambda: rounds.ahead.may_be_lost and not config.get_bool("oncelog.read.only"),
         ),
     )
     if system.faults is not None:
@@ -410,38 +405,30 @@ def _time_and_channel(
     return without_timers(system), lambda *_: HeldMarkers()
 
 
-def _load_coordinators(coordinators: _Coordinators) -> None:
+def _load_coordinators(
+    config: BrokerConfig, coordinators: _Coordinators, ahead: AnswersAhead, reports: "_FileReports", log: Any
+) -> None:
     """Offsets first: markers of transactions that are completed also end offset commits."""
     coordinators.group_runtime.gain_all()
     coordinators.transaction_runtime.gain_all()
     coordinators.loading.begin()
     coordinators.failures.check()
+    if config.get_bool("oncelog.read.only"):
+        return
 
-
-def _settle_ahead(coordinators: _Coordinators, store: LogStore, reports: "_FileReports", log: Any) -> None:
-    """What a power cut has undone of what was answered is nobody's any more, once the transactions are aborted."""
-
-    def settle() -> None:
+    def on_aborted(aborted: Completion[int]) -> None:
+        if aborted.error is not None:
+            return
         try:
-            store.settle_ahead()
+            ahead.settle()
         except OSError as error:
             line = f"{trouble(error)}; until then a start after a kill aborts what is open"
             reports.on_problem("data_dir.entry", line)
+        if aborted.result():
+            message = "the machine stopped before the broker did: they may lack records. Their producers are fenced"
+            log.warning("transactions.aborted", transactions=aborted.result(), message=message)
 
-    def on_aborted(aborted: Completion[int]) -> None:
-        if aborted.error is None:
-            settle()
-            if aborted.result():
-                message = (
-                    "the machine stopped before the broker did, so they may lack records; their producers are fenced"
-                )
-                log.warning("transactions.aborted", transactions=aborted.result(), message=message)
-
-    if not store.has_lost_ahead:
-        settle()
-        return
-    caught_up = coordinators.loading.caught_up
-    caught_up.then(lambda _: coordinators.transactions.when_aborted().then(on_aborted))
+    coordinators.loading.caught_up.then(lambda _: coordinators.transactions.when_aborted().then(on_aborted))
 
 
 def _not_replayed(error: KafkaError) -> str:

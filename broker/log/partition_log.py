@@ -168,8 +168,7 @@ class PartitionLog:
         opened.stored.attach(self)
         self.advance_high_watermark(opened.log_end_offset)
         self._notified_high_watermark = opened.log_end_offset
-        self.answered_offset = 0
-        """What was answered before it was durable is below it."""
+        self.answered_offset = 0  # what was answered before it was durable is below it
         self.lead(max(self.epochs.latest, FIRST_EPOCH))
 
     def lead(self, leader_epoch: int) -> None:
@@ -484,7 +483,7 @@ class PartitionLog:
     def hasten_for(self, isolation: FetchIsolation) -> None:
         """The same for a reader; one of committed transactions sees nothing that was answered ahead."""
         if isolation is not FetchIsolation.TXN_COMMITTED or self._rounds.commits_at_once:
-            self.hasten()
+            self._rounds.hasten()
 
     def note_answered(self, next_offset: int) -> None:
         """Everything below `next_offset` was answered, durable or not."""
@@ -494,7 +493,7 @@ class PartitionLog:
         """What to wait for until the high watermark has passed all that was answered; None: it has."""
         if self._rounds.commits_at_once:
             self.hasten()
-        return None if self.answered_offset <= self.high_watermark else self.when_durable(self.answered_offset)
+        return self.when_durable(self.answered_offset) if self.answered_offset > self.high_watermark else None
 
     def advance_high_watermark(self, next_offset: int) -> None:
         """Everything below `next_offset` is durable; every log of a round advances before any waiter is notified."""

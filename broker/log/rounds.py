@@ -20,7 +20,7 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
-from oncelog.broker.log.store import Failure, Fetching, LogStore
+from oncelog.broker.log.store import AnswersAhead, Failure, Fetching, LogStore
 from oncelog.broker.ports import Scheduler, Stopwatch
 from oncelog.protocol import mypyc_attr
 
@@ -115,6 +115,11 @@ class Rounds:
         return self._store.rounds_are_whole
 
     @property
+    def ahead(self) -> AnswersAhead:
+        """See `LogStore.ahead`."""
+        return self._store.ahead
+
+    @property
     def commits_at_once(self) -> bool:
         """See `LogStore.commits_at_once`: what was appended is as durable as it gets, and may be answered."""
         return not self._gathers
@@ -122,11 +127,11 @@ class Rounds:
     def answer_ahead(self, append_count: int) -> bool:
         """Whether the last appends, that many, may be answered in this turn, as parts of a transaction: a kill cannot
         undo them, nothing that is appended later is durable before them, and the next start knows of a power cut that
-        did undo them (`LogStore.answers_ahead`)."""
+        did undo them (`AnswersAhead`)."""
         store = self._store
         if not self._gathers:
             return True
-        if self._is_in_flight or not (store.rounds_are_whole and store.answers_ahead and store.write_ahead()):
+        if self._is_in_flight or not (store.rounds_are_whole and store.ahead.are_possible and store.write_ahead()):
             return False
         self._ahead_count += append_count
         return True

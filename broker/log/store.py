@@ -186,6 +186,21 @@ class Withdrawn:
     """No deletion has failed so far."""
 
 
+class AnswersAhead(Protocol):
+    """What becomes of answers to what is not durable yet, if the power is cut."""
+
+    @property
+    def are_possible(self) -> bool:
+        """The next run will know that they may have been undone."""
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Those of an earlier run. Until `settle`."""
+
+    def settle(self) -> None:
+        """Whatever may lack them is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
+
+
 class LogStore(Protocol):
     """All records of one node."""
 
@@ -231,15 +246,8 @@ class LogStore(Protocol):
         cannot be done now, wait for that."""
 
     @property
-    def answers_ahead(self) -> bool:
-        """What was written ahead may be answered: should a power cut undo it, the next run finds `has_lost_ahead`."""
-
-    @property
-    def has_lost_ahead(self) -> bool:
-        """A power cut may have undone what an earlier run answered ahead. Until `settle_ahead`."""
-
-    def settle_ahead(self) -> None:
-        """What may lack it is aborted, durably. Raises OSError: it is noted later, or the next start aborts again."""
+    def ahead(self) -> AnswersAhead:
+        """Whether what was written ahead may be answered."""
 
     def commit_now(self) -> None:
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""

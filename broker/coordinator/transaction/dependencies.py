@@ -55,4 +55,4 @@ class TransactionDependencies:
     answer_ahead: Callable[[int], bool]
     """`Rounds.answer_ahead`."""
     has_lost_ahead: Callable[[], bool]
-    """`LogStore.has_lost_ahead`."""
+    """`AnswersAhead.may_be_lost`, in a broker that may write."""

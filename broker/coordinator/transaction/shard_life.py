@@ -171,10 +171,10 @@ class TransactionShardLife:
         which is durable after all that was answered, its answers wait. A producer that has flushed and then lets others
         decide (Flink's committers) can so be sure of what it has written."""
         self._settling = None
-        now_ms = self._dependencies.clock.monotonic_ms()
+        monotonic_ms = self._dependencies.clock.monotonic_ms()
         for transactional_id, since_ms in list(self._unsettled_since_ms.items()):
             metadata = self.get(transactional_id)
-            if now_ms - since_ms < SETTLE_MS or metadata is None:
+            if monotonic_ms - since_ms < SETTLE_MS or metadata is None:
                 continue
             settled = metadata._replace(is_settled=True)
             record = self.record(settled)
@@ -241,7 +241,8 @@ class TransactionShardLife:
                 self.not_durable[transactional_id] = left
             was_open = previous is not None and previous.state is TransactionState.ONGOING
             opens = target.state is TransactionState.ONGOING and not was_open
-            self._dependencies.listener.on_transition(target, opens=opens)
+            if not target.is_settled or previous is None or previous.is_settled:  # else nothing has changed
+                self._dependencies.listener.on_transition(target, opens=opens)
             if target.state in PREPARED or left:
                 return
             current = self.get(transactional_id)

@@ -17,38 +17,42 @@ _UNSETTLED = b"unsettled"
 
 
 class BootMark:
+    """The store's AnswersAhead."""
+
     def __init__(self, disk: Disk, *, was_clean: bool) -> None:
         """`was_clean`: the last run has synced everything."""
         self._disk = disk
-        self._boot_id = disk.boot_id()
+        boot_id = disk.boot_id()
+        self._content = None if boot_id is None else boot_id.encode()
         found: bytes | None = None
         with suppress(OSError):  # as if it named another boot
             if disk.exists(NAME):
                 found = disk.read_bytes(NAME)
         self.is_current = found is not None and found == self._content
         """The file names this boot."""
-        self.has_changed = found == _UNSETTLED or not (was_clean or self.is_current)
+        self.may_be_lost = found == _UNSETTLED or not (was_clean or self.is_current)
+        self._is_settled = False
 
     @property
-    def is_known(self) -> bool:
-        """The system tells its boots apart."""
-        return self._boot_id is not None
-
-    @property
-    def _content(self) -> bytes | None:
-        return None if self._boot_id is None else self._boot_id.encode()
+    def are_possible(self) -> bool:
+        return self._content is not None
 
     def settle(self) -> None:
-        """Nothing is lost, or what lacks it is aborted. Raises OSError."""
-        content = self._content
-        if content is not None and not self.is_current:
-            self._disk.write_atomically(NAME, content)
+        self._is_settled = True
+        if self._content is not None and not self.is_current:
+            self._disk.write_atomically(NAME, self._content)
             self.is_current = True
-        self.has_changed = False
+        self.may_be_lost = False
+
+    def step(self) -> None:
+        """Once a second: what could not be noted is tried again."""
+        if self._is_settled and not self.is_current:
+            with suppress(OSError):
+                self.settle()
 
     def keep(self) -> None:
         """Before a clean stop: should not all be aborted yet, the next start does that. Raises OSError."""
-        if self.has_changed:
+        if self.may_be_lost:
             self._disk.write_atomically(NAME, _UNSETTLED)
 
     def forget(self) -> None:

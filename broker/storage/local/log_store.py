@@ -88,18 +88,15 @@ class LocalLogStore:
         segments that recovery adopted unread are read in the background, and it gets the summary; without it only reads
         check them. `stopwatch` as in `FileSync`. Raises OSError, and ValueError for an unknown policy."""
         self._disk = disk
-        self._clock = clock
-        self._scheduler = scheduler
-        self._failure = failure
-        self._on_report = on_report
+        self._clock, self._scheduler = clock, scheduler
+        self._failure, self._on_report = failure, on_report
         self._progress = progress
         self._compatibility = compatibility
         self._logs: dict[PartitionKey, LocalLog] = {}
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         self.problems: list[str] = []
-        self._boot_mark = BootMark(disk, was_clean=self.was_clean)
-        self._is_ahead_settled = False
-        failure.watch(self._boot_mark.forget)
+        self.ahead = BootMark(disk, was_clean=self.was_clean)
+        failure.watch(self.ahead.forget)
         self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
         disk.sync_dir("")
@@ -116,8 +113,7 @@ class LocalLogStore:
             large_bytes=large_bytes,
             stopwatch=stopwatch,
         )
-        self._results = Results(disk)
-        self._deferred = DeferredWork(scheduler)
+        self._results, self._deferred = Results(disk), DeferredWork(scheduler)
         self._is_serving = False
         self.directory = DataDirectory(disk, clock, self._flushed, self._had_records)
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
@@ -404,18 +400,6 @@ class LocalLogStore:
     def write_ahead(self) -> bool:
         return self.file_sync.write_ahead()
 
-    @property
-    def answers_ahead(self) -> bool:
-        return self._boot_mark.is_known
-
-    @property
-    def has_lost_ahead(self) -> bool:
-        return self._boot_mark.has_changed
-
-    def settle_ahead(self) -> None:
-        self._is_ahead_settled = True
-        self._boot_mark.settle()
-
     def commit_now(self) -> None:
         self.file_sync.commit_now()
 
@@ -525,9 +509,7 @@ class LocalLogStore:
 
     def step(self) -> None:
         self._begin_journal()
-        if self._is_ahead_settled:
-            with suppress(OSError):  # a full disk: the next turn tries again
-                self._boot_mark.settle()
+        self.ahead.step()
         self.file_sync.checkpoint_when_due()
         for log in self._logs.values():
             if log.has_removed:  # a sync was using them
@@ -601,7 +583,7 @@ class LocalLogStore:
         write_checkpoint(self._disk, LOG_START, starts)
         if problem is not None:
             raise problem
-        self._boot_mark.keep()
+        self.ahead.keep()
         self._disk.write_atomically(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
 
 

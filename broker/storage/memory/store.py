@@ -25,6 +25,7 @@ class MemoryLogStore:
         """Without `compaction` nothing is compacted."""
         self._logs: dict[PartitionKey, MemoryLog] = {}
         self.problems: Sequence[str] = ()
+        self.ahead = _NothingIsLost()
         self.cleaner: LogCleaner[MemoryLog] | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
@@ -67,17 +68,6 @@ class MemoryLogStore:
 
     def write_ahead(self) -> bool:
         return True
-
-    @property
-    def answers_ahead(self) -> bool:
-        return True
-
-    @property
-    def has_lost_ahead(self) -> bool:
-        return False
-
-    def settle_ahead(self) -> None:
-        return
 
     def commit_now(self) -> None:
         return
@@ -134,6 +124,16 @@ class MemoryLogStore:
 
     def close(self, *, cleanly: bool) -> OSError | None:
         return None
+
+
+class _NothingIsLost:
+    """But everything, with the process."""
+
+    are_possible = True
+    may_be_lost = False
+
+    def settle(self) -> None:
+        return
 
 
 class _Cleaned:

@@ -13,37 +13,37 @@ def settled(disk: MemoryDisk, *, was_clean: bool = False) -> MemoryDisk:
     return disk
 
 
-def has_changed(disk: MemoryDisk, *, was_clean: bool = False) -> bool:
-    return BootMark(disk, was_clean=was_clean).has_changed
+def may_be_lost(disk: MemoryDisk, *, was_clean: bool = False) -> bool:
+    return BootMark(disk, was_clean=was_clean).may_be_lost
 
 
 def test_a_kill_loses_nothing_and_another_boot_may() -> None:
     disk = settled(MemoryDisk())
-    assert not has_changed(disk.kill())
-    assert has_changed(disk.crash(Random(1)))
-    assert not has_changed(settled(disk.crash(Random(1))))
+    assert not may_be_lost(disk.kill())
+    assert may_be_lost(disk.crash(Random(1)))
+    assert not may_be_lost(settled(disk.crash(Random(1))))
 
 
 def test_after_a_clean_stop_there_was_nothing_to_lose() -> None:
     disk = settled(MemoryDisk())
-    assert not has_changed(disk.crash(Random(1)), was_clean=True)
+    assert not may_be_lost(disk.crash(Random(1)), was_clean=True)
 
 
 def test_a_clean_stop_before_all_is_aborted_leaves_that_to_the_next_start() -> None:
     disk = settled(MemoryDisk()).crash(Random(1))
     BootMark(disk, was_clean=False).keep()
-    assert has_changed(disk.kill(), was_clean=True)
-    assert not has_changed(settled(disk.kill(), was_clean=True), was_clean=True)
+    assert may_be_lost(disk.kill(), was_clean=True)
+    assert not may_be_lost(settled(disk.kill(), was_clean=True), was_clean=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"boot-", b"another"])
 def test_a_file_that_does_not_name_this_boot_counts_as_another(content: bytes) -> None:
     disk = settled(MemoryDisk())
     disk.write_atomically(NAME, content)
-    assert has_changed(disk)
+    assert may_be_lost(disk)
     disk.delete(NAME)
-    assert has_changed(disk), "as in a directory of an earlier version"
-    assert not has_changed(MemoryDisk(), was_clean=True)
+    assert may_be_lost(disk), "as in a directory of an earlier version"
+    assert not may_be_lost(MemoryDisk(), was_clean=True)
 
 
 def test_after_a_sync_that_failed_the_next_start_takes_all_for_lost() -> None:
@@ -51,7 +51,7 @@ def test_after_a_sync_that_failed_the_next_start_takes_all_for_lost() -> None:
     mark = BootMark(disk, was_clean=True)
     mark.settle()
     mark.forget()
-    assert has_changed(disk.kill())
+    assert may_be_lost(disk.kill())
     mark.settle()
     assert not disk.exists(NAME), "not by the broker that saw it fail"
 
@@ -61,5 +61,5 @@ def test_where_boots_cannot_be_told_apart_nothing_is_answered_ahead_and_every_st
 ) -> None:
     monkeypatch.setattr(MemoryDisk, "boot_id", lambda _: None)
     disk = settled(MemoryDisk())
-    assert not BootMark(disk, was_clean=False).is_known
-    assert has_changed(disk)
+    assert not BootMark(disk, was_clean=False).are_possible
+    assert may_be_lost(disk)
