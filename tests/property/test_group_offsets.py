@@ -108,6 +108,15 @@ class Run:
         for producer in self.producers.values():
             producer.broker = broker
 
+    def cut_power(self, seed: int) -> None:
+        """What is open is aborted, as it may have lost a part."""
+        self.restart(self.broker.crashed(seed))
+        for name in PRODUCERS:
+            if self.model.pending[name]:
+                self.model.end(name, committed=False)
+                assert self.producers[name].send_end(committed=True).message.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+                self.producers[name] = Producer(self.broker, name).init()
+
     def step(self, step: tuple[object, ...]) -> None:
         match step:
             case ("commit", str(group_id), int(partition)):
@@ -147,7 +156,7 @@ class Run:
             case ("kill",):
                 self.restart(self.broker.killed())
             case ("power cut", int(seed)):
-                self.restart(self.broker.crashed(seed))
+                self.cut_power(seed)
 
     def _stay_idle(self) -> None:
         """Longer than offsets are kept and transactions may take."""
@@ -183,5 +192,5 @@ def test_offsets_are_what_the_model_says_live_and_after_every_kind_of_stop(
     for step in taken:
         run.step(step)
         run.check()
-    run.restart(run.broker.crashed(seed))
+    run.cut_power(seed)
     run.check()
