@@ -114,7 +114,9 @@ class Run:
         for name in PRODUCERS:
             if self.model.pending[name]:
                 self.model.end(name, committed=False)
-                assert self.producers[name].send_end(committed=True).message.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+                assert (
+                    self.producers[name].send_end(committed=True).message.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+                )
                 self.producers[name] = Producer(self.broker, name).init()
 
     def step(self, step: tuple[object, ...]) -> None:

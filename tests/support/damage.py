@@ -387,7 +387,7 @@ NOTHING_DEPENDS_ON = (
     "log-start-offset-checkpoint",
     "boot",
 )
-"""Files that are written for others, and that no start reads; without the last one it takes a kill for a power cut."""
+"""Files that are written for others, and that no start reads; with another last one it takes a kill for a power cut."""
 
 
 def _holds_a_round(data: bytes) -> bool:

@@ -4,8 +4,10 @@ Owns: the file `boot`, which names the boot of the machine in which every transa
 was aborted. What is written but not synced outlives the process and not the machine, so only another boot can lack it.
 Does not own: what is aborted (the transaction coordinator), what is answered ahead (`broker.log.rounds`).
 
-Invariant: while the file names this boot, nothing that an earlier run answered is lost. After a failed sync even the
-running system may lose it, so the file is deleted then, and the next start aborts.
+Invariants
+- While the file names this boot, nothing that an earlier run answered is lost. After a failed sync even the running
+  system may lose it, so the file is emptied then, and the next start aborts.
+- Where it is missing, as in what Apache Kafka or an earlier version has left, nothing was answered ahead.
 """
 
 from contextlib import suppress
@@ -25,12 +27,14 @@ class BootMark:
         boot_id = disk.boot_id()
         self._content = None if boot_id is None else boot_id.encode()
         found: bytes | None = None
-        with suppress(OSError):  # as if it named another boot
-            if disk.exists(NAME):
+        if disk.exists(NAME):
+            try:
                 found = disk.read_bytes(NAME)
+            except OSError:
+                found = b""  # as if it named another boot
         self.is_current = found is not None and found == self._content
         """The file names this boot."""
-        self.may_be_lost = found == _UNSETTLED or not (was_clean or self.is_current)
+        self.may_be_lost = found == _UNSETTLED or not (found is None or was_clean or self.is_current)
         self._is_settled = False
 
     @property
@@ -58,4 +62,4 @@ class BootMark:
     def forget(self) -> None:
         """A sync has failed."""
         with suppress(OSError):
-            self._disk.delete(NAME)
+            self._disk.open(NAME).truncate(0)
