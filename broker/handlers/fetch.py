@@ -96,7 +96,7 @@ def handle(
     if len(session.ready) > _AT_ONCE:
         response: FetchResponse | Completion[Any] = context.run(fetch.in_slices())
         return response
-    if request.max_wait_ms <= 0 or fetch.is_due():
+    if request.max_wait_ms <= 0 or (fetch.is_due() and not fetch.is_early):
         return fetch.answer()
     return fetch.wait()
 
@@ -160,6 +160,7 @@ class _Fetch:
         "_session",
         "_timer",
         "_topics",
+        "is_early",
     )
 
     def __init__(self, context: RequestContext, request: FetchRequest, session: FetchSession) -> None:
@@ -177,6 +178,8 @@ class _Fetch:
         session.begin(self._isolation)
         self._max_bytes = min(request.max_bytes, context.broker.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self.is_early = False
+        """Something was answered that is not durable yet, and this reader may see it in a moment."""
         self._available_bytes = 0
         self._readable_count = 0
         self._endpoints: list[NodeEndpoint] = []
@@ -223,6 +226,8 @@ class _Fetch:
             return self._min_bytes
         if log.high_watermark < log.log_end_offset:
             log.hasten_for(self._isolation)
+            if self._isolation is FetchIsolation.HIGH_WATERMARK and log.answered_offset > log.high_watermark:
+                self.is_early = True
         partition.available_bytes = readable_bytes(partition, log, self._isolation)
         return partition.available_bytes
 

@@ -188,7 +188,7 @@ def acknowledge_acks_1_before_the_flush(patch: pytest.MonkeyPatch) -> None:
     def hasty(context: Any, request: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             if request.acks == 1:
-                inner.setattr(PartitionLog, "when_durable", lambda *_: Completion.of(None))
+                inner.setattr(PartitionLog, "is_durable", lambda *_: True)
             return handle(context, request)
 
     patch.setattr(produce, "handle", hasty)

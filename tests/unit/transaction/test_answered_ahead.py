@@ -217,3 +217,14 @@ def test_without_syncs_a_plain_batch_is_answered_in_its_turn_and_seen_by_who_ask
     assert reply.is_there
     assert log_of(broker).high_watermark == 0
     assert list_offset(broker, isolation_level=0) == 1
+
+
+def test_a_reader_of_what_is_uncommitted_gets_all_that_was_answered_in_one_response() -> None:
+    broker, producer = begun()
+    broker.time.advance(10)
+    assert producer.produce(0, sequence=1) is E.NONE
+    assert log_of(broker).high_watermark == 1
+    topic = FetchTopic(topic=TOPIC, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
+    request = FetchRequest(max_wait_ms=1_000, min_bytes=1, isolation_level=0, session_epoch=-1, topics=[topic])
+    ((data,),) = (topic.partitions for topic in broker.send(request, 11).message.responses)
+    assert data.high_watermark == 2
