@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from oncelog.client.apis import API_VERSIONS, Api, RequestT, ResponseT
 from oncelog.client.errors import FatalError, KafkaError
 from oncelog.protocol.errors import ErrorCode, ProtocolError
-from oncelog.protocol.frames import FrameReader
+from oncelog.protocol.frame_buffer import FrameBuffer
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.api_versions_response import ApiVersionsResponse
 from oncelog.protocol.headers import decode_response_header, encode_request_header
@@ -52,7 +52,8 @@ class PendingRequest:
 
 
 class Connection:
-    """`open()` returns the first bytes to send; `receive()` takes received bytes and returns bytes to send."""
+    """`open()` returns the first bytes to send. What is received is written into `room()`; `receive()` takes its length
+    and returns bytes to send."""
 
     def __init__(self, client_id: str, login: "Login | None" = None) -> None:
         self.ready = False
@@ -65,7 +66,7 @@ class Connection:
         self.features_epoch = -1
         self.pending: deque[PendingRequest] = deque()
         self._client_id = client_id
-        self._reader = FrameReader(_MAX_FIRST_BYTES)
+        self._frames = FrameBuffer(_MAX_FIRST_BYTES)
         self._next_correlation_id = 1
         self._ranges: dict[int, tuple[int, int]] = {}
         self._to_send: list[bytes] = []
@@ -109,10 +110,14 @@ class Connection:
         login.begin(self._send_at_once, self._on_logged_in)
         return self._to_send.pop()
 
-    def receive(self, data: bytes) -> list[bytes]:
-        """Pass responses to their callbacks; returns bytes to send. After a ProtocolError the connection must be
-        closed, and after an AuthenticationFailed."""
-        for frame in self._reader.feed(data):
+    def room(self) -> memoryview:
+        """Where to write what is received next."""
+        return self._frames.room()
+
+    def receive(self, count: int) -> list[bytes]:
+        """Pass the responses that `count` further bytes complete to their callbacks; returns bytes to send. After a
+        ProtocolError the connection must be closed, and after an AuthenticationFailed."""
+        for frame in self._frames.add(count):
             self._answer(frame)
         to_send, self._to_send = self._to_send, []
         return to_send
@@ -197,7 +202,7 @@ class Connection:
 
     def _be_ready(self) -> None:
         self.ready = True
-        self._reader.max_frame_bytes = MAX_ANSWER_BYTES
+        self._frames.max_frame_bytes = MAX_ANSWER_BYTES
 
     def _on_logged_in(self, lifetime_ms: int) -> None:
         self._be_ready()

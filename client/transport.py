@@ -1,4 +1,4 @@
-"""A connection on the network: an asyncio Protocol around the sans-I/O connection.
+"""A connection on the network: an asyncio BufferedProtocol around the sans-I/O connection.
 
 Owns: the socket, TLS on it, the timeout of the oldest request, when a login is repeated. Does not own: retries or
 broker addresses (`cluster`), what a login says (`login`). Invariant: when the oldest response is overdue the connection
@@ -29,7 +29,7 @@ _LOGIN_AGAIN_AT = 0.85
 late, after which it sees the login."""
 
 
-class Transport(asyncio.Protocol):
+class Transport(asyncio.BufferedProtocol):
     """`await connect(...)`; then `send` with a callback, or `await request`."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Transport(asyncio.Protocol):
             self._closing.abort()
         self._closing = None
 
-    # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
+    # --- asyncio.BufferedProtocol -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not instances of asyncio's classes.
@@ -139,9 +139,14 @@ class Transport(asyncio.Protocol):
             return
         stream.write(self.connection.open())
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Only as much is received at a time as the current response lacks, if it is large: nothing of it is copied
+        once more."""
+        return self.connection.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            to_send = self.connection.receive(data)
+            to_send = self.connection.receive(nbytes)
         except ProtocolError as error:
             self._abort(ConnectionLost(f"{self.address} does not speak the Kafka protocol: {error}"))
             return

@@ -67,7 +67,7 @@ class FrameReader:
                 return len(view)
             position = stop
             if self._needed == _LENGTH.size:
-                self._needed += self._check(_LENGTH.unpack(self.partial)[0])
+                self._needed += check_length(_LENGTH.unpack(self.partial)[0], self.max_frame_bytes)
             else:
                 # The reader drops its buffer, so the frame may keep it instead of a copy.
                 frames.append(memoryview(self.partial).toreadonly()[_LENGTH.size :])
@@ -79,7 +79,7 @@ class FrameReader:
         end = len(view)
         while end - position >= 4:
             start = position + 4
-            stop = start + self._check(_LENGTH.unpack_from(view, position)[0])
+            stop = start + check_length(_LENGTH.unpack_from(view, position)[0], self.max_frame_bytes)
             if stop > end:
                 self._needed = stop - position
                 self.partial += view[position:]
@@ -90,10 +90,10 @@ class FrameReader:
             self._needed = _LENGTH.size
             self.partial += view[position:]
 
-    def _check(self, length: int) -> int:
-        if not 0 < length <= self.max_frame_bytes:
-            hint = ": this is how TLS begins, and none is spoken here" if length >> 16 == _TLS_HANDSHAKE else ""
-            raise ProtocolError(
-                f"a frame of {length} bytes is announced, 1 to {self.max_frame_bytes} are allowed{hint}"
-            )
-        return length
+
+def check_length(length: int, max_frame_bytes: int) -> int:
+    """The length, if it is allowed; raises ProtocolError."""
+    if not 0 < length <= max_frame_bytes:
+        hint = ": this is how TLS begins, and none is spoken here" if length >> 16 == _TLS_HANDSHAKE else ""
+        raise ProtocolError(f"a frame of {length} bytes is announced, 1 to {max_frame_bytes} are allowed{hint}")
+    return length

@@ -15,6 +15,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse
 from oncelog.protocol.headers import decode_request_header, encode_response_header
+from tests.support.feeding import written
 
 T = TypeVar("T")
 Answers = Mapping[ApiKey, Callable[[Any], Any]]
@@ -98,7 +99,7 @@ def _codec(key: ApiKey, kind: str) -> Any:
 class _Connection(asyncio.Transport):
     """The client's end."""
 
-    def __init__(self, loop: VirtualLoop, protocol: asyncio.Protocol, broker: ScriptedBroker) -> None:
+    def __init__(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol, broker: ScriptedBroker) -> None:
         super().__init__()
         self.is_silent = False
         self._loop = loop
@@ -120,7 +121,8 @@ class _Connection(asyncio.Transport):
 
     def _receive(self, data: bytes) -> None:
         if not self.is_silent and not self._is_closing:
-            self._protocol.data_received(data)
+            for count in written(lambda: memoryview(self._protocol.get_buffer(-1)), data):
+                self._protocol.buffer_updated(count)
 
     def is_closing(self) -> bool:
         return self._is_closing

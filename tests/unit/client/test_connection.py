@@ -15,6 +15,7 @@ from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponse
 from oncelog.protocol.generated.produce_request import ProduceRequest
 from oncelog.protocol.headers import encode_response_header
+from tests.support.feeding import feed
 
 
 def frame(*parts: bytes | memoryview) -> bytes:
@@ -40,7 +41,7 @@ def metadata(correlation_id: int, cluster_id: str) -> bytes:
 def opened() -> Connection:
     connection = Connection("test")
     connection.open()
-    connection.receive(versions(1))
+    feed(connection, versions(1))
     return connection
 
 
@@ -54,17 +55,17 @@ def test_versions_are_the_highest_that_both_sides_speak() -> None:
 def test_an_old_broker_is_asked_again_in_the_version_that_it_names() -> None:
     connection = Connection("test")
     connection.open()
-    [again] = connection.receive(versions(1, 0, 35, 0, ApiVersion(18, 0, 2)))
+    [again] = feed(connection, versions(1, 0, 35, 0, ApiVersion(18, 0, 2)))
     assert not connection.ready
     assert again[4:8] == bytes((0, API_VERSIONS.key, 0, 2))
-    connection.receive(versions(2, 2))
+    feed(connection, versions(2, 2))
     assert connection.ready
 
 
 def test_an_api_that_the_broker_lacks_is_a_fatal_error() -> None:
     connection = Connection("test")
     connection.open()
-    connection.receive(versions(1, 3, 0, 0, ApiVersion(3, 0, 12), ApiVersion(0, 14, 15)))
+    feed(connection, versions(1, 3, 0, 0, ApiVersion(3, 0, 12), ApiVersion(0, 14, 15)))
     with pytest.raises(FatalError, match="UNSUPPORTED_VERSION"):
         connection.send(PRODUCE, ProduceRequest(), None)
 
@@ -73,7 +74,7 @@ def test_features_count_only_from_epoch_0_on() -> None:
     assert opened().finalized_features == {"transaction.version": 2}
     connection = Connection("test")
     connection.open()
-    connection.receive(versions(1, epoch=-1))
+    feed(connection, versions(1, epoch=-1))
     assert connection.finalized_features == {}
 
 
@@ -85,7 +86,7 @@ def test_each_request_gets_its_answer_in_order_however_the_bytes_are_cut(sizes: 
         connection.send(METADATA, MetadataRequest(), lambda each, _: heard.append(each.cluster_id if each else None))
     stream = b"".join(metadata(number, f"cluster {number}") for number in range(2, 7))
     for size in [*sizes, len(stream)]:
-        connection.receive(stream[:size])
+        feed(connection, stream[:size])
         stream = stream[size:]
     assert heard == [f"cluster {number}" for number in range(2, 7)]
     assert not connection.pending
@@ -95,12 +96,12 @@ def test_an_answer_out_of_turn_ends_the_connection() -> None:
     connection = opened()
     connection.send(METADATA, MetadataRequest(), lambda *_: None)
     with pytest.raises(ProtocolError, match="correlation id 9 instead of 2"):
-        connection.receive(metadata(9, "x"))
+        feed(connection, metadata(9, "x"))
 
 
 def test_an_answer_without_a_question_ends_the_connection() -> None:
     with pytest.raises(ProtocolError, match="response without a request"):
-        opened().receive(metadata(2, "x"))
+        feed(opened(), metadata(2, "x"))
 
 
 def test_closing_fails_every_pending_request_once() -> None:
@@ -126,5 +127,5 @@ def test_a_server_that_has_proved_nothing_cannot_fill_the_memory(size: int) -> N
     connection = Connection("test")
     connection.open()
     with pytest.raises(ProtocolError, match=f"{size} bytes"):
-        connection.receive(size.to_bytes(4, "big") + bytes(100))
-    assert opened().receive(size.to_bytes(4, "big") + bytes(100)) == []
+        feed(connection, size.to_bytes(4, "big") + bytes(100))
+    assert feed(opened(), size.to_bytes(4, "big") + bytes(100)) == []

@@ -23,6 +23,7 @@ from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVers
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponse
 from oncelog.protocol.headers import decode_request_header, encode_response_header
+from tests.support.feeding import feed
 
 PLAIN = PasswordLogins("PLAIN", "alice", "secret")
 _RESPONSES: dict[int, Any] = {3: metadata_response, 17: sasl_handshake_response, 36: sasl_authenticate_response}
@@ -61,7 +62,7 @@ class Peer:
 
     def _receive(self, correlation_id: int, flexible: bool, body: Any) -> None:
         data = b"".join((encode_response_header(correlation_id, flexible), *body))
-        for each in self.connection.receive(len(data).to_bytes(4, "big") + data):
+        for each in feed(self.connection, len(data).to_bytes(4, "big") + data):
             self.read(each)
 
 
@@ -210,7 +211,7 @@ async def test_what_a_broker_offers_beyond_the_known_versions_of_the_handshake_i
     apis = [ApiVersion(key, 0, 9) for key in (17, 18, 36)]
     body = api_versions_response.encode(ApiVersionsResponse(api_keys=apis), 3)
     data = b"".join((encode_response_header(1, False), *body))
-    (request,) = connection.receive(len(data).to_bytes(4, "big") + data)
+    (request,) = feed(connection, len(data).to_bytes(4, "big") + data)
     assert request[4:8] == bytes((0, SASL_HANDSHAKE.key, 0, 1))
 
 
@@ -219,5 +220,5 @@ async def test_until_the_login_is_over_the_broker_has_proved_nothing() -> None:
     peer = await begun()
     peer.answer(handshake())
     with pytest.raises(ProtocolError):
-        peer.connection.receive((1 << 20).to_bytes(4, "big"))
-    assert (await logged_in()).connection.receive((1 << 20).to_bytes(4, "big")) == []
+        feed(peer.connection, (1 << 20).to_bytes(4, "big"))
+    assert feed((await logged_in()).connection, (1 << 20).to_bytes(4, "big")) == []
