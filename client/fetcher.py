@@ -12,7 +12,6 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
 
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
 from oncelog.client.deadline import Deadline
@@ -26,7 +25,6 @@ from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
 from oncelog.protocol.records.batch import BatchHeader, check_crc, decode_batch, iter_batches
-from oncelog.protocol.records.record import as_tuples
 
 _CHUNKS_AHEAD = 2
 """Responses buffered per partition: one to take from, one behind it."""
@@ -275,11 +273,9 @@ class Fetcher:
         if self._settings.check_crcs and not check_crc(batch):
             raise _corrupt(state, header, "fails its checksum")
         try:
-            columns = decode_batch(header, batch)
+            records = decode_batch(header, batch, Record, state.topic_partition)
         except ProtocolError as error:
             raise _corrupt(state, header, f"cannot be decoded: {error}") from error
-        topic, partition = state.topic_partition
-        records = as_tuples(Record, (repeat(topic), repeat(partition), *columns))
         if header.base_offset >= state.position:
             return records
         # A batch is fetched whole, even if only its end was requested.
@@ -442,10 +438,11 @@ class Fetcher:
         next_offset = state.next_fetch_offset
         try:
             for header, batch in iter_batches(records):
+                batch_end = header.next_offset
                 # Without an aborted list only control batches are hidden.
-                if not aborted.hides(header, batch) and header.next_offset > state.next_fetch_offset:
+                if not aborted.hides(header, batch) and batch_end > state.next_fetch_offset:
                     visible.append((header, batch))
-                next_offset = max(next_offset, header.next_offset)
+                next_offset = max(next_offset, batch_end)
         except ProtocolError as error:
             state.error = CorruptBatch(f"{state.topic_partition} at or after offset {next_offset}: {error}")
         if next_offset > state.next_fetch_offset:

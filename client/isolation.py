@@ -9,7 +9,7 @@ decoded.
 from collections.abc import Iterable
 from heapq import heapify, heappop
 
-from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.batch import CONTROL_MASK, TRANSACTIONAL_MASK, BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 
 
@@ -27,14 +27,15 @@ class AbortedTransactions:
     def hides(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether the batch is a control batch or belongs to an aborted transaction. Raises ProtocolError for a bad
         marker."""
+        attributes = header.attributes
         while self._heap and self._heap[0][0] <= header.last_offset:
             self._aborting.add(heappop(self._heap)[1])
-        if header.is_control:
+        if attributes & CONTROL_MASK:
             if header.producer_id in self._aborting and is_abort_marker(batch):
                 # Later batches of this producer id belong to its next transaction.
                 self._aborting.discard(header.producer_id)
             return True
-        return header.is_transactional and header.producer_id in self._aborting
+        return attributes & TRANSACTIONAL_MASK != 0 and header.producer_id in self._aborting
 
 
 def is_abort_marker(batch: memoryview) -> bool:

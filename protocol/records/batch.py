@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.record import Columns, Record, decode_columns, encode_records
+from oncelog.protocol.records.record import Record, TupleT, decode_as, encode_records
 
 HEADER_SIZE: Final = 61
 LENGTH_OVERHEAD: Final = 12
@@ -135,7 +135,7 @@ def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     end = len(view)
     while end - position >= HEADER_SIZE:
         header = read_header(view, position)
-        size = header.size_in_bytes
+        size = header.batch_length + LENGTH_OVERHEAD
         if size < HEADER_SIZE:
             raise ProtocolError(f"the batch at byte {position} announces {size} bytes")
         if size > end - position:
@@ -144,18 +144,26 @@ def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         position += size
 
 
-def decode_batch(header: BatchHeader, batch: memoryview, max_bytes: int | None = None) -> Columns:
-    """The columns of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError."""
-    size = header.size_in_bytes
+def decode_batch(
+    header: BatchHeader,
+    batch: memoryview,
+    kind: type[TupleT],
+    place: tuple[str, int] | None,
+    max_bytes: int | None = None,
+) -> list[TupleT]:
+    """The records of a whole batch, as those of `decode_as`, decompressed if necessary (to at most `max_bytes`); raises
+    ProtocolError."""
+    # Its properties would cost more than the fields.
+    size, attributes = header.batch_length + LENGTH_OVERHEAD, header.attributes
     if size > len(batch) or size < HEADER_SIZE:
         raise ProtocolError(f"a batch of {size} bytes is announced, {len(batch)} are present")
     body: bytes | memoryview = batch[HEADER_SIZE:size]
-    if header.compression_type:
+    if attributes & COMPRESSION_MASK:
         from oncelog.protocol.records.compression import decompress
 
         body = decompress(header.compression_type, body, max_bytes)
-    log_append_time = header.max_timestamp if header.is_log_append_time else None
-    return decode_columns(body, header.record_count, header.base_offset, header.base_timestamp, log_append_time)
+    log_append_time = header.max_timestamp if attributes & TIMESTAMP_TYPE_MASK else None
+    return decode_as(kind, place, body, header.record_count, header.base_offset, header.base_timestamp, log_append_time)
 
 
 def encode_batch(

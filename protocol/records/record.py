@@ -5,9 +5,8 @@ Invariant: a record that contradicts its lengths raises ProtocolError; nothing i
 hold exactly the announced number of records.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import repeat
 from struct import pack
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -31,6 +30,10 @@ _new_tuple: Final[Callable[..., Any]] = tuple.__new__
 TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 
+_Numbers = tuple[int, int, int, int | None]
+"""Of a batch: how many records, base offset, base timestamp, and the timestamp of all with LogAppendTime."""
+
+
 class Record(NamedTuple):
     """One record; `offset` is absolute when decoded, relative to the batch when encoded."""
 
@@ -39,16 +42,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-
-
-Columns = tuple[Sequence[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
-"""Offsets, timestamps, keys, values and headers of records, an element each."""
-_Fields = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
-
-
-def as_tuples(kind: type[TupleT], columns: Iterable[Iterable[object]]) -> list[TupleT]:
-    """NamedTuples of these fields, made without a step of Python for each; the shortest column ends it."""
-    return list(map(_new_tuple, repeat(kind), zip(*columns, strict=False)))
 
 
 def zigzag(value: int) -> bytes:
@@ -170,41 +163,49 @@ def encode_numbered_records(value: bytes, number_at: int, numbers: range, first_
 
 
 def decode_body(
-    data: bytes | memoryview, record_count: int, base_offset: int, base_timestamp: int, log_append_time: int | None
+    body: bytes | memoryview, record_count: int, base_offset: int, base_timestamp: int, log_append_time: int | None
 ) -> list[Record]:
     """The records of an uncompressed body; with LogAppendTime every record has the batch's timestamp."""
-    return as_tuples(Record, decode_columns(data, record_count, base_offset, base_timestamp, log_append_time))
+    return decode_as(Record, None, body, record_count, base_offset, base_timestamp, log_append_time)
 
 
-def decode_columns(
-    body: bytes | memoryview, record_count: int, base_offset: int, base_timestamp: int, log_append_time: int | None
-) -> Columns:
-    """As `decode_body`, without an object for each record: offsets, timestamps, keys, values, headers."""
+def decode_as(
+    kind: type[TupleT],
+    place: tuple[str, int] | None,
+    body: bytes | memoryview,
+    record_count: int,
+    base_offset: int,
+    base_timestamp: int,
+    log_append_time: int | None,
+) -> list[TupleT]:
+    """As `decode_body`, but of NamedTuples of another kind: before a record's fields they have those of `place`, if it
+    is passed."""
     data = bytes(body)
     size = len(data)
     if not 0 <= record_count * MIN_RECORD_BYTES <= size:
         raise ProtocolError(f"{record_count} records do not fit into {size} bytes")
-    fields: _Fields = ([], [], [], [], [])
+    records: list[TupleT] = []
     try:
-        position = _decode_into(fields, data, record_count, base_timestamp)
+        numbers = record_count, base_offset, base_timestamp, log_append_time
+        position = _decode_into(records, kind, place, data, numbers)
     except (IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"record {len(fields[-1])} is malformed: {error}") from error
+        raise ProtocolError(f"record {len(records)} is malformed: {error}") from error
     if position != size:
         raise ProtocolError(f"{size - position} bytes are left after the last of {record_count} records")
-    deltas, timestamps, keys, values, headers = fields
-    offsets = [base_offset + delta for delta in deltas] if deltas else range(base_offset, base_offset + record_count)
-    if log_append_time is not None:
-        timestamps = [log_append_time] * record_count
-    return offsets, timestamps, keys, values, headers
+    return records
 
 
-def _decode_into(fields: _Fields, data: bytes, record_count: int, base_timestamp: int) -> int:
-    """Returns where the last record ends; deltas of offsets are added only if some are missing. Varints of one byte,
-    and of two where they are usual, are inlined: a call each would double the cost of a record."""
-    offset_deltas, timestamps, keys, values, all_headers = fields
+def _decode_into(
+    records: list[TupleT], kind: type[TupleT], place: tuple[str, int] | None, data: bytes, numbers: _Numbers
+) -> int:
+    """Returns where the last record ends. Varints of one byte, and of two where they are usual, are inlined: a call
+    each would double the cost of a record."""
     size, position, stamped = len(data), 0, 0
-    timestamp: Any = base_timestamp  # one object for records of the same millisecond
-    for index in range(record_count):
+    topic, partition = place or ("", 0)  # in one statement with those, it makes mypyc keep them as objects
+    record_count, base_offset, base_timestamp, log_append_time = numbers
+    # One object for records of the same millisecond.
+    timestamp: Any = base_timestamp if log_append_time is None else log_append_time
+    for _ in range(record_count):
         byte = data[position]
         if byte < 0x80:
             length, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -220,9 +221,8 @@ def _decode_into(fields: _Fields, data: bytes, record_count: int, base_timestamp
             delta, position = (byte >> 1) ^ -(byte & 1), position + 2
         else:
             delta, position = read_zigzag(data, position + 1)
-        if delta != stamped:
+        if delta != stamped and log_append_time is None:
             stamped, timestamp = delta, base_timestamp + delta
-        timestamps.append(timestamp)
         byte = data[position]
         if byte < 0x80:
             delta, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -230,15 +230,12 @@ def _decode_into(fields: _Fields, data: bytes, record_count: int, base_timestamp
             delta, position = data[position + 1] << 6 | (byte & 0x7F) >> 1, position + 2
         else:
             delta, position = read_zigzag(data, position)
-        if delta != index or offset_deltas:
-            offset_deltas.extend(range(len(offset_deltas), index))
-            offset_deltas.append(delta)
+        offset = base_offset + delta
+        key: bytes | None = None
         if data[position] == _NULL_BYTE:
-            keys.append(None)
             position += 1
         else:
             key, position = _read_bytes(data, position, end)
-            keys.append(key)
         byte = data[position]
         if not byte & 0x81:
             length, position = byte >> 1, position + 1
@@ -246,16 +243,17 @@ def _decode_into(fields: _Fields, data: bytes, record_count: int, base_timestamp
             length, position = data[position + 1] << 6 | (byte & 0x7F) >> 1, position + 2
         else:
             length, position = read_zigzag(data, position)
-        if length < 0:
-            values.append(None)
-        else:
-            # One that is too long is found below: it ends behind the record.
-            start, position = position, position + length
-            values.append(data[start:position])
+        start = position
+        if length > 0:
+            position += length  # if that is too much, it is found below: it ends behind the record
+        value = data[start:position] if length >= 0 else None
         headers, position = _read_headers(data, position, end) if data[position] else ((), position + 1)
-        all_headers.append(headers)
         if position != end:
             raise ProtocolError(f"a record ends at byte {position} instead of {end}")
+        if place is None:
+            records.append(_new_tuple(kind, (offset, timestamp, key, value, headers)))
+        else:
+            records.append(_new_tuple(kind, (topic, partition, offset, timestamp, key, value, headers)))
     return position
 
 
@@ -291,4 +289,4 @@ def decode_records(batch: memoryview, max_bytes: int | None = None) -> list[Reco
     """The records of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError."""
     from oncelog.protocol.records.batch import decode_batch, read_header
 
-    return as_tuples(Record, decode_batch(read_header(batch), batch, max_bytes))
+    return decode_batch(read_header(batch), batch, Record, None, max_bytes)
