@@ -13,6 +13,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BufferedWriter
@@ -97,7 +98,9 @@ class TaskOutput:
     data: bytes = field(default=b"", repr=False)
 
     def batches(self) -> Iterator[tuple[str, int, memoryview]]:
-        """Topic, partition and bytes of each batch; a file is mapped, not read. Raises SpoolLost."""
+        """Topic, partition and bytes of each batch, once: a file is mapped, not read, and it is removed after its last
+        batch. What it took of memory goes to the log that is written from it, instead of memory that is new to the
+        system. Raises SpoolLost."""
         view = memoryview(self._content())
         if len(view) != sum(size for _, _, size in self.index):
             raise SpoolLost(f"{self.path} has {len(view)} bytes, and its task wrote more")
@@ -105,6 +108,9 @@ class TaskOutput:
         for topic, partition, size in self.index:
             yield topic, partition, view[position : position + size]
             position += size
+        if self.path:
+            with suppress(OSError):  # `Spool.clear` tries again
+                os.unlink(self.path)
 
     def _content(self) -> bytes | mmap.mmap:
         if not self.path:
