@@ -8,7 +8,8 @@ column are the records of a batch. Some batches are joined at once, as many as a
 new to the process costs more than to fill it.
 Invariants
 - Rows of one key keep their order within a task, and go where Java's producer puts them.
-- A batch has at most `batch_size` bytes before compression, unless a single row is larger.
+- A batch has at most `batch_size` bytes, unless a single row is larger. As in Kafka's producer that is after
+  compression: where the last batch became small, the next one takes more rows.
 - What does not become smaller is not compressed: each batch says by itself whether it is.
 """
 
@@ -36,6 +37,11 @@ _WORTH = 0.9
 and to encode them takes 2.7 times as long as without compression."""
 _SAMPLE_BYTES = 16 << 10
 """What is tried of a batch after one that was not worth it."""
+_SMALL = 1 / 8
+"""After a batch with no more than this left of its size, the next ones may be larger."""
+_LARGER = 4
+"""So many times: they fit until they are compressed half as well. Measured with rows that are alike: a third of the
+requests, and 0.04 s less to publish 500 MB."""
 _FEW = 8
 _UINT32 = pa.uint32()
 _M = pa.scalar(0x5BD1E995, _UINT32)
@@ -79,18 +85,31 @@ def encode_rows(
     sizes = pc.add(contents.sizes, _MOST_BYTES_OF_HEAD)
     partitions = _partitions(keys, wanted_partitions, sizes, partition_count, first_sticky, batch_size)
     order = pc.array_sort_indices(partitions)  # a stable sort
-    bounds = _bounds(partitions.take(order), sizes.take(order), batch_size)
-    for group in _groups(bounds):
-        rows = order.slice(group[0].start, group[-1].end - group[0].start)
-        records = contents.records(rows, [each.count for each in group])
+    partitions, sizes = partitions.take(order), sizes.take(order)
+    for each, codec, body in _packed(contents, order, partitions, sizes, batch_size, packer):
+        head = assemble_head(body, attributes=codec, record_count=each.count, timestamp_ms=timestamp_ms)
+        yield EncodedBatch(each.partition, each.count, (head, body))
+
+
+def _packed(
+    contents: "_Contents", rows: Any, partitions: Any, sizes: Any, batch_size: int, packer: "Packer"
+) -> Iterator[tuple["_Bounds", int, bytes | memoryview]]:
+    """The codec and the body of each batch of these rows, which are sorted by partition."""
+    for group in _groups(_bounds(partitions, sizes, batch_size * packer.larger)):
+        first = group[0].start
+        records = contents.records(rows.slice(first, group[-1].end - first), [each.count for each in group])
         _, offsets_buffer, data_buffer = records.buffers()
         offsets = memoryview(offsets_buffer).cast("i")[records.offset :]
         data = memoryview(data_buffer)
         for each in group:
-            start, end = each.start - group[0].start, each.end - group[0].start
-            codec, body = packer.pack(data[offsets[start] : offsets[end]])
-            head = assemble_head(body, attributes=codec, record_count=each.count, timestamp_ms=timestamp_ms)
-            yield EncodedBatch(each.partition, each.count, (head, body))
+            codec, body = packer.pack(data[offsets[each.start - first] : offsets[each.end - first]])
+            if len(body) > batch_size and each.count > 1:  # it became less small than the one before
+                own_rows, own_partitions, own_sizes = (
+                    column.slice(each.start, each.count) for column in (rows, partitions, sizes)
+                )
+                yield from _packed(contents, own_rows, own_partitions, own_sizes, batch_size, packer)
+            else:
+                yield each, codec, body
 
 
 class Packer:
@@ -99,14 +118,18 @@ class Packer:
     def __init__(self, compression: str) -> None:
         self._codec = CODECS[compression]
         self._was_worth = True
+        self.larger = 1
+        """How many times its size a batch may have before compression."""
 
     def pack(self, body: memoryview) -> tuple[int, bytes | memoryview]:
         """The codec that was used, and the bytes."""
         if self._codec and (self._was_worth or self._is_worth(body[:_SAMPLE_BYTES])):
             packed = compress(self._codec, body)
             self._was_worth = len(packed) <= _WORTH * len(body)
+            self.larger = _LARGER if len(packed) <= _SMALL * len(body) else 1
             if self._was_worth:
                 return self._codec, packed
+        self.larger = 1
         return 0, body
 
     def _is_worth(self, body: memoryview) -> bool:

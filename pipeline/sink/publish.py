@@ -27,7 +27,7 @@ TRANSACTION_TIMEOUT_MS = 300_000
 """The transaction is open only while the driver sends: five minutes are some 20 GB. A driver that dies while it sends
 blocks read_committed readers of the topics for as long, or until it is started again."""
 DEFAULTS: Mapping[str, Any] = {
-    "batch_size": 256 << 10,  # before compression; a broker accepts 1 MiB by default (message.max.bytes)
+    "batch_size": 256 << 10,  # a broker accepts 1 MiB by default (message.max.bytes)
     "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "delivery_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "max_block_ms": 120_000,

@@ -3,7 +3,7 @@
 import gc
 from collections import defaultdict
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
     data: bytes
 
 
-def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none") -> list[Encoded]:
+def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none", packer: Any = None) -> list[Encoded]:
     from oncelog.pipeline.sink.encoding import Packer, encode_headers, encode_rows
 
     keys, values, headers, partitions = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 4
@@ -46,7 +46,7 @@ def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none"
             partition_count=PARTITIONS,
             first_sticky=1,
             batch_size=batch_size,
-            packer=Packer(compression),
+            packer=packer or Packer(compression),
             timestamp_ms=1_234,
         )
     ]
@@ -83,6 +83,23 @@ def test_what_does_not_become_smaller_is_not_compressed_and_what_does_is(compres
     batches = encode(noise * 2 + zeros * 3 + noise + zeros, 1_000, compression)
     codecs = [read_header(memoryview(batch.data)).attributes for batch in batches]
     assert codecs == [0, 0, *[CODECS[compression]] * 3, 0, CODECS[compression]]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_larger_while_rows_become_small_and_never_larger_than_allowed_when_sent(compression: str) -> None:
+    """Zeros, then zeros with noise behind them: a batch that was made too large for it is divided."""
+    from oncelog.pipeline.sink.encoding import Packer
+
+    packer = Packer(compression)
+    zeros = [(None, bytes(990), None, 0)] * 40
+    first, second = ([batch.record_count for batch in encode(zeros, 10_000, packer=packer)] for _ in range(2))
+    assert max(first) <= 10
+    assert max(second) > 30
+    mixed = zeros + [(None, Random(seed).randbytes(990), None, 0) for seed in range(30)]
+    batches = encode(mixed, 10_000, packer=packer)
+    assert all(len(batch.data) <= 10_000 + HEADER_SIZE for batch in batches)
+    records = [record for batch in batches for record in decode_records(memoryview(batch.data))]
+    assert [record.value for record in records] == [value for _, value, _, _ in mixed]
 
 
 def test_a_process_that_has_encoded_keeps_its_modules_out_of_collections() -> None:
