@@ -95,10 +95,11 @@ def test_what_a_task_encoded_arrives_by_file_or_by_message(tmp_path: Path, size:
     assert [(topic, partition, bytes(data)) for topic, partition, data in output.batches()] == [
         ("topic", index, bytes((index,)) * size) for index in range(3)
     ]
-    spool.clear()
     if output.path:
+        assert not Path(output.path).exists()
         with pytest.raises(SpoolLost, match="spoolLocation"):
             list(output.batches())
+    spool.clear()
 
 
 def test_a_spool_is_the_same_for_each_writer_of_a_sink(tmp_path: Path) -> None:
