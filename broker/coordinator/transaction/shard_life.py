@@ -174,7 +174,7 @@ class TransactionShardLife:
         monotonic_ms = self._dependencies.clock.monotonic_ms()
         for transactional_id, since_ms in list(self._unsettled_since_ms.items()):
             metadata = self.get(transactional_id)
-            if monotonic_ms - since_ms < SETTLE_MS or metadata is None:
+            if monotonic_ms - since_ms < SETTLE_MS or metadata is None or transactional_id in self._unaborted:
                 continue
             settled = metadata._replace(is_settled=True)
             record = self.record(settled)

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.broker.coordinator.transaction.shard_life import SETTLE_MS
 from oncelog.broker.coordinator.transaction.states import TransactionState
-from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -25,6 +25,7 @@ from oncelog.testing.memory_disk import PowerCut
 from tests.clients.copier import CopierRequests
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
+from tests.unit.transaction.harness import P0, Coordinator
 from tests.unit.transaction.two_phase import TWO_PHASE, initialize
 
 E = ErrorCode
@@ -228,3 +229,15 @@ def test_a_reader_of_what_is_uncommitted_gets_all_that_was_answered_in_one_respo
     request = FetchRequest(max_wait_ms=1_000, min_bytes=1, isolation_level=0, session_epoch=-1, topics=[topic])
     ((data,),) = (topic.partitions for topic in broker.send(request, 11).message.responses)
     assert data.high_watermark == 2
+
+
+def test_what_could_not_be_aborted_after_a_power_cut_is_never_taken_for_whole() -> None:
+    coordinator = Coordinator()
+    pair = coordinator.begun(P0)
+    again = Coordinator(topic=coordinator.topic, time=coordinator.time, ids=coordinator.ids)
+    again.has_lost_ahead = True
+    again.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
+    again.start()
+    assert again.end(pair, True).error is E.CONCURRENT_TRANSACTIONS
+    again.time.advance(2 * SETTLE_MS)
+    assert again.known.state is TransactionState.COMPLETE_ABORT
