@@ -1,6 +1,7 @@
 """One broker's logs on a disk in memory, and the ways in which such a broker stops."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
@@ -226,10 +227,12 @@ class Logs:
         return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)
 
     def serve(self) -> None:
-        """Every log that was found is open."""
+        """Every log that was found is open, and what a power cut may have taken from an open transaction is aborted."""
         if not self._is_serving:
             self._is_serving = True
             self.store.begin_serving()
+            with suppress(OSError):
+                self.store.ahead.settle()
 
     def end_transaction(
         self,

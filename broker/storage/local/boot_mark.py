@@ -7,7 +7,8 @@ Does not own: what is aborted (the transaction coordinator), what is answered ah
 Invariants
 - While the file names this boot, nothing that an earlier run answered is lost. After a failed sync even the running
   system may lose it, so the file is emptied then, and the next start aborts.
-- Where it is missing, as in what Apache Kafka or an earlier version has left, nothing was answered ahead.
+- Nothing is answered ahead unless the file names this boot. So where it is missing, as in what Apache Kafka or an
+  earlier version has left, nothing was.
 """
 
 from contextlib import suppress
@@ -39,7 +40,7 @@ class BootMark:
 
     @property
     def are_possible(self) -> bool:
-        return self._content is not None
+        return self.is_current
 
     def settle(self) -> None:
         self._is_settled = True

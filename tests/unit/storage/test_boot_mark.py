@@ -58,6 +58,21 @@ def test_after_a_sync_that_failed_the_next_start_takes_all_for_lost() -> None:
     assert may_be_lost(disk.kill()), "not settled by the broker that saw it fail"
 
 
+def test_before_the_file_names_this_boot_nothing_is_answered_ahead() -> None:
+    """Else a power cut would look like a directory in which nothing ever was."""
+    disk = MemoryDisk()
+    mark = BootMark(disk, was_clean=False)
+    assert not mark.are_possible
+    disk.capacity_bytes = 0
+    with pytest.raises(OSError, match="No space left"):
+        mark.settle()
+    assert not mark.are_possible
+    disk.capacity_bytes = None
+    mark.step()
+    assert mark.are_possible
+    assert not BootMark(disk.crash(Random(1)), was_clean=False).are_possible, "until it is settled in this boot"
+
+
 def test_where_boots_cannot_be_told_apart_nothing_is_answered_ahead_and_nothing_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
