@@ -17,7 +17,7 @@ from oncelog.broker.log.producer_state import ProducerState, ProducerStateManage
 from oncelog.broker.storage.compaction import batch_filter, transactions
 from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, recovery
 from oncelog.broker.storage.local.file_sync import SyncTarget
-from oncelog.broker.storage.local.journal import Journal, Section, Tail
+from oncelog.broker.storage.local.journal import Journal, Section, Tail, _encode_sections
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
@@ -207,8 +207,10 @@ def write_a_round_in_parts(patch: pytest.MonkeyPatch) -> None:
     write = Journal.write
 
     def one_by_one(self: Journal, sections: Sequence[Section]) -> None:
-        for section in sections:
-            write(self, [section])
+        needed_bytes = sum(len(self._frame(0, _encode_sections([section]))) for section in sections)
+        # A part that would change the file may be refused, and there is then no room for the round's next try.
+        for part in [[section] for section in sections] if self._fits(needed_bytes) else [sections]:
+            write(self, part)
 
     patch.setattr(Journal, "write", one_by_one)
 

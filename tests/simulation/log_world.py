@@ -338,6 +338,8 @@ class LogWorld:
         disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left", path) if path in JOURNALS else None
         if disk is not self.logs.disk:
             self._restart(disk, kept_all=True)
+        if self._is_over:
+            return
         for _ in range(4):
             self._append()
             self._turn()

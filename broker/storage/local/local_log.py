@@ -301,6 +301,8 @@ class LocalLog:
     def delete_removed(self) -> None:
         """Delete the files of removed segments, in the sync thread, unless a sync still uses them or the snapshot after
         them is not durable."""
+        if self._file_sync.failure.failed:  # what a sync has taken may be the snapshot
+            return
         is_durable = self._file_sync.policy == "memory" or not self.segments.has_dirty_files
         if not self._removed or self._in_flight or not is_durable:
             return

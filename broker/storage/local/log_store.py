@@ -147,6 +147,8 @@ class LocalLogStore:
         number = self._flushed.journal_number
         if number is None or not self._flushed.is_whole:
             self._is_journal_in_use = False
+            if found.is_in_use and self._flushed.problem is None:
+                found.problem = f"{FLUSHED_OFFSETS} is missing"
         elif found.problem is None and not found.is_retired and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
             self._is_journal_in_use = False
@@ -529,12 +531,10 @@ class LocalLogStore:
         points = self._flushed.get(log.topic_id, log.partition)
         return min(stable_end, points.synced_offset) if points else 0
 
-    def _begin_compaction(
-        self, log: LocalLog, dirty_offset: int, end_offset: int, memory_bytes: int
-    ) -> CompactionRound:
+    def _begin_compaction(self, log: LocalLog, dirty_from: int, end_offset: int, memory_bytes: int) -> CompactionRound:
         from oncelog.broker.storage.local.compaction_round import LocalCompactionRound  # not needed at startup
 
-        return LocalCompactionRound(log, self._disk, dirty_offset, end_offset, memory_bytes, self._secure)
+        return LocalCompactionRound(log, self._disk, dirty_from, end_offset, memory_bytes, self._secure)
 
     def _secure(self, log: LocalLog, next_offset: int) -> None:
         """Record durably that everything below `next_offset` is synced: recovery must not take a gap there for a torn

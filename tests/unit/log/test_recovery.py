@@ -440,6 +440,38 @@ def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> 
     assert read_records(log, 0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
 
 
+def test_after_a_failed_sync_of_the_snapshot_the_log_below_it_stays() -> None:
+    """It would be the only source of the producers, and what the failed sync has left of it is unknown."""
+    logs = Logs()
+    log = logs.open(segment_bytes=150)
+    for sequence in range(6):
+        logs.append(log, batch(producer_id=1 + sequence // 3, base_sequence=sequence % 3))
+        logs.flush()
+    bases = [segment.base_offset for segment in segments_of(log)]
+    logs = logs.killed()
+    log = logs.open(segment_bytes=150)
+    logs.serve()
+    logs.delete_records(log, bases[-1])
+    logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
+    logs.store.file_sync.begin_checkpoint()
+    logs.flush()
+    assert logs.failures
+    assert [base for base in bases if logs.disk.exists(f"topic-0/{base:020d}.log")] == bases
+
+
+def test_flushed_offsets_and_all_directories_gone_is_told_by_the_journal() -> None:
+    logs = Logs()
+    logs.append(logs.open(), batch())
+    logs.flush()
+    logs = logs.killed()
+    for path in [path for path in logs.disk.files if not path.startswith("journal.")]:
+        logs.disk.delete(path)
+    logs.disk.delete_tree("topic-0")
+    again = Logs(logs.disk)
+    assert again.open().log_end_offset == 0
+    assert again.store.problems == ["flushed-offsets is missing: a log may lack what was committed last"]
+
+
 def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_below_it_goes() -> None:
     """The start that rebuilt it was killed before anything synced it; then power goes after a retention."""
     for seed in range(20):
