@@ -320,7 +320,7 @@ class _ReplayFailures:
     def on_failed(self, error: KafkaError) -> None:
         if self._is_starting:
             self._errors.append(error)
-        elif not self._loading.has_caught_up:
+        elif not self._loading.caught_up.done:
             self._system.on_disk_failure(OSError(_not_replayed(error)))
         else:
             self._log.error("coordinator.failed", message=_not_replayed(error))

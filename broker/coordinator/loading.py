@@ -31,10 +31,8 @@ class CoordinatorLoading:
         self._ready: deque[Replay] = deque()
         self._waiting_count = 0
         self._turn_is_due = False
-        self.has_caught_up = False
-        """Everything present at the start has been replayed."""
         self.caught_up: Completion[None] = Completion()
-        """Completes then."""
+        """Completes once everything present at the start has been replayed."""
 
     def add(self, replay: Replay) -> None:
         """The first slice runs in a later turn."""
@@ -72,8 +70,7 @@ class CoordinatorLoading:
                 replay = self._ready.popleft()
                 if step is not None:
                     self._wait(replay, step)
-        if self.is_done and not self.has_caught_up:
-            self.has_caught_up = True
+        if self.is_done and not self.caught_up.done:
             self.caught_up.complete(None)
 
     def _wait(self, replay: Replay, piece: Completion[Any]) -> None:

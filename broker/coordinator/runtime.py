@@ -250,7 +250,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                 yield durable
         except KafkaError as error:
             is_damaged = error.code is not ErrorCode.KAFKA_STORAGE_ERROR or life.log.offline_error is not None
-            if is_damaged or not self._loading.has_caught_up:
+            if is_damaged or not self._loading.caught_up.done:
                 self._fail(life, error)
             else:  # perhaps too many open files: at a start this is fatal, a running broker retries
                 self._loading.add_later(self._load(life))

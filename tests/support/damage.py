@@ -118,8 +118,8 @@ def produce(broker: Broker, data: bytes, transactional_id: str | None = None) ->
     return ErrorCode(answer.error_code), answer.base_offset
 
 
-def list_offset(broker: Broker, *, isolation_level: int = 1) -> tuple[ErrorCode, int]:
-    wanted = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+def list_offset(broker: Broker, topic: str = TOPIC, *, isolation_level: int = 1) -> tuple[ErrorCode, int]:
+    wanted = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
     answer = broker.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[wanted]), 5)
     partition = answer.topics[0].partitions[0]
     return ErrorCode(partition.error_code), partition.offset

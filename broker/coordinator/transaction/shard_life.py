@@ -113,26 +113,30 @@ class TransactionShardLife:
                 self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
                 self._note_unsettled(metadata)
         if self._dependencies.has_lost_ahead():
-            found = [metadata for metadata in self.all() if aborted_after_power_cut(metadata, wall_ms) is not None]
-            for start in range(0, len(found), _RECORDS_IN_A_BATCH):
+            torn = [
+                (metadata, target)
+                for metadata in self.all()
+                if (target := aborted_after_power_cut(metadata, wall_ms)) is not None
+            ]
+            for start in range(0, len(torn), _RECORDS_IN_A_BATCH):
                 self.aborting.append(Completion())
-                self._abort(found[start : start + _RECORDS_IN_A_BATCH], self.aborting[-1])
+                self._abort(torn[start : start + _RECORDS_IN_A_BATCH], self.aborting[-1])
 
-    def _abort(self, found: "list[TransactionMetadata]", aborted: "Completion[int]") -> None:
-        """Until that is logged, requests get CONCURRENT_TRANSACTIONS."""
+    def _abort(self, torn: "list[tuple[TransactionMetadata, TransactionMetadata]]", aborted: "Completion[int]") -> None:
+        """From the open transactions to their PREPARE_ABORT. Until that is logged, requests get
+        CONCURRENT_TRANSACTIONS."""
         if self.has_resigned:
             return
-        wall_ms = self._dependencies.clock.wall_ms()
-        targets = [target for each in found if (target := aborted_after_power_cut(each, wall_ms)) is not None]
-        written = self._append(self.partition, [self.record(target) for target in targets])
+        transactional_ids = [metadata.transactional_id for metadata, _ in torn]
+        written = self._append(self.partition, [self.record(target) for _, target in torn])
         if written.error is not None:
-            self._unaborted.update(metadata.transactional_id for metadata in found)
-            self._dependencies.scheduler.call_later(_RETRY_MS, lambda: self._abort(found, aborted))
+            self._unaborted.update(transactional_ids)
+            self._dependencies.scheduler.call_later(_RETRY_MS, lambda: self._abort(torn, aborted))
             return
-        self._unaborted.difference_update(metadata.transactional_id for metadata in found)
-        for metadata, target in zip(found, targets, strict=True):
+        self._unaborted.difference_update(transactional_ids)
+        for metadata, target in torn:
             self.on_logged(metadata, target, written)
-        written.then(lambda done: aborted.complete(len(found)) if done.error is None else None)
+        written.then(lambda done: aborted.complete(len(torn)) if done.error is None else None)
 
     def on_resigned(self) -> None:
         """The next coordinator finishes what is prepared, and arms the timeouts of what is open."""

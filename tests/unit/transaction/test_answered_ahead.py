@@ -1,6 +1,7 @@
 """What a transaction writes is answered once a kill cannot undo it, and is durable with its end; what a power cut may
 have torn is aborted, and its producer fenced."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from random import Random
@@ -16,16 +17,13 @@ from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsTopic,
 )
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from oncelog.protocol.generated.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from oncelog.testing.memory_disk import PowerCut
 from tests.clients.copier import CopierRequests
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
+from tests.support.damage import list_offset
 from tests.unit.transaction.harness import P0, Coordinator
+from tests.unit.transaction.test_one_round import state_of
 from tests.unit.transaction.two_phase import TWO_PHASE, initialize
 
 E = ErrorCode
@@ -40,20 +38,6 @@ def begun(*overrides: str) -> tuple[VirtualBroker, Producer]:
     assert producer.produce(0) is E.NONE
     assert (broker.disk.sync_count, log_of(broker).high_watermark) == (syncs, 0)
     return broker, producer
-
-
-def state_of(broker: VirtualBroker) -> TransactionState:
-    (status,) = broker.broker.transactions.current()
-    return status.metadata.state
-
-
-def list_offset(broker: VirtualBroker, *, isolation_level: int) -> int:
-    wanted = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
-    answer = broker.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[wanted]), 5)
-    (partition,) = answer.topics[0].partitions
-    assert partition.error_code == E.NONE
-    offset: int = partition.offset
-    return offset
 
 
 def test_its_end_makes_all_of_it_durable_with_one_sync() -> None:
@@ -120,14 +104,16 @@ def test_a_power_cut_between_the_abort_and_its_sync_does_not_save_the_transactio
 
 
 @pytest.mark.parametrize("stop", [VirtualBroker.killed, lambda broker: broker.crashed(2)], ids=["kill", "power cut"])
-def test_a_transaction_that_was_open_for_a_while_is_whole_after_any_stop(stop: "object") -> None:
+def test_a_transaction_that_was_open_for_a_while_is_whole_after_any_stop(
+    stop: Callable[[VirtualBroker], VirtualBroker],
+) -> None:
     """Its producer may have gone, and who commits it relies on what was answered, as Flink's committer does."""
     broker, producer = begun()
     broker.time.advance(2 * SETTLE_MS)
     syncs = broker.disk.sync_count
     assert producer.produce(0, sequence=1) is E.NONE
     assert broker.disk.sync_count == syncs + 1, "answered once durable, from then on"
-    producer.broker = stop(broker)  # type: ignore[operator]
+    producer.broker = stop(broker)
     assert state_of(producer.broker) is TransactionState.ONGOING
     assert producer.end() is E.NONE
     assert log_of(producer.broker).last_stable_offset == 3
@@ -153,8 +139,8 @@ def test_before_its_partition_is_durably_added_a_batch_waits() -> None:
 
 def test_who_asks_where_the_log_ends_waits_until_what_was_answered_is_durable() -> None:
     broker, _ = begun()
-    assert list_offset(broker, isolation_level=0) == 1
-    assert list_offset(broker, isolation_level=1) == 0
+    assert list_offset(broker, TOPIC, isolation_level=0) == (E.NONE, 1)
+    assert list_offset(broker, TOPIC, isolation_level=1) == (E.NONE, 0)
 
 
 def test_a_reader_of_what_is_uncommitted_sees_it_at_once_and_others_hasten_nothing() -> None:
@@ -217,7 +203,7 @@ def test_without_syncs_a_plain_batch_is_answered_in_its_turn_and_seen_by_who_ask
     reply = producer.start_produce(0)
     assert reply.is_there
     assert log_of(broker).high_watermark == 0
-    assert list_offset(broker, isolation_level=0) == 1
+    assert list_offset(broker, TOPIC, isolation_level=0) == (E.NONE, 1)
 
 
 def test_a_reader_of_what_is_uncommitted_gets_all_that_was_answered_in_one_response() -> None:
