@@ -46,7 +46,8 @@ class LogAuditor:
             stable,
         )
 
-    def after_restart(self, log: PartitionLog, *, is_clean: bool) -> None:
+    def after_restart(self, log: PartitionLog, *, is_clean: bool, kept_all: bool) -> None:
+        """`kept_all`: the process was stopped, the machine was not."""
         model = self.model
         require(log.offline_error is None, "a partition without damage is online", log.offline_error)
         require(
@@ -55,6 +56,9 @@ class LogAuditor:
             log.log_end_offset,
             model.durable_end,
         )
+        if kept_all:
+            require(log.log_end_offset >= model.answered_end, "no kill undoes what was answered", log.log_end_offset)
+        model.answered_end = 0
         require(log.log_end_offset <= model.log_end, "nothing appears", log.log_end_offset, model.log_end)
         if is_clean:
             require(log.log_end_offset == model.log_end, "a clean stop loses nothing")

@@ -203,6 +203,10 @@ def acknowledge_without_the_journal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "write", lambda self, sections: None)
 
 
+def answer_ahead_without_the_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(file_sync.FileSync, "write_ahead", lambda self: self.is_journaling and not self.failure.failed)
+
+
 def write_a_round_in_parts(patch: pytest.MonkeyPatch) -> None:
     write = Journal.write
 
@@ -277,6 +281,7 @@ PLANTS: tuple[Plant, ...] = (
     delete_behind_an_unsynced_snapshot,
     take_damage_for_a_torn_tail,
     acknowledge_without_the_journal,
+    answer_ahead_without_the_journal,
     write_a_round_in_parts,
     reuse_the_journal_before_the_checkpoint,
     record_what_is_not_committed,
@@ -292,9 +297,10 @@ _FOUND_LATE = {
     "go_on_after_the_loss_of_a_partition": 18,
     "delete_before_the_swap_is_durable": 78,
     "leave_a_swap_half_done": 36,
-    "show_a_start_before_it_is_durable": 25,
-    "put_back_what_is_obsolete": 68,
-    "take_a_torn_frame_for_a_whole_one": 27,
+    "delete_before_the_start_is_durable": 178,
+    "show_a_start_before_it_is_durable": 119,
+    "go_offline_without_a_word": 39,
+    "take_what_cannot_be_read_for_the_end": 39,
 }
 """The first seed that finds what few seeds find."""
 

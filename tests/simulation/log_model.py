@@ -41,6 +41,8 @@ class LogModel:
     batches: list[Written] = field(default_factory=list)
     durable_end: int = 0
     """Someone was told that all below is durable."""
+    answered_end: int = 0
+    """Someone was told that no kill can undo what is below."""
     log_start: int = 0
     durable_start: int = 0
     is_compacted: bool = False

@@ -59,6 +59,7 @@ EVERYTHING = Mix(
     (SMALL, replace(SMALL, retention_bytes=2_000), COMPACTED),
     {
         "append": 30,
+        "append_ahead": 10,
         "end_transaction": 8,
         "retry": 6,
         "stale": 3,
@@ -202,6 +203,20 @@ class LogWorld:
             transactional=producer_id >= 0 and (is_open or self.random.random() < 0.6),
         )
         self._write(partition, log, data)
+
+    def _append_ahead(self) -> None:
+        """Answered before it is durable, with all that waits for a round: only a power cut may undo it."""
+        rounds = self.logs.rounds
+        before = rounds.append_count
+        self._append()
+        if rounds.append_count == before:
+            return
+        self._rounds.append(tuple(log.log_end_offset for log in self.open))
+        if rounds.answer_ahead(1):
+            for partition, log in zip(self.partitions, self.open, strict=True):
+                partition.model.answered_end = log.log_end_offset
+        else:
+            self._rounds.pop()
 
     def _batch(self, end: int, **settings: int | bool) -> memoryview:
         wall_ms = self.logs.clock.wall_ms()
@@ -496,7 +511,7 @@ class LogWorld:
                 require(not is_shorter, "damage never shortens a log silently")
             return
         for partition, log in zip(self.partitions, self.open, strict=True):
-            partition.auditor.after_restart(log, is_clean=is_clean)
+            partition.auditor.after_restart(log, is_clean=is_clean, kept_all=kept_all)
             partition.auditor.whole_log(log)
         ends = tuple(log.log_end_offset for log in self.open)
         require(ends in rounds, "all of a round is there, or nothing", ends, rounds[-3:])
