@@ -445,6 +445,7 @@ class FileSync:
         """Every log is open, and recovered: from now on rounds go to the journal. Raises OSError."""
         self.commit_now()
         if self.policy == "fsync":
+            self.journal.make_found_durable()
             # First what makes all frames before it obsolete: a stop in between leaves the old journal in use.
             self._points.begin_journal(self.journal.last_number + 1)
             self.journal.begin(left_out)

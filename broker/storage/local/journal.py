@@ -231,6 +231,7 @@ class Journal:
         self._generation = found.generation
         self._number = found.number
         self._slot = found.file
+        self._has_found_frames = found.generation > 0
         self._life = 0
         self._files: list[File] = []
         self._position = 0
@@ -250,6 +251,15 @@ class Journal:
     def last_number(self) -> int:
         """Of the newest frame."""
         return self._number - 1
+
+    def make_found_durable(self) -> None:
+        """The number of its last frame, which may have been written ahead, is about to be noted elsewhere: no power cut
+        may take it then. Raises OSError."""
+        if self._has_found_frames:
+            file = self._disk.open(NAMES[1 - self._slot])
+            file.sync()
+            file.close()
+            self._has_found_frames = False
 
     def begin(self, left_out: Mapping[LogKey, LeftOut]) -> None:
         """Start a life: every log is as durable as `flushed-offsets` says, but for those left out, which are offline:

@@ -397,6 +397,20 @@ def test_a_frame_that_is_gone_is_damage_only_if_a_later_one_proves_that_it_was_d
     assert (read_journal(logs.disk).problem is not None) is is_proven
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_frame_that_was_written_ahead_and_outlived_a_kill_outlives_a_power_cut_in_the_next_start(seed: int) -> None:
+    """That start notes the number of the frame, and may have no room for a journal of its own."""
+    logs = written(partition_count=1, rounds=1)
+    logs.append(logs.open(0), batch())
+    assert logs.rounds.answer_ahead(0)
+    logs = logs.killed()
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path) if path in NAMES else None
+    logs.open(0)
+    logs.serve()
+    again = logs.crashed(seed)
+    assert (ends(again, 1), again.store.problems) == ([2], [])
+
+
 def test_nothing_is_written_ahead_of_a_round_in_flight_or_of_a_log_that_must_be_synced_itself() -> None:
     logs = Logs(large_bytes=100)
     log = logs.open()
