@@ -62,6 +62,8 @@ _CURRENT_LEADER_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
 _AT_ONCE = 100
 """This many partitions are counted and read in one turn. Measured: one without records takes some 4 µs, one with 50."""
+_UNTIL_SEEN_MS = 500
+"""How long at most even one that would not wait waits for the sync of what was answered."""
 _A_SLICE = 10
 _READ_ELEMENTS = 15
 """The additional elements that a partition with records counts as."""
@@ -96,9 +98,7 @@ def handle(
     if len(session.ready) > _AT_ONCE:
         response: FetchResponse | Completion[Any] = context.run(fetch.in_slices())
         return response
-    if request.max_wait_ms <= 0 or (fetch.is_due() and not fetch.is_early):
-        return fetch.answer()
-    return fetch.wait()
+    return fetch.answer() if fetch.is_due() else fetch.wait()
 
 
 def handle_large(context: RequestContext, request: FetchRequest) -> Any:
@@ -144,6 +144,7 @@ class _Fetch:
         "_context",
         "_endpoints",
         "_epoch",
+        "_is_early",
         "_is_ending",
         "_is_follower",
         "_is_kept",
@@ -160,7 +161,6 @@ class _Fetch:
         "_session",
         "_timer",
         "_topics",
-        "is_early",
     )
 
     def __init__(self, context: RequestContext, request: FetchRequest, session: FetchSession) -> None:
@@ -178,7 +178,7 @@ class _Fetch:
         session.begin(self._isolation)
         self._max_bytes = min(request.max_bytes, context.broker.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self.is_early = False
+        self._is_early = False
         """Something was answered that is not durable yet, and this reader may see it in a moment."""
         self._available_bytes = 0
         self._readable_count = 0
@@ -200,8 +200,30 @@ class _Fetch:
     def is_due(self) -> bool:
         """Whether to respond now: enough bytes, an error, or nothing that could bring any. Reads no records."""
         session = self._session
+        if self._request.max_wait_ms <= 0:
+            self._look_ahead(session.ready)
+            return not self._is_early
         self._readable_count = len(session) - len(session.ready)
-        return self._count_all(session.ready) or not self._readable_count
+        return (self._count_all(session.ready) or not self._readable_count) and not self._is_early
+
+    def _look_ahead(self, partitions: Iterable[FetchedPartition]) -> None:
+        """For a reader that would not wait: whether it must, to see what was answered already."""
+        if self._isolation is FetchIsolation.HIGH_WATERMARK:
+            topics = self._context.broker.topics
+            for partition in partitions:
+                log = partition.log
+                try:
+                    if log is None:
+                        log = partition.log = find_log(topics, partition)
+                except KafkaError:
+                    continue
+                if log.answered_offset > log.high_watermark:
+                    self._hasten(log)
+
+    def _hasten(self, log: PartitionLog) -> None:
+        log.hasten_for(self._isolation)
+        if self._isolation is FetchIsolation.HIGH_WATERMARK and log.answered_offset > log.high_watermark:
+            self._is_early = True
 
     def _count_all(self, partitions: Iterable[FetchedPartition]) -> bool:
         """Count the available bytes; returns whether they, with those of other partitions, are enough to respond."""
@@ -225,9 +247,7 @@ class _Fetch:
         if self._is_follower or diverging_epoch(partition, log) is not None:
             return self._min_bytes
         if log.high_watermark < log.log_end_offset:
-            log.hasten_for(self._isolation)
-            if self._isolation is FetchIsolation.HIGH_WATERMARK and log.answered_offset > log.high_watermark:
-                self.is_early = True
+            self._hasten(log)
         partition.available_bytes = readable_bytes(partition, log, self._isolation)
         return partition.available_bytes
 
@@ -235,14 +255,15 @@ class _Fetch:
         context = self._context
         self._answer = Completion()
         self._session.begin_wait(self)
-        self._timer = context.broker.purgatory.wait(self._request.max_wait_ms, self._complete)
+        max_wait_ms = max(self._request.max_wait_ms, _UNTIL_SEEN_MS if self._is_early else 0)
+        self._timer = context.broker.purgatory.wait(max_wait_ms, self._complete)
         context.peer.on_disconnect = self._cancel
         return self._answer
 
     def on_moved(self, partition: FetchedPartition) -> None:
         if self._answer is None:
             self._moved[partition] = None
-        elif self._count_again(partition) and not self._is_ending:
+        elif (self._count_again(partition) or self._request.max_wait_ms <= 0) and not self._is_ending:
             # After this turn: other logs of the same round are to be heard of, and belong to the same response.
             self._is_ending = True
             self._context.broker.scheduler.call_soon(self._end)
@@ -308,7 +329,7 @@ class _Fetch:
         session.begin_slices(self)
         waits = False
         try:
-            waits = not (is_due or self._request.max_wait_ms <= 0 or (yield from self._is_due_in_slices()))
+            waits = not (is_due or (yield from self._is_due_in_slices()))
             if not waits:
                 yield from self._read_in_slices()
                 yield from self._read_late()
@@ -323,17 +344,20 @@ class _Fetch:
 
     def _is_due_in_slices(self) -> Sliced[bool]:
         session = self._session
+        waits_for_bytes = self._request.max_wait_ms > 0
         self._readable_count = len(session) - len(session.ready)
         for partitions in _slices(tuple(session.ready)):
-            if self._is_replaced or self._count_all(partitions):
-                return True
+            if self._is_replaced or (waits_for_bytes and self._count_all(partitions)):
+                return not self._is_early
+            self._look_ahead(() if waits_for_bytes else partitions)
             session.watch(partitions)
             yield len(partitions)
         while self._moved:
             if self._is_replaced or self._count_again(self._moved.popitem()[0]):
                 return True
             yield 1
-        return self._available_bytes >= self._min_bytes or not self._readable_count
+        is_enough = self._available_bytes >= self._min_bytes or not self._readable_count
+        return not self._is_early and (is_enough or not waits_for_bytes)
 
     def _read_in_slices(self) -> Sliced[None]:
         self._begin_answer()

@@ -159,6 +159,18 @@ def test_a_reader_of_what_is_uncommitted_sees_it_at_once_and_others_hasten_nothi
         assert bool(data.records) is bool(found)
 
 
+@pytest.mark.parametrize("partition_count", [1, 150])
+def test_a_reader_that_would_not_wait_waits_for_what_was_answered(partition_count: int) -> None:
+    broker, _ = begun()
+    indexes = [0, *range(1000, 999 + partition_count)]  # with many it is read in slices
+    partitions = [FetchPartition(partition=index, partition_max_bytes=1_000) for index in indexes]
+    topic = FetchTopic(topic=TOPIC, partitions=partitions)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, isolation_level=0, session_epoch=-1, topics=[topic])
+    (topic_data,) = broker.send(request, 11).message.responses
+    assert topic_data.partitions[0].records
+    assert topic_data.partitions[0].high_watermark == 1
+
+
 def test_records_that_were_answered_can_be_deleted() -> None:
     broker, _ = begun()
     wanted = DeleteRecordsTopic(name=TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
