@@ -22,7 +22,8 @@ from tests.history.auditor import HistoryError
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_world import COMPACTION, LogWorld
+from tests.simulation.log_mixes import COMPACTION
+from tests.simulation.log_world import LogWorld
 from tests.support.cores import core_count
 
 LOG_STEPS = 150

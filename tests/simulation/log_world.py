@@ -9,7 +9,7 @@ room.
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
@@ -27,80 +27,15 @@ from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
+from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
 from tests.simulation.log_ruin import Ruin, audit_ruin
 
 PRODUCERS = 4
 KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
-SMALL = LogConfig(segment_bytes=900, index_interval_bytes=150, delete_retention_ms=500, min_cleanable_dirty_ratio=0.01)
-COMPACTED = replace(SMALL, cleanup_policy="compact", delete_retention_ms=1_500)
 _BATCHES = (".log", ".swap")
 """Files of which every byte counts; compaction's is about to become a `.log`."""
 _REFUSALS = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
-
-
-@dataclass(frozen=True)
-class Mix:
-    """What a life is made of."""
-
-    configs: tuple[LogConfig, ...]
-    weights: dict[str, int]
-    """Of each kind of step, by the name of its function."""
-    delays_ms: tuple[int, ...]
-    """Of which each step lets one pass."""
-    cleaner_memory_bytes: tuple[int, ...] = (1_000_000,)
-    retires: float = 0
-    """How likely a batch is the last one of a producer: all that is known of it then is what compaction leaves."""
-    partitions: int | None = None
-    """How many of the configs are at work in one life; all of them."""
-
-
-EVERYTHING = Mix(
-    (SMALL, replace(SMALL, retention_bytes=2_000), COMPACTED),
-    {
-        "append": 30,
-        "append_ahead": 10,
-        "end_transaction": 8,
-        "retry": 6,
-        "stale": 3,
-        "turn": 30,
-        "compact": 4,
-        "retain": 2,
-        "delete_records": 2,
-        "look": 3,
-        "no_room": 1,
-        "fail_syncs": 1,
-        "no_descriptors": 1,
-        "checkpoint": 3,
-        "no_room_for_the_journal": 1,
-        "stop": 3,
-    },
-    (0, 1, 40),
-)
-COMPACTION = Mix(
-    (
-        COMPACTED,
-        replace(COMPACTED, min_compaction_lag_ms=400),
-        replace(COMPACTED, cleanup_policy="compact,delete", retention_ms=3_000),
-    ),
-    {
-        "append": 40,
-        "end_transaction": 20,
-        "retry": 1,
-        "turn": 20,
-        "compact": 8,
-        "cut_compaction": 6,
-        "retain": 1,
-        "delete_records": 1,
-        "no_room": 1,
-        "stop": 4,
-    },
-    (0, 0, 1, 5, 40, 400),
-    # For all keys of a life, and for those of one batch.
-    (1_000_000, 1),
-    0.1,
-    1,
-)
 
 
 @dataclass

@@ -10,7 +10,8 @@ from tests.history.auditor import require_at_least
 from tests.simulation.compaction_faults import PLANTS
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import Plant, planted, seeds_for
-from tests.simulation.log_world import COMPACTION, LogWorld
+from tests.simulation.log_mixes import COMPACTION
+from tests.simulation.log_world import LogWorld
 
 STEPS = 150
 SEEDS = 60
