@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -84,7 +85,7 @@ def test_a_client_shows_what_the_page_says(
     answer = CLIENTS[client](replace(job, patience_ms=3_000))
     assert SEEN[mistake][client] in answer + caplog.text
     shown = SEEN[mistake][BROKERS_LOG]
-    give_up_s = time.monotonic() + 10  # a client may end before the broker has heard why
+    give_up_s, pause = time.monotonic() + 10, threading.Event()
     while shown not in (log := (directory / "data.stderr").read_text()) and time.monotonic() < give_up_s:
-        time.sleep(0.05)
+        pause.wait(0.05)  # a client may end before the broker has heard why
     assert shown in log
