@@ -155,6 +155,8 @@ def _context(settings: SecuritySettings) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=location, cadata=certificates)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{name} has no certificates in PEM: {_reason(error)}", hint=_AS_PEM) from None
+    # A Python may leave it to the system's OpenSSL, as Debian's does.
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"
     if settings.ssl_keystore_location is not None:
         _load_key(context, settings.ssl_keystore_location, settings.ssl_key_password)

@@ -5,13 +5,14 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
 import pytest
+
+from tests.support.archives import unpack
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.timeout(300)  # builds, installs, and a run of pytest in one of pytest
@@ -63,8 +64,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Unpacked."""
     path = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(build(ROOT, "sdist", path / "built")) as archive:
-        archive.extractall(path, filter="data")
+    unpack(build(ROOT, "sdist", path / "built"), path)
     (source,) = path.glob("oncelog-*")
     return source
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +25,7 @@ from oncelog.protocol.generated import (
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.conformance.kafka_directory import ARCHIVE, SHOWN
+from tests.support.archives import unpack
 
 CLUSTER_ID = "3e8676b31ce94198ab429f"
 DIRECTORY_ID = UUID("22222222-2222-4222-a222-222222222222")
@@ -52,8 +52,7 @@ _MODULES: Mapping[int, ModuleType] = {
 
 def recorded(directory: Path) -> tuple[Path, dict[str, Any]]:
     """A directory of Kafka 3.9 after a clean stop, and what Kafka showed of it."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(directory, filter="data")
+    unpack(ARCHIVE, directory)
     return directory / "data", json.loads(SHOWN.read_text())
 
 
