@@ -215,15 +215,10 @@ class _Fetch:
                 try:
                     if log is None:
                         log = partition.log = find_log(topics, partition)
+                    if log.answered_offset > log.high_watermark:
+                        self._available_bytes += self._count(partition, log)
                 except KafkaError:
-                    continue
-                if log.answered_offset > log.high_watermark:
-                    self._hasten(log)
-
-    def _hasten(self, log: PartitionLog) -> None:
-        log.hasten_for(self._isolation)
-        if self._isolation is FetchIsolation.HIGH_WATERMARK and log.answered_offset > log.high_watermark:
-            self._is_early = True
+                    continue  # the response tells
 
     def _count_all(self, partitions: Iterable[FetchedPartition]) -> bool:
         """Count the available bytes; returns whether they, with those of other partitions, are enough to respond."""
@@ -247,7 +242,9 @@ class _Fetch:
         if self._is_follower or diverging_epoch(partition, log) is not None:
             return self._min_bytes
         if log.high_watermark < log.log_end_offset:
-            self._hasten(log)
+            log.hasten_for(self._isolation)
+            if self._isolation is FetchIsolation.HIGH_WATERMARK and log.answered_offset > log.high_watermark:
+                self._is_early = True
         partition.available_bytes = readable_bytes(partition, log, self._isolation)
         return partition.available_bytes
 
@@ -263,7 +260,7 @@ class _Fetch:
     def on_moved(self, partition: FetchedPartition) -> None:
         if self._answer is None:
             self._moved[partition] = None
-        elif (self._count_again(partition) or self._request.max_wait_ms <= 0) and not self._is_ending:
+        elif self._count_again(partition) and not self._is_ending:
             # After this turn: other logs of the same round are to be heard of, and belong to the same response.
             self._is_ending = True
             self._context.broker.scheduler.call_soon(self._end)
@@ -280,7 +277,7 @@ class _Fetch:
                 self._available_bytes += self._count(partition, partition.log) - before
         except KafkaError:
             return True
-        return self._available_bytes >= self._min_bytes
+        return self._available_bytes >= self._min_bytes or self._request.max_wait_ms <= 0
 
     def on_replaced(self) -> None:
         """The client has continued the session on another connection."""
