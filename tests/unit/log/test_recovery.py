@@ -440,14 +440,19 @@ def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> 
     assert read_records(log, 0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
 
 
-def test_after_a_failed_sync_of_the_snapshot_the_log_below_it_stays() -> None:
-    """It would be the only source of the producers, and what the failed sync has left of it is unknown."""
+def three_segments_of_two_producers() -> tuple[Logs, list[int]]:
+    """And their base offsets."""
     logs = Logs()
     log = logs.open(segment_bytes=150)
     for sequence in range(6):
         logs.append(log, batch(producer_id=1 + sequence // 3, base_sequence=sequence % 3))
         logs.flush()
-    bases = [segment.base_offset for segment in segments_of(log)]
+    return logs, [segment.base_offset for segment in segments_of(log)]
+
+
+def test_after_a_failed_sync_of_the_snapshot_the_log_below_it_stays() -> None:
+    """It would be the only source of the producers, and what the failed sync has left of it is unknown."""
+    logs, bases = three_segments_of_two_producers()
     logs = logs.killed()
     log = logs.open(segment_bytes=150)
     logs.serve()
@@ -475,12 +480,7 @@ def test_flushed_offsets_and_all_directories_gone_is_told_by_the_journal() -> No
 def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_below_it_goes() -> None:
     """The start that rebuilt it was killed before anything synced it; then power goes after a retention."""
     for seed in range(20):
-        logs = Logs()
-        log = logs.open(segment_bytes=150)
-        for sequence in range(6):
-            logs.append(log, batch(producer_id=1 + sequence // 3, base_sequence=sequence % 3))
-            logs.flush()
-        bases = [segment.base_offset for segment in segments_of(log)]
+        logs, bases = three_segments_of_two_producers()
         logs = logs.killed()
         for path in [path for path in logs.disk.files if path.endswith((".snapshot", ".batches"))]:
             logs.disk.delete(path)
