@@ -202,8 +202,8 @@ class Fetcher:
         for topic_partition in emptied:
             # The other partitions come first next time.
             self.partitions[topic_partition] = self.partitions.pop(topic_partition)
-        if emptied:
-            self.wake()
+        if self.has_moved:
+            self._pump()  # at once: a caller that takes on and on lets the loop do nothing until all is taken
         if not taken:
             self._raise_error()
         return taken
@@ -225,7 +225,7 @@ class Fetcher:
                 state.position = chunk.next_offset
                 size_bytes += chunk.size_in_bytes
         if taken:
-            self.wake()
+            self._pump()
         else:
             self._raise_error()
         return taken
@@ -354,10 +354,13 @@ class Fetcher:
             self._in_flight.pop(node_id, None)
             if response is not None:
                 self._on_response(session, asked, response)
+                # At once: who waits for these records decodes them in the loop's next turn, and the broker works
+                # meanwhile.
+                self._pump()
             else:
                 session.start_anew()
                 self._on_error((state for state, _ in asked.values()), error or ConnectionLost())
-            self.wake()
+                self.wake()
 
         self._in_flight[node_id] = max_bytes
         try:

@@ -1,4 +1,4 @@
-"""Which replica a consumer reads from."""
+"""Which replica a consumer reads from, and when it asks for more."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -12,6 +12,8 @@ from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 
 PLACE = TopicPartition("topic", 0)
 LEADER, FOLLOWER = 1, 2
@@ -91,3 +93,36 @@ async def test_a_follower_that_left_the_cluster_is_not_asked() -> None:
     del brokers.nodes[FOLLOWER]
     answer(fetching, brokers, preferred_read_replica=FOLLOWER)
     assert [node_id for node_id, _, _ in brokers.asked] == [LEADER, LEADER]
+
+
+def records(count: int, base_offset: int) -> bytes:
+    batch = bytearray(encode_batch([Record(index, 1, None, b"value", ()) for index in range(count)]))
+    batch[:8] = base_offset.to_bytes(8, "big")
+    return bytes(batch)
+
+
+async def test_the_next_records_are_asked_for_before_those_that_came_are_handed_out() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    _, _, on_answer = brokers.asked[-1]
+    part = PartitionData(partition_index=0, high_watermark=9, records=records(3, 0))
+    on_answer(FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])]), None)
+    assert [offsets_of(request) for _, request, _ in brokers.asked] == [[0], [3]]
+
+
+async def test_who_takes_on_and_on_without_a_turn_of_the_loop_has_the_next_records_asked_for() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    answer(fetching, brokers, high_watermark=9, records=records(3, 0))
+    answer(fetching, brokers, high_watermark=9, records=records(3, 3))
+    assert len(brokers.asked) == 2, "two responses are enough to have"
+    assert len(fetching.take(2)) == 2
+    assert len(brokers.asked) == 2, "the first of them is not empty yet"
+    assert len(fetching.take(1)) == 1
+    assert offsets_of(brokers.asked[-1][1]) == [6]
+
+
+def offsets_of(request: FetchRequest) -> list[int]:
+    return [partition.fetch_offset for topic in request.topics for partition in topic.partitions]
