@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,12 +19,13 @@ import uvloop
 from oncelog.broker.assembly.broker import StartError, check_directory
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.machine import System
+from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.observability.logging import loop_errors
 from oncelog.broker.running import RunningBroker
 from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, DataDirectoryLocked, RealDisk, SyncPool
-from oncelog.broker.system.limits import raise_open_files, share_descriptors
+from oncelog.broker.system.limits import processor_count, raise_open_files, share_descriptors
 from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
 
 __all__ = ["EXIT_DISK_FAILED", "StartError", "open_directory", "serve", "suited_to_directory"]
@@ -64,6 +66,7 @@ class _App:
                 self._log,
                 connection_count=shares.connections,
                 run_in_thread=imports.run_in_thread,
+                busy_poll=_busy_poll(loop),
             )
             keep_collections_short()
             self._announce(running)
@@ -126,6 +129,11 @@ class _App:
         self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))
         self._exit_code = EXIT_DISK_FAILED
         self._stop.set()
+
+
+def _busy_poll(loop: asyncio.AbstractEventLoop) -> BusyPoll | None:
+    """None on a single processor: who stays awake there keeps it from the client that is waited for."""
+    return BusyPoll(loop.call_soon, time.perf_counter) if processor_count() > 1 else None
 
 
 def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:

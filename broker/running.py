@@ -20,6 +20,7 @@ from oncelog.broker.config.admin_address import HttpAddress, format_host_port, p
 from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig, ConfigError
 from oncelog.broker.dispatch import RunInThread
 from oncelog.broker.machine import System
+from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.listener import Endpoint, Listeners
 from oncelog.broker.observability.logging import level_of
 from oncelog.broker.observability.transitions import TransactionSummary
@@ -58,10 +59,11 @@ class RunningBroker:
         *,
         connection_count: int | None = None,
         run_in_thread: RunInThread | None = None,
+        busy_poll: BusyPoll | None = None,
     ) -> Self:
-        """On the running loop. `connection_count` and `run_in_thread` as in `Listeners`. Raises StartError."""
+        """On the running loop. The last three as in `Listeners`. Raises StartError."""
         broker = await _done(assemble(config, system, log))
-        running = cls(config, broker, Listeners(broker, connection_count, run_in_thread), log)
+        running = cls(config, broker, Listeners(broker, connection_count, run_in_thread, busy_poll), log)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
             await running._listen()

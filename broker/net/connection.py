@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._advertised = advertised
         self._open_connections = open_connections
         self._on_lost = on_lost
+        self._busy_poll = open_connections.busy_poll
         self._reader = FrameReader(broker.config.get_int("socket.request.max.bytes"))
         self._max_in_flight = broker.config.get_int("queued.max.requests")
         self._frames: deque[memoryview] = deque()
@@ -120,6 +121,8 @@ class Connection(asyncio.Protocol):
         if self._is_ending:
             return
         self._broker.metrics.request_bytes += len(data)
+        if self._busy_poll is not None:
+            self._busy_poll.on_request()
         self.has_moved = True
         try:
             frames = self._reader.feed(data)
@@ -317,6 +320,8 @@ class Connection(asyncio.Protocol):
             transport.write(b"".join(output))
         else:
             _write_parts(transport, output)
+        if self._busy_poll is not None:
+            self._busy_poll.on_response()
 
     def note_answers(self) -> None:
         transport = self._transport

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.dispatch import Dispatcher, RunInThread
 from oncelog.broker.net.acceptor import Acceptor
+from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.open_connections import OpenConnections
 from oncelog.broker.net.quotas import ConnectionQuotas
@@ -45,14 +46,18 @@ class Endpoint:
 
 class Listeners:
     def __init__(
-        self, broker: "Broker", descriptor_count: int | None = None, run_in_thread: RunInThread | None = None
+        self,
+        broker: "Broker",
+        descriptor_count: int | None = None,
+        run_in_thread: RunInThread | None = None,
+        busy_poll: BusyPoll | None = None,
     ) -> None:
         """`descriptor_count` is how many descriptors connections may hold; None: any number. `run_in_thread` is for
-        imports; None: they run synchronously."""
+        imports; None: they run synchronously. `busy_poll` None: the loop sleeps whenever there is nothing to do."""
         self._broker = broker
         self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
-        self._open = OpenConnections(broker)
+        self._open = OpenConnections(broker, busy_poll)
         self._quotas = ConnectionQuotas(
             lambda: broker.config,
             descriptor_count,

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Protocol
 
+from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.memory import CHECK_INTERVAL_MS, AnswerMemory, Holder, RequestMemory
 from oncelog.broker.ports import MonotonicMs, Timer
 
@@ -50,8 +51,10 @@ class TrackedConnection(Holder, Protocol):
 
 
 class OpenConnections:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", busy_poll: BusyPoll | None = None) -> None:
         config = broker.config
+        self.busy_poll = busy_poll
+        """None: the loop sleeps whenever there is nothing to do."""
         self._broker = broker
         self._all: dict[TrackedConnection, None] = {}
         self._max_idle_ms = config.get_int("connections.max.idle.ms")

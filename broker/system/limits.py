@@ -6,6 +6,7 @@ Owns: the number of open files. Invariants
 """
 
 import contextlib
+import os
 import resource
 from dataclasses import dataclass
 
@@ -41,3 +42,8 @@ def share_descriptors(limit: int) -> DescriptorShares:
         return DescriptorShares(_MOST_FILES, None)
     files, others = min(_MOST_FILES, limit // 4), min(_MOST_OTHERS, limit // 4)
     return DescriptorShares(files, limit - files - others)
+
+
+def processor_count() -> int:
+    """How many this process may use at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
