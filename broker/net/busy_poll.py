@@ -20,17 +20,17 @@ _FROM, _MOST = 8, 16
 class BusyPoll:
     """Of one event loop."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object], now_s: Callable[[], float]) -> None:
-        """`now_s` resolves microseconds."""
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], monotonic_s: Callable[[], float]) -> None:
+        """`monotonic_s` resolves microseconds."""
         self._call_soon = call_soon
-        self._now_s = now_s
+        self._monotonic_s = monotonic_s
         self._responded_s = 0.0
         self._quick_count = 0
         self._is_awake = False
 
     def on_request(self) -> None:
         """Bytes have come from a client."""
-        if self._now_s() - self._responded_s <= _LIMIT_S:
+        if self._monotonic_s() - self._responded_s <= _LIMIT_S:
             if self._quick_count < _MOST:
                 self._quick_count += 1
         else:
@@ -38,13 +38,13 @@ class BusyPoll:
 
     def on_response(self) -> None:
         """Bytes were sent to a client."""
-        self._responded_s = self._now_s()
+        self._responded_s = self._monotonic_s()
         if self._quick_count >= _FROM and not self._is_awake:
             self._is_awake = True
             self._call_soon(self._stay_awake)
 
     def _stay_awake(self) -> None:
-        if self._now_s() - self._responded_s <= _LIMIT_S:
+        if self._monotonic_s() - self._responded_s <= _LIMIT_S:
             self._call_soon(self._stay_awake)
         else:
             self._is_awake = False
