@@ -337,6 +337,7 @@ class Consumer(Generic[K, V]):
         """Return no records from these partitions until `resume`; they stay assigned."""
         for each in partitions:
             self._state(each).paused = True
+        self._require_open().fetcher.wake()
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records from these paused partitions again."""

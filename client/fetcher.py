@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConnectionLost, CorruptBatch, KafkaError, error_for
+from oncelog.client.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError, error_for
 from oncelog.client.fetch_sessions import FIRST_VERSION, SESSION_ERRORS, FetchSession, SessionPart
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.reader_apis import FETCH
@@ -202,8 +202,8 @@ class Fetcher:
         for topic_partition in emptied:
             # The other partitions come first next time.
             self.partitions[topic_partition] = self.partitions.pop(topic_partition)
-        if self.has_moved:
-            self._pump()  # at once: a caller that takes on and on lets the loop do nothing until all is taken
+        if emptied:
+            self._ask_ahead()
         if not taken:
             self._raise_error()
         return taken
@@ -225,10 +225,22 @@ class Fetcher:
                 state.position = chunk.next_offset
                 size_bytes += chunk.size_in_bytes
         if taken:
-            self._pump()
+            self._ask_ahead()
         else:
             self._raise_error()
         return taken
+
+    def _ask_ahead(self) -> None:
+        """Some records are here, or taken. If there are more, they are asked for at once: whoever decodes these lets the
+        loop do nothing meanwhile, and the broker can work. If not, in the loop's next turn: a seek or a pause until then
+        still counts for the long poll that follows."""
+        committed = self._settings.read_committed
+        for state in self.partitions.values():
+            end = state.last_stable_offset if committed else state.high_watermark
+            if state.next_fetch_offset < end and len(state.chunks) < _CHUNKS_AHEAD and not state.paused:
+                self._pump()
+                return
+        self.wake()
 
     def _raise_error(self) -> None:
         for state in self.partitions.values():
@@ -342,9 +354,6 @@ class Fetcher:
     def _fetch(self, node_id: int, transport: Transport, states: list[PartitionState], max_bytes: int) -> None:
         asked = {state.topic_partition: (state, state.next_fetch_offset) for state in states}
         session = self._sessions.setdefault(node_id, FetchSession())
-        if transport.connection.version_of(FETCH) < FIRST_VERSION:
-            session.start_anew()
-        part = session.next_request({each: offset for each, (_, offset) in asked.items()})
         # A partition skipped because enough of it is buffered must not have to wait, once that is taken, for a long
         # poll to end.
         left_out = any(len(state.chunks) >= _CHUNKS_AHEAD and not state.paused for state in self.partitions.values())
@@ -354,9 +363,7 @@ class Fetcher:
             self._in_flight.pop(node_id, None)
             if response is not None:
                 self._on_response(session, asked, response)
-                # At once: who waits for these records decodes them in the loop's next turn, and the broker works
-                # meanwhile.
-                self._pump()
+                self._ask_ahead()
             else:
                 session.start_anew()
                 self._on_error((state for state, _ in asked.values()), error or ConnectionLost())
@@ -364,6 +371,9 @@ class Fetcher:
 
         self._in_flight[node_id] = max_bytes
         try:
+            if transport.connection.version_of(FETCH) < FIRST_VERSION:
+                session.start_anew()
+            part = session.next_request({each: offset for each, (_, offset) in asked.items()})
             transport.send(FETCH, self._request(part, asked, max_wait_ms, max_bytes), on_answer)
         except KafkaError as error:
             on_answer(None, error)
@@ -473,10 +483,13 @@ class Fetcher:
             self.notify()
 
     def _on_error(self, states: Iterable[PartitionState], error: KafkaError) -> None:
-        """A transient error: retry, with the current leader."""
+        """Retry, with the current leader. One that does not pass is told, too."""
         again_at_s = self._loop.time() + self._settings.retry_backoff_s
         topics = set()
         for state in states:
+            if isinstance(error, FatalError):
+                state.error = error
+                self.notify()
             state.muted_until_s = again_at_s
             state.preferred_until_s = 0.0
             topics.add(state.topic_partition.topic)

@@ -175,3 +175,4 @@ class Positions:
             state = self._fetcher.partitions.get(record.topic_partition)
             if state is not None:
                 state.seek(record.offset)
+        self._fetcher.wake()

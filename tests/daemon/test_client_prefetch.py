@@ -1,10 +1,12 @@
 """How much a consumer fetches ahead, and of what."""
 
+import asyncio
 import uuid
 
 import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog.client.errors import RequestTimedOut
 from oncelog.client.fetcher import Fetcher
 from oncelog.protocol.api_keys import ApiKey
 from tests.support.daemon import Daemon
@@ -109,3 +111,48 @@ async def test_a_full_partition_that_is_paused_makes_no_fetch_shorter(daemon: Da
             await consumer.poll(200)
         waits = {each.message.max_wait_ms for each in sent if each.key == ApiKey.FETCH}
         assert waits == {50}
+
+
+async def test_who_pauses_what_has_given_records_gets_to_see_all_partitions(daemon: Daemon) -> None:
+    """What is buffered for paused partitions fills the memory; it makes room for the others."""
+    topic = await filled_topic(daemon)
+    places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+    async with Consumer(
+        bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", queued_max_bytes=300_000
+    ) as consumer:
+        consumer.assign(places)
+        paused: set[TopicPartition] = set()
+        while len(paused) < PARTITIONS:
+            given = {each.topic_partition for each in await consumer.poll(10_000, 1)}
+            assert given and not given & paused
+            consumer.pause(*given)
+            paused |= given
+
+
+async def test_records_whose_commit_has_failed_come_again_at_once(daemon: Daemon) -> None:
+    topic = await filled_topic(daemon)
+    async with Consumer(
+        bootstrap_servers=daemon.bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        delivery="at_most_once",
+        max_partition_fetch_bytes=BATCH_BYTES,
+    ) as consumer:
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        first = await consumer.poll(10_000, 1)
+        fetcher = fetcher_of(consumer)
+        while len(fetcher.partitions[place].chunks) < 2:
+            await fetcher.wait(0.05)
+        commit = consumer._require_open().commits
+
+        async def failing(*_: object) -> None:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            raise RequestTimedOut("the commit was not answered")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(commit, "commit", failing)
+            with pytest.raises(RequestTimedOut):
+                await consumer.poll(10_000, 1)
+        assert [each.offset for each in await consumer.poll(10_000, 1)] == [first[0].offset + 1]

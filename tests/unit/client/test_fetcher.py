@@ -1,12 +1,13 @@
 """Which replica a consumer reads from, and when it asks for more."""
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from oncelog.client.errors import ConnectionLost, KafkaError
+from oncelog.client.errors import ConnectionLost, FatalError, KafkaError
 from oncelog.client.fetcher import Fetcher, FetchSettings
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
@@ -29,6 +30,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.nodes = {LEADER: ("leader", 1), FOLLOWER: ("follower", 1)}
+        self.refuses = False
         self.asked: list[tuple[int, FetchRequest, OnAnswer]] = []
 
     def leader(self, topic_partition: TopicPartition) -> int:
@@ -40,7 +42,12 @@ class Brokers:
         def send(api: Any, request: FetchRequest, on_answer: OnAnswer) -> None:
             self.asked.append((node_id, request, on_answer))
 
-        return SimpleNamespace(send=send, connection=SimpleNamespace(version_of=lambda api: 12))
+        def version_of(api: Any) -> int:
+            if self.refuses:
+                raise FatalError("no common version")
+            return 12
+
+        return SimpleNamespace(send=send, connection=SimpleNamespace(version_of=version_of))
 
 
 def fetcher(brokers: Brokers) -> Fetcher:
@@ -101,28 +108,55 @@ def records(count: int, base_offset: int) -> bytes:
     return bytes(batch)
 
 
+def offsets_of(request: FetchRequest) -> list[int]:
+    return [partition.fetch_offset for topic in request.topics for partition in topic.partitions]
+
+
+def give(brokers: Brokers, base_offset: int, end: int) -> None:
+    """Three records, of a log that has so many."""
+    part = PartitionData(partition_index=0, high_watermark=end, last_stable_offset=end, records=records(3, base_offset))
+    _, _, on_answer = brokers.asked[-1]
+    on_answer(FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])]), None)
+
+
 async def test_the_next_records_are_asked_for_before_those_that_came_are_handed_out() -> None:
     brokers = Brokers()
     fetching = fetcher(brokers)
     fetching._pump()
-    _, _, on_answer = brokers.asked[-1]
-    part = PartitionData(partition_index=0, high_watermark=9, records=records(3, 0))
-    on_answer(FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])]), None)
+    give(brokers, 0, end=9)
     assert [offsets_of(request) for _, request, _ in brokers.asked] == [[0], [3]]
 
 
-async def test_who_takes_on_and_on_without_a_turn_of_the_loop_has_the_next_records_asked_for() -> None:
+@pytest.mark.parametrize("take", [lambda it: it.take(1), lambda it: it.take_chunks(1)], ids=["records", "chunks"])
+async def test_who_takes_on_and_on_without_a_turn_of_the_loop_has_the_next_records_asked_for(take: Any) -> None:
     brokers = Brokers()
     fetching = fetcher(brokers)
     fetching._pump()
-    answer(fetching, brokers, high_watermark=9, records=records(3, 0))
-    answer(fetching, brokers, high_watermark=9, records=records(3, 3))
+    give(brokers, 0, end=9)
+    give(brokers, 3, end=9)
     assert len(brokers.asked) == 2, "two responses are enough to have"
-    assert len(fetching.take(2)) == 2
-    assert len(brokers.asked) == 2, "the first of them is not empty yet"
-    assert len(fetching.take(1)) == 1
+    for _ in range(3):
+        take(fetching)
     assert offsets_of(brokers.asked[-1][1]) == [6]
 
 
-def offsets_of(request: FetchRequest) -> list[int]:
-    return [partition.fetch_offset for topic in request.topics for partition in topic.partitions]
+async def test_at_the_end_of_the_log_a_seek_before_the_next_turn_of_the_loop_counts_for_the_long_poll() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    give(brokers, 0, end=3)
+    assert len(fetching.take(10)) == 3
+    fetching.partitions[PLACE].seek(1)
+    await asyncio.sleep(0)
+    assert [offsets_of(request) for _, request, _ in brokers.asked] == [[0], [1]]
+
+
+async def test_a_broker_without_a_common_version_is_the_error_of_a_poll_and_costs_no_records() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    brokers.refuses = True
+    give(brokers, 0, end=9)
+    with pytest.raises(FatalError, match="no common version"):
+        fetching.take(10)
+    assert len(fetching.take(10)) == 3
