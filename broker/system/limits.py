@@ -1,6 +1,6 @@
 """The system's limits on this process, raised as far as possible, and how they are divided.
 
-Owns: the number of open files. Invariants
+Owns: the number of open files, and of processors. Invariants
 - A limit that cannot be raised stays as it is, without an error.
 - Connections never take the descriptors that logs need: those are reserved before the first connection.
 """
@@ -44,6 +44,13 @@ def share_descriptors(limit: int) -> DescriptorShares:
     return DescriptorShares(files, limit - files - others)
 
 
-def processor_count() -> int:
-    """How many this process may use at the same time."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def processor_count(quota_path: str = "/sys/fs/cgroup/cpu.max") -> int:
+    """How many this process may use at the same time, for as long as it likes: a container's quota counts, rounded down
+    to at least one."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open(quota_path, encoding="ascii") as file:
+            quota_us, period_us = map(int, file.read().split())
+    except (OSError, ValueError):  # none is known, or it is "max"
+        return count
+    return max(1, min(count, quota_us // period_us))
