@@ -231,9 +231,9 @@ class Fetcher:
         return taken
 
     def _ask_ahead(self) -> None:
-        """Some records are here, or taken. If there are more, they are asked for at once: whoever decodes these lets the
-        loop do nothing meanwhile, and the broker can work. If not, in the loop's next turn: a seek or a pause until then
-        still counts for the long poll that follows."""
+        """Some records are here, or taken. If there are more, they are asked for at once: whoever decodes these lets
+        the loop do nothing meanwhile, and the broker can work. If not, in the loop's next turn: a seek or a pause until
+        then still counts for the long poll that follows."""
         committed = self._settings.read_committed
         for state in self.partitions.values():
             end = state.last_stable_offset if committed else state.high_watermark

@@ -65,7 +65,7 @@ class FetchedPartition:
 
     def ask(self, asked: "FetchPartition") -> None:
         self.fetch_offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
+        self.max_bytes = max(0, asked.partition_max_bytes)
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
 

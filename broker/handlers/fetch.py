@@ -176,7 +176,7 @@ class _Fetch:
         else:
             self._isolation = FetchIsolation.HIGH_WATERMARK
         session.begin(self._isolation)
-        self._max_bytes = min(request.max_bytes, context.broker.fetch_max_bytes)
+        self._max_bytes = max(0, min(request.max_bytes, context.broker.fetch_max_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._is_early = False
         """Something was answered that is not durable yet, and this reader may see it in a moment."""

@@ -332,8 +332,8 @@ class PartitionLog:
         aborted transactions among them. A Fetching means that they are not cached: read again once it has completed,
         unless it failed. Call `check_readable` first, in the same turn. Raises KafkaError.
 
-        Of at most `max_bytes`, but for a first batch. Kafka fills them up with a part of the next batch, which every
-        client drops and asks for again.
+        Of at most `max_bytes`, from 0 on, but for a first batch. Kafka fills them up with a part of the next batch,
+        which every client drops and asks for again.
         """
         try:
             found = self.stored.read(fetch_offset, bounds.upper_bound, max_bytes, at_least_one=at_least_one)

@@ -177,6 +177,9 @@ class Stage:
         if self._log.errors:
             error = self._log.errors[0]
             raise error if isinstance(error, BaseException) else Wrong(error)
+        for log in self.virtual.broker.logs.logs:
+            if log.offline_error is not None:
+                raise Wrong(f"bytes of a client have taken a partition offline: {log.offline_error}")
         if self.virtual.broker.authorizer is not None:
             self._look_for_effects()
         answers = []

@@ -185,6 +185,18 @@ def test_a_batch_above_the_limit_of_its_partition_ends_the_wait() -> None:
     assert told(reply.message)[topic_id, 0].records
 
 
+@pytest.mark.parametrize(
+    "limits", [{"max_bytes": -1}, {"partition_max_bytes": -1}, {"partition_max_bytes": -(1 << 31)}]
+)
+def test_a_negative_limit_counts_as_zero(limits: dict[str, int]) -> None:
+    broker, topic_id = started()
+    for _ in range(2):
+        append(broker, TOPIC)
+    reply = broker.send(fetch_request({(topic_id, 0): 0}, session_epoch=-1, **limits), BY_ID)
+    assert reply.message == broker.send(fetch_request({(topic_id, 0): 0}, session_epoch=-1, max_bytes=0), BY_ID).message
+    assert told(reply.message)[topic_id, 0].records
+
+
 def test_where_the_high_watermark_lies_is_known_though_the_log_has_grown_on(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs()
     log = logs.open()
