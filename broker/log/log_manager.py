@@ -194,4 +194,6 @@ class LogManager:
             except OSError as error:
                 problem = error
         is_clean = problem is None and not self._rounds.failure.failed
-        return self.store.close(cleanly=is_clean) or problem
+        problem = self.store.close(cleanly=is_clean) or problem
+        self._rounds.failure.end()  # timers may still be due
+        return problem

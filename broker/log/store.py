@@ -69,6 +69,10 @@ class Failure:
                 watcher()
             self._on_failure(error)
 
+    def end(self) -> None:
+        """The store was closed: nothing more is acknowledged either, and nothing is written behind a clean stop."""
+        self.failed = True
+
 
 class AbortedEntry(NamedTuple):
     """An aborted transaction, as in Kafka's transaction index."""

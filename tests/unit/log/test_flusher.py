@@ -294,3 +294,17 @@ def test_flusher_is_busy_until_nothing_waits_for_a_sync() -> None:
         assert logs.rounds.is_busy
         logs.scheduler.run()
         assert not logs.rounds.is_busy
+
+
+def test_what_a_late_timer_appends_after_a_clean_stop_is_refused() -> None:
+    logs = Logs()
+    log = logs.open()
+    logs.append(log, batch())
+    logs.flush()
+    assert logs.manager.close() is None
+    written = bytes(logs.disk.files["topic-0/00000000000000000000.log"].data)
+    with pytest.raises(KafkaError, match="the broker is stopping"):
+        logs.append(log, batch())
+    assert not logs.scheduler.queue
+    assert not logs.failures, "it is no failure of the disk"
+    assert bytes(logs.disk.files["topic-0/00000000000000000000.log"].data) == written
