@@ -99,6 +99,11 @@ class PartitionState:
         self.last_stable_offset = -1
         self.log_start_offset = -1
 
+    @property
+    def is_wanted(self) -> bool:
+        """More of it may be fetched: its position is known, and somebody will take what comes."""
+        return not (self.paused or self.position < 0 or self.out_of_range or len(self.chunks) >= _CHUNKS_AHEAD)
+
     def buffered_records(self) -> tuple[int, bool]:
         """How many records are fetched and not taken, and whether that is exact: of a batch that begins below the
         position, the offsets count."""
@@ -237,7 +242,7 @@ class Fetcher:
         committed = self._settings.read_committed
         for state in self.partitions.values():
             end = state.last_stable_offset if committed else state.high_watermark
-            if state.next_fetch_offset < end and len(state.chunks) < _CHUNKS_AHEAD and not state.paused:
+            if state.is_wanted and state.next_fetch_offset < end:
                 self._pump()
                 return
         self.wake()
@@ -307,7 +312,7 @@ class Fetcher:
         leaderless: set[str] = set()
         by_node: dict[int, list[PartitionState]] = {}
         for topic_partition, state in self.partitions.items():
-            if state.paused or state.position < 0 or state.out_of_range or len(state.chunks) >= _CHUNKS_AHEAD:
+            if not state.is_wanted:
                 continue
             if state.muted_until_s > now_s:
                 again_at_s = min(again_at_s, state.muted_until_s)

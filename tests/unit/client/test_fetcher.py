@@ -13,8 +13,7 @@ from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
+from tests.fakes.logs import batch
 
 PLACE = TopicPartition("topic", 0)
 LEADER, FOLLOWER = 1, 2
@@ -61,11 +60,15 @@ def fetcher(brokers: Brokers) -> Fetcher:
 
 def answer(fetching: Fetcher, brokers: Brokers, error: KafkaError | None = None, **data: Any) -> None:
     """Answer the request that waits, and let the next one be sent."""
+    respond(brokers, error, **data)
+    fetching._pump()
+
+
+def respond(brokers: Brokers, error: KafkaError | None = None, **data: Any) -> None:
     _, _, on_answer = brokers.asked[-1]
     part = PartitionData(partition_index=0, **data)
     response = FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])])
     on_answer(None if error is not None else response, error)
-    fetching._pump()
 
 
 async def test_a_consumer_tells_its_rack_and_reads_where_the_leader_says() -> None:
@@ -102,21 +105,14 @@ async def test_a_follower_that_left_the_cluster_is_not_asked() -> None:
     assert [node_id for node_id, _, _ in brokers.asked] == [LEADER, LEADER]
 
 
-def records(count: int, base_offset: int) -> bytes:
-    batch = bytearray(encode_batch([Record(index, 1, None, b"value", ()) for index in range(count)]))
-    batch[:8] = base_offset.to_bytes(8, "big")
-    return bytes(batch)
-
-
 def offsets_of(request: FetchRequest) -> list[int]:
     return [partition.fetch_offset for topic in request.topics for partition in topic.partitions]
 
 
 def give(brokers: Brokers, base_offset: int, end: int) -> None:
     """Three records, of a log that has so many."""
-    part = PartitionData(partition_index=0, high_watermark=end, last_stable_offset=end, records=records(3, base_offset))
-    _, _, on_answer = brokers.asked[-1]
-    on_answer(FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])]), None)
+    records = base_offset.to_bytes(8, "big") + batch(3)[8:]
+    respond(brokers, high_watermark=end, last_stable_offset=end, records=records)
 
 
 async def test_the_next_records_are_asked_for_before_those_that_came_are_handed_out() -> None:
