@@ -12,6 +12,7 @@ from functools import partial
 
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import Headers, RecordMetadata, TopicPartition
+from oncelog.client.waiters import resolve
 from oncelog.protocol.records.batch import (
     HEADER_SIZE,
     TRANSACTIONAL_MASK,
@@ -253,6 +254,6 @@ class Delivery:
                 batch.awaited = True
                 batch.on_awaited()
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            batch.callbacks.append(lambda: None if waiter.done() else waiter.set_result(None))
+            batch.callbacks.append(partial(resolve, waiter, None))
             yield from waiter.__await__()
         return batch.metadata(self._index)

@@ -20,6 +20,7 @@ from oncelog.client.errors import CommitFailed, KafkaError, RequestTimedOut, err
 from oncelog.client.membership import GroupSettings, Rebalance, send_commit
 from oncelog.client.offsets import fetch_committed
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.client.waiters import resolve
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import consumer_group_heartbeat_request, consumer_group_heartbeat_response
@@ -325,5 +326,4 @@ class ConsumerGroupMembership:
 
 def _resolve_all(waiters: "Sequence[asyncio.Future[None]]") -> None:
     for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
+        resolve(waiter, None)

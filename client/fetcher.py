@@ -21,6 +21,7 @@ from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.reader_apis import FETCH
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.transport import Transport
+from oncelog.client.waiters import resolve
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
@@ -164,8 +165,8 @@ class Fetcher:
 
     def notify(self) -> None:
         """Wake the waiter in `wait`: something has changed."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            resolve(self._waiter, None)
 
     async def wait(self, timeout_s: float | None) -> None:
         """Until something arrives, or for `timeout_s`."""

@@ -40,6 +40,7 @@ from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
+from oncelog.client.waiters import resolve
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
 
@@ -442,9 +443,7 @@ class Producer(Generic[K, V]):
 
     def _on_room(self) -> None:
         while self._room_waiters:
-            waiter = self._room_waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+            if resolve(self._room_waiters.popleft(), None):
                 return
 
 

@@ -21,6 +21,7 @@ from oncelog.client.deadline import Deadline
 from oncelog.client.errors import AbortableError, ConnectionLost, DeliveryTimeout, KafkaError, error_for
 from oncelog.client.records import TopicPartition
 from oncelog.client.transport import Transport
+from oncelog.client.waiters import resolve
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse
@@ -102,8 +103,8 @@ class Sender:
         def on_ended() -> None:
             nonlocal left
             left -= 1
-            if not left and not all_ended.done():
-                all_ended.set_result(None)
+            if not left:
+                resolve(all_ended, None)
 
         for batch in batches:
             if not batch.done:

@@ -19,6 +19,7 @@ from oncelog.client.connection import Connection, OnAnswer
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import AuthenticationFailed, ConnectionLost, KafkaError, RequestTimedOut
 from oncelog.client.security import PLAINTEXT, Security
+from oncelog.client.waiters import reject, resolve
 from oncelog.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -93,12 +94,10 @@ class Transport(asyncio.BufferedProtocol):
         answered: asyncio.Future[ResponseT] = self._loop.create_future()
 
         def on_answer(response: ResponseT | None, error: KafkaError | None) -> None:
-            if answered.done():
-                return
             if error is not None:
-                answered.set_exception(error)
+                reject(answered, error)
             elif response is not None:
-                answered.set_result(response)
+                resolve(answered, response)
 
         self.send(api, message, on_answer, timeout_s)
         try:
@@ -159,11 +158,10 @@ class Transport(asyncio.BufferedProtocol):
             for part in to_send:
                 self._transport.write(part)
         if self.connection.ready and not self._ready.done():
-            self._ready.set_result(None)
+            resolve(self._ready, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._lost.done():
-            self._lost.set_result(None)
+        resolve(self._lost, None)
         if isinstance(exc, ssl.SSLError):
             self._end(tls_error(self.address, exc))
         else:
@@ -227,8 +225,8 @@ class Transport(asyncio.BufferedProtocol):
             self._logging_in.cancel()
         self._transport = None
         self.connection.close(error)
-        if not self._ready.done():
-            self._ready.set_exception(error)
+        reject(self._ready, error)
+        if not self._ready.cancelled():
             # Every waiter may have gone: the caller's own deadline has passed.
             self._ready.exception()
 

@@ -9,37 +9,12 @@ import pytest
 
 from oncelog.client import Consumer, ConsumerGroupMetadata, ConsumerOptions, Producer, RequestTimedOut, TopicPartition
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
-from oncelog.protocol.generated.end_txn_response import EndTxnResponse
 from oncelog.protocol.generated.fetch_response import FetchResponse
-from oncelog.protocol.generated.find_coordinator_response import FindCoordinatorResponse
-from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse
-from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
-from oncelog.protocol.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
-from oncelog.protocol.generated.list_offsets_response import ListOffsetsResponse
-from oncelog.protocol.generated.metadata_response import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from oncelog.protocol.generated.offset_fetch_response import (
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
-from oncelog.protocol.generated.produce_response import (
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
-from oncelog.protocol.generated.sync_group_response import SyncGroupResponse
-from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
-from tests.fakes.virtual_loop import Answers, ScriptedBroker, pass_time, run_virtually
+from tests.fakes.scripted_answers import OF_A_MEMBER, OF_A_PRODUCER, TOPIC
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
 
 HOST = "host:1"
-TOPIC, PLACE = "topic", TopicPartition("topic", 0)
+PLACE = TopicPartition(TOPIC, 0)
 REQUEST_S = 30.0
 """request.timeout.ms, by default."""
 SESSION_S = 45.0
@@ -47,61 +22,6 @@ SESSION_S = 45.0
 SOON_S = 1.0
 """What pauses between attempts may add."""
 GROUP = ConsumerGroupMetadata("group")
-
-
-def metadata(_: Any) -> MetadataResponse:
-    topic = MetadataResponseTopic(name=TOPIC, partitions=[MetadataResponsePartition(partition_index=0, leader_id=0)])
-    return MetadataResponse(brokers=[MetadataResponseBroker(0, "host", 1)], topics=[topic])
-
-
-def join(request: Any) -> JoinGroupResponse:
-    mine = JoinGroupResponseMember(member_id="member", metadata=request.protocols[0].metadata)
-    return JoinGroupResponse(
-        generation_id=1,
-        protocol_type="consumer",
-        protocol_name=request.protocols[0].name,
-        leader="member",
-        member_id="member",
-        members=[mine],
-    )
-
-
-def sync(request: Any) -> SyncGroupResponse:
-    return SyncGroupResponse(assignment=request.assignments[0].assignment)
-
-
-def offset_fetch(request: Any) -> OffsetFetchResponse:
-    found = OffsetFetchResponsePartitions(partition_index=0, committed_offset=0)
-    topics = [OffsetFetchResponseTopics(name=TOPIC, partitions=[found])]
-    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="group", topics=topics)])
-
-
-def produce(request: Any) -> ProduceResponse:
-    written = [PartitionProduceResponse(index=0, base_offset=0)]
-    return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=written)])
-
-
-ANY: Answers = {
-    ApiKey.METADATA: metadata,
-    ApiKey.FIND_COORDINATOR: lambda _: FindCoordinatorResponse(node_id=0, host="host", port=1),
-}
-OF_A_MEMBER: Answers = {
-    **ANY,
-    ApiKey.JOIN_GROUP: join,
-    ApiKey.SYNC_GROUP: sync,
-    ApiKey.HEARTBEAT: lambda _: HeartbeatResponse(),
-    ApiKey.OFFSET_FETCH: offset_fetch,
-    ApiKey.FETCH: lambda _: None,
-    ApiKey.LIST_OFFSETS: lambda _: ListOffsetsResponse(),
-}
-OF_A_PRODUCER: Answers = {
-    **ANY,
-    ApiKey.INIT_PRODUCER_ID: lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=0),
-    ApiKey.PRODUCE: produce,
-    ApiKey.ADD_OFFSETS_TO_TXN: lambda _: AddOffsetsToTxnResponse(),
-    ApiKey.TXN_OFFSET_COMMIT: lambda _: TxnOffsetCommitResponse(),
-    ApiKey.END_TXN: lambda _: EndTxnResponse(),
-}
 
 
 def swallows_once(broker: ScriptedBroker, key: ApiKey) -> None:
