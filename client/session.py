@@ -157,8 +157,10 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         """Endless; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if the last batch was
         left out."""
         while True:
-            if self._batch is not None and not self._batch.has_ended:
-                raise InvalidState("the last batch was neither committed nor aborted", hint="`async with batch:`")
+            if self._batch is not None:
+                if not self._batch.has_ended:
+                    raise InvalidState("the last batch was neither committed nor aborted", hint="`async with batch:`")
+                await self._batch._settle()
             try:
                 records = await self._consumer.next_batch(max_records=self._max_records, max_wait_ms=self._max_wait_ms)
             except RetriableError as error:
@@ -167,20 +169,29 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             self._batch = SessionBatch(self, records, self._producer.transaction())
             yield self._batch
 
-    async def _commit(self, batch: "SessionBatch[K, V, OutK, OutV]", transaction: Transaction[OutK, OutV]) -> None:
+    async def _commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
         if self._committed_in != self._consumer.assignment_count:
             self._committed, self._committed_in = {}, self._consumer.assignment_count
         moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
-        await transaction.send_offsets(moved, group=self._consumer)
+        await batch.transaction.send_offsets(moved, group=self._consumer)
         # Until the transaction ends, no other member can read the offsets; a member that is gone should not end it.
         await self._consumer.heartbeat()
+        await self._ask_to_commit(batch)
+
+    async def _ask_to_commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
+        """Until the outcome is known."""
         while True:
             try:
-                await transaction.commit()
-                self._committed |= moved
-                return
+                return await batch.transaction.commit()
             except CommitUnknown as error:
                 _log.warning("%s; asking again", error)
+
+    def _take_outcome(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
+        """Once its transaction ends, by whatever its end was interrupted: what isn't committed comes again."""
+        if batch.committed:
+            self._committed |= batch.next_offsets
+        elif not batch._is_undecided:
+            self._rewind(batch.records)
 
     async def _goes_on_after(self, error: KafkaError) -> bool:
         """Whether the batch comes again by itself. Raises ProducerFenced if another instance has the id."""
@@ -218,8 +229,6 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
     ) -> None:
         self.records = records
         """The records, with the offsets behind them."""
-        self.committed = False
-        """The results and the offsets of this batch are committed."""
         self.error: KafkaError | None = None
         """Why it was aborted, if that was not raised."""
         self._session = session
@@ -237,29 +246,55 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
                 return self
             except RetriableError as error:
                 _log.warning("no transaction: %s; trying again", error)
+            except (KafkaError, asyncio.CancelledError):
+                self.has_ended = True
+                self._session._rewind(self.records)
+                raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         self.has_ended = True
-        if error is None:
-            try:
-                await self._session._commit(self, self._transaction)
-            except (KafkaError, asyncio.CancelledError) as problem:
-                error = problem
-            else:
-                self.committed = True
-                return False
-        is_ours = kind is None
-        await self._transaction.__aexit__(type(error), error, error.__traceback__)
-        self._session._rewind(self.records)
-        if isinstance(error, KafkaError) and await self._session._goes_on_after(error):
-            self.error = error
-            _log.info("a batch of %d records was aborted and comes again: %s", len(self.records), error)
-            return True
-        if is_ours:
-            raise error
+        if error is not None:
+            return await self._comes_again_after(error)
+        await self._end(self._session._commit(self))
         return False
+
+    async def _settle(self) -> None:
+        """Learn the outcome if the commit was cancelled before its response. Raises what the block's end does."""
+        if self._is_undecided:
+            await self._end(self._session._ask_to_commit(self))
+
+    async def _end(self, commit: Coroutine[Any, Any, None]) -> None:
+        try:
+            await commit
+        except (KafkaError, asyncio.CancelledError) as error:
+            if not await self._comes_again_after(error):
+                raise
+        else:
+            self._session._take_outcome(self)
+
+    async def _comes_again_after(self, error: BaseException) -> bool:
+        """End the transaction, which has failed with `error`. Whether that is no reason to end the loop."""
+        try:
+            await self._transaction.__aexit__(type(error), error, error.__traceback__)
+        finally:
+            self._session._take_outcome(self)
+        if not isinstance(error, KafkaError) or not await self._session._goes_on_after(error):
+            return False
+        self.error = error
+        _log.info("a batch of %d records was aborted and comes again: %s", len(self.records), error)
+        return True
+
+    @property
+    def committed(self) -> bool:
+        """The results and the offsets of this batch are committed."""
+        return self._transaction.state == "committed"
+
+    @property
+    def _is_undecided(self) -> bool:
+        """The commit was sent, and its outcome isn't known: the loop asks for it before it goes on."""
+        return self.has_ended and self._transaction.state == "committing"
 
     @property
     def transaction(self) -> Transaction[OutK, OutV]:

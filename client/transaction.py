@@ -74,11 +74,7 @@ class Transaction(Generic[K, V]):
             # Nothing is left to abort, or the transaction may be committed, perhaps by another process.
             await self._manager.explain(error)
             return
-        patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
-        try:
-            await self._to_the_end(self._abort(), patience_s)
-        except KafkaError as problem:
-            error.add_note(f"the subsequent abort failed: {problem}")
+        await self._abort_after(error)
 
     @property
     def state(self) -> str:
@@ -217,12 +213,17 @@ class Transaction(Generic[K, V]):
             await self.commit()
         except (KafkaError, asyncio.CancelledError) as error:
             await self._manager.explain(error)
-            if self._manager.state is TransactionState.FAILED:
-                try:
-                    await self.abort()
-                except KafkaError as problem:
-                    error.add_note(f"the subsequent abort failed: {problem}")
+            # Open: it was cancelled while records were still to be written.
+            if self._manager.state in (TransactionState.FAILED, TransactionState.OPEN):
+                await self._abort_after(error)
             raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
+        try:
+            await self._to_the_end(self._abort(), patience_s)
+        except KafkaError as problem:
+            error.add_note(f"the subsequent abort failed: {problem}")
 
     async def _to_the_end(self, work: Coroutine[None, None, T], patience_s: float | None = None) -> T:
         return await to_the_end(work, patience_s, on_silence=self._manager.reconnect)

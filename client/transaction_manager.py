@@ -230,7 +230,8 @@ class TransactionManager:
             await self.abort()
         if self.state is not _S.READY or self._needs_new_epoch:
             if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FENCED):
-                raise InvalidState(f"a transaction is already {self.state.value}")
+                hint = "call commit() on it again: it returns its outcome" if self.state is _S.COMMITTING else ""
+                raise InvalidState(f"a transaction is already {self.state.value}", hint=hint)
             await self.initialize()
         self._choose_protocol()
         self._move(_S.OPEN)
@@ -315,9 +316,13 @@ class TransactionManager:
             return
         self._has_offsets = True
         deadline = Deadline.after(self._max_block_ms)
-        if not self._is_second_protocol:
-            await self._add_offsets(group, deadline)
-        await self._commit_offsets(offsets, group, deadline)
+        try:
+            if not self._is_second_protocol:
+                await self._add_offsets(group, deadline)
+            await self._commit_offsets(offsets, group, deadline)
+        except asyncio.CancelledError:
+            self._on_lost()
+            raise
 
     def reconnect(self) -> None:
         """Requests that wait are sent again over new connections."""
@@ -348,6 +353,7 @@ class TransactionManager:
                 request,
                 deadline,
                 lambda each: each.error_code,
+                on_lost=self._on_lost,
             )
         except RequestTimedOut as error:
             raise self.fail(_unanswered(error)) from error
@@ -381,6 +387,7 @@ class TransactionManager:
                     request,
                     deadline,
                     _offset_commit_error,
+                    on_lost=self._on_lost,
                 )
                 code = _offset_commit_error(response)
                 if not code:
@@ -412,6 +419,7 @@ class TransactionManager:
                     request,
                     deadline,
                     _add_partitions_error,
+                    on_lost=self._on_lost,
                 )
                 code = _add_partitions_error(response)
                 if code in _MAY_COME_LATER:
@@ -441,13 +449,18 @@ class TransactionManager:
             adding.cancel()
             await asyncio.gather(adding, return_exceptions=True)
             self._added.update(asked)
-            self._needs_new_epoch = True
+            self._on_lost()
+
+    def _on_lost(self) -> None:
+        """A request got no response: should it still arrive, it must not reach the next transaction."""
+        self._needs_new_epoch = True
 
     async def _end(self, *, committed: bool) -> None:
         request = EndTxnRequest(self._id, self._identity.producer_id, self._identity.producer_epoch, committed)
 
         def on_lost() -> None:
             self._commit_sent |= committed
+            self._on_lost()
 
         try:
             response = await self._cluster.call_coordinator(

@@ -4,6 +4,11 @@ from typing import Any
 
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from oncelog.protocol.generated.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
 from oncelog.protocol.generated.end_txn_response import EndTxnResponse
 from oncelog.protocol.generated.find_coordinator_response import FindCoordinatorResponse
 from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse
@@ -64,6 +69,12 @@ def offset_fetch(request: Any) -> OffsetFetchResponse:
 def produce(request: Any) -> ProduceResponse:
     written = [PartitionProduceResponse(index=0, base_offset=0)]
     return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=written)])
+
+
+def add_partitions(_: Any) -> AddPartitionsToTxnResponse:
+    added = AddPartitionsToTxnPartitionResult(partition_index=0)
+    topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=[added])
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
 
 
 ANY: Answers = {

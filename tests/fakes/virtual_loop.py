@@ -22,6 +22,9 @@ Answers = Mapping[ApiKey, Callable[[Any], Any]]
 """By API: the response to a request, None for silence."""
 
 
+_TURN_S = 1e-9
+
+
 class _Selector(selectors.DefaultSelector):
     """Instead of waiting, it moves the clock."""
 
@@ -32,7 +35,8 @@ class _Selector(selectors.DefaultSelector):
         if not events:
             if timeout is None:
                 raise RuntimeError("nothing will ever happen again")
-            self.now_s += timeout
+            # A turn takes time too: a deadline that is nearer than asyncio's clock can tell passes.
+            self.now_s += max(timeout, _TURN_S)
         return events
 
 
@@ -47,7 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     async def create_connection(self, protocol_factory: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
         protocol = protocol_factory()
-        transport = _Connection(self, protocol, self._broker)
+        transport = self._broker.connect(self, protocol)
         self._broker.connections.append(transport)
         self._broker.connect_count += 1
         protocol.connection_made(transport)
@@ -59,9 +63,12 @@ class ScriptedBroker:
 
     def __init__(self, answers: Answers) -> None:
         self.answers = dict(answers)
-        self.connections: list[_Connection] = []
+        self.connections: list[Connection] = []
         self.connect_count = 0
         self.seen: list[tuple[ApiKey, Any]] = []
+
+    def connect(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol) -> "Connection":
+        return Connection(loop, protocol, self)
 
     def silence(self) -> None:
         """Nothing passes any more over the connections that are open: a host between has forgotten them all."""
@@ -96,7 +103,7 @@ def _codec(key: ApiKey, kind: str) -> Any:
     return import_module(f"oncelog.protocol.generated.{key.name.lower()}_{kind}")
 
 
-class _Connection(asyncio.Transport):
+class Connection(asyncio.Transport):
     """The client's end."""
 
     def __init__(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol, broker: ScriptedBroker) -> None:
@@ -115,13 +122,17 @@ class _Connection(asyncio.Transport):
         if self.is_silent or self._is_closing:
             return
         for frame in self._reader.feed(bytes(data)):
-            answer = self._broker.answer(frame)
-            if answer is not None:
-                self._loop.call_soon(self._receive, len(answer).to_bytes(4, "big") + answer)
+            self._on_request(frame)
+
+    def _on_request(self, frame: memoryview) -> None:
+        answer = self._broker.answer(frame)
+        if answer is not None:
+            self._loop.call_soon(self._receive, answer)
 
     def _receive(self, data: bytes) -> None:
         if not self.is_silent and not self._is_closing:
-            for count in written(lambda: memoryview(self._protocol.get_buffer(-1)), data):
+            framed = len(data).to_bytes(4, "big") + data
+            for count in written(lambda: memoryview(self._protocol.get_buffer(-1)), framed):
                 self._protocol.buffer_updated(count)
 
     def is_closing(self) -> bool:

@@ -12,17 +12,12 @@ import pytest
 
 from oncelog.client import Consumer, ConsumerGroupMetadata, Producer, TopicPartition
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.generated.add_partitions_to_txn_response import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
 from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.generated.leave_group_response import LeaveGroupResponse
 from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
 from tests.fakes.logs import batch
-from tests.fakes.scripted_answers import OF_A_MEMBER, OF_A_PRODUCER, TOPIC
+from tests.fakes.scripted_answers import OF_A_MEMBER, OF_A_PRODUCER, TOPIC, add_partitions
 from tests.fakes.virtual_loop import Answers, ScriptedBroker, run_virtually
 
 pytestmark = pytest.mark.interpreted
@@ -40,12 +35,6 @@ def fetch(request: FetchRequest) -> FetchResponse:
     if topic_id is not None:
         found.topic_id = topic_id
     return FetchResponse(responses=[found] if parts else [])
-
-
-def add_partitions(_: Any) -> AddPartitionsToTxnResponse:
-    added = AddPartitionsToTxnPartitionResult(partition_index=0)
-    topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=[added])
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
 
 
 OF_A_READER: Answers = {
