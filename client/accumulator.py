@@ -259,7 +259,8 @@ class Accumulator:
         queue = self.queue(topic_partition)
         batch, begun = queue.append(key, value, headers, timestamp_ms, self._batch_size, now_s)
         if begun:
-            self._count(batch, self._batch_size)
+            # The first record always fits, whatever its size; later ones only within batch.size.
+            self._count(batch, max(self._batch_size, batch.size_bytes))
         return batch, begun
 
     def append_batch(self, topic_partition: TopicPartition, encoded: bytes | memoryview, now_s: float) -> Batch:
@@ -296,4 +297,5 @@ class Accumulator:
 
     def _on_ended(self, size_bytes: int) -> None:
         self.buffered_bytes -= size_bytes
-        self.on_room()
+        if self.has_room:
+            self.on_room()

@@ -429,17 +429,28 @@ class Producer(Generic[K, V]):
         begun_count = 0 if manager is None else manager.begun_count
         deadline = Deadline.after(self._settings.max_block_ms)
         await self._cluster.topic(topic, deadline)
-        while not accumulator.has_room:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room_waiters.append(waiter)
-            try:
-                async with asyncio.timeout_at(deadline.at_s):
-                    await waiter
-            except TimeoutError:
-                raise QueueFull(f"no room for a record of {topic!r} within max.block.ms") from None
+        await self._wait_for_room(topic, accumulator, deadline)
         if manager is not None and manager.begun_count != begun_count:
             raise InvalidState("the transaction of this record has ended", hint="await it in the transaction's block")
         self._ready_intake()
+
+    async def _wait_for_room(self, topic: str, accumulator: Accumulator, deadline: Deadline) -> None:
+        """In the order of arrival. A batch that ends wakes one waiter, and may leave room for hundreds: each passes the
+        wake on while there is room, whether it uses it or fails."""
+        enqueue = self._room_waiters.append
+        try:
+            while not accumulator.has_room:
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                enqueue(waiter)
+                # If another record takes the room before this task runs, it is still the first.
+                enqueue = self._room_waiters.appendleft
+                async with asyncio.timeout_at(deadline.at_s):
+                    await waiter
+        except TimeoutError:
+            raise QueueFull(f"no room for a record of {topic!r} within max.block.ms") from None
+        finally:
+            if accumulator.has_room:
+                self._on_room()
 
     def _on_room(self) -> None:
         while self._room_waiters:

@@ -59,10 +59,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class ScriptedBroker:
-    """Node 0 at host:1. `answers` may be changed at any time."""
+    """Node 0 at host:1. `answers` and `delays_s` may be changed at any time."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers = dict(answers)
+        self.delays_s: dict[ApiKey, float] = {}
+        """By API: how long a response takes, if it takes any time."""
         self.connections: list[Connection] = []
         self.connect_count = 0
         self.seen: list[tuple[ApiKey, Any]] = []
@@ -126,7 +128,12 @@ class Connection(asyncio.Transport):
 
     def _on_request(self, frame: memoryview) -> None:
         answer = self._broker.answer(frame)
-        if answer is not None:
+        if answer is None:
+            return
+        delay_s = self._broker.delays_s.get(self._broker.seen[-1][0], 0.0)
+        if delay_s:
+            self._loop.call_later(delay_s, self._receive, answer)
+        else:
             self._loop.call_soon(self._receive, answer)
 
     def _receive(self, data: bytes) -> None:
