@@ -73,6 +73,12 @@ class Purpose(Enum):
     DATA = "data"
     COORDINATOR = "coordinator"
     JOIN = "join"
+    BOOTSTRAP = "bootstrap"
+    """What any node can answer, while no other connection is open."""
+
+
+_ANY = (-1, Purpose.BOOTSTRAP)
+"""The key of a connection to whichever node lets itself be connected to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +144,6 @@ class Cluster:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._transports: dict[tuple[int, Purpose], Transport] = {}
         self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
-        self._bootstrapped: Transport | None = None
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._unreachable: set[tuple[str, int]] = set()
@@ -164,22 +169,25 @@ class Cluster:
             task = asyncio.ensure_future(self._connect(key))
             self._connecting[key] = task
             task.add_done_callback(lambda done: self._on_connected(key, done))
-        return await _shared(task, deadline, f"no connection to node {node_id}")
+        # Neither a timeout nor a cancelled waiter may end it for the others.
+        await asyncio.wait((task,), timeout=deadline.remaining_s)
+        if not task.done():
+            raise RequestTimedOut(f"no connection to {'any broker' if key == _ANY else f'node {node_id}'} in time")
+        if task.cancelled():
+            raise InvalidState("the client is closed")
+        return task.result()
 
     def disconnect(self, purpose: Purpose | None = None) -> None:
         """Close the connections of this purpose, or all; a request that waits there fails with ConnectionLost."""
         for key in [each for each in self._transports if purpose in (each[1], None)]:
             self._transports.pop(key).close()
-        if purpose is None and self._bootstrapped is not None:
-            self._bootstrapped.close()
 
     def _on_silent(self, silent: Transport) -> None:
         """A host between may have forgotten all connections to that address. One that waits for nothing, and was not
         heard of since, would show it only by a timeout of its own, one connection after the other."""
-        for each in (*self._transports.values(), self._bootstrapped):
+        for each in self._transports.values():
             if (
-                each is not None
-                and each is not silent
+                each is not silent
                 and each.address == silent.address
                 and each.last_sign_s <= silent.last_sign_s
                 and not each.connection.pending
@@ -188,34 +196,42 @@ class Cluster:
 
     async def any_transport(self, deadline: Deadline) -> Transport:
         """Any open connection, else to a known node, else to a bootstrap address; raises the last error if all fail."""
-        for transport in self._transports.values():
-            if transport.is_open:
+        for key, transport in self._transports.items():
+            if transport.is_open and key != _ANY:
                 return transport
-        if self._bootstrapped is not None and self._bootstrapped.is_open:
-            return self._bootstrapped
-        if self._closed:
-            raise InvalidState("the client is closed")
+        return await self.transport(*_ANY, deadline)
+
+    async def _connect(self, key: tuple[int, Purpose]) -> Transport:
+        self._transports[key] = transport = await (self._open_any() if key == _ANY else self._open_node(key[0]))
+        return transport
+
+    async def _open_any(self) -> Transport:
         last: KafkaError = ConnectionLost("no broker is known")
         for host, port in dict.fromkeys((*self.nodes.values(), *self._bootstrap)):
             try:
-                self._bootstrapped = await self._open(host, port, deadline)
+                return await self._open(host, port)
             except (ConnectionLost, RequestTimedOut) as error:
                 last = error
-            else:
-                return self._bootstrapped
         raise last
 
-    async def _connect(self, key: tuple[int, Purpose]) -> Transport:
-        address = self.nodes.get(key[0])
+    async def _open_node(self, node_id: int) -> Transport:
+        address = self.nodes.get(node_id)
         if address is None:
-            raise ConnectionLost(f"node {key[0]} is not in the metadata")
-        transport = await self._open(*address, Deadline.after(self.request_timeout_ms))
-        self._transports[key] = transport
-        return transport
+            raise ConnectionLost(f"node {node_id} is not in the metadata")
+        return await self._open(*address)
 
-    async def _open(self, host: str, port: int, deadline: Deadline) -> Transport:
+    async def _open(self, host: str, port: int) -> Transport:
+        # One dead address among several must not take the whole time.
+        deadline = Deadline.after(min(_MAX_CONNECT_MS, self.request_timeout_ms))
         try:
-            transport = await self._connected(host, port, deadline)
+            transport = await connect(
+                host,
+                port,
+                client_id=self.client_id,
+                request_timeout_ms=self.request_timeout_ms,
+                security=self._security,
+                deadline=deadline,
+            )
         except ConnectionLost as error:
             self._on_unreachable((host, port), error)
             await self._check_listener(f"{host}:{port}", deadline)
@@ -234,17 +250,6 @@ class Cluster:
         if connection.features_epoch > self._features_epoch:
             self._features_epoch, self.features = connection.features_epoch, connection.finalized_features
         return transport
-
-    async def _connected(self, host: str, port: int, deadline: Deadline) -> Transport:
-        return await connect(
-            host,
-            port,
-            client_id=self.client_id,
-            request_timeout_ms=self.request_timeout_ms,
-            security=self._security,
-            # One dead address among several must not take the whole time.
-            deadline=deadline.capped(min(_MAX_CONNECT_MS, self.request_timeout_ms)),
-        )
 
     async def _check_listener(self, address: str, deadline: Deadline) -> None:
         """A connection failed: raises ConfigError if that is because the listener speaks otherwise than this client."""
@@ -273,7 +278,7 @@ class Cluster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        transports = [*self._transports.values(), *([self._bootstrapped] if self._bootstrapped is not None else [])]
+        transports = list(self._transports.values())
         for transport in transports:
             transport.close()
         await asyncio.gather(*(transport.wait_closed(_CLOSE_TIMEOUT_S) for transport in transports))
@@ -541,15 +546,6 @@ class Cluster:
             self._refreshing = None
             if not self._closed:
                 done()
-
-
-async def _shared(task: "asyncio.Task[Transport]", deadline: Deadline, what: str) -> Transport:
-    """Wait for a shared task: a timeout must not cancel it for the other waiters."""
-    try:
-        async with asyncio.timeout_at(deadline.at_s):
-            return await asyncio.shield(task)
-    except TimeoutError:
-        raise RequestTimedOut(what) from None
 
 
 def leader_of(cluster: Cluster, place: TopicPartition) -> int:

@@ -6,6 +6,7 @@ it: an offset that the log does not have raises.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, Unpack
@@ -61,7 +62,10 @@ class BatchFollower:
         self._fetcher: Fetcher | None = None
 
     async def __aenter__(self) -> Self:
-        await self._cluster.bootstrap(Deadline.after(self._settings.default_api_timeout_ms))
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._cluster.close)
+            await self._cluster.bootstrap(Deadline.after(self._settings.default_api_timeout_ms))
+            stack.pop_all()
         self._fetcher = Fetcher(self._cluster, fetch_settings(self._settings))
         return self
 

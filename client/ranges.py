@@ -8,7 +8,7 @@ that was deleted and created again meanwhile raises.
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, Unpack
@@ -68,7 +68,10 @@ class RangeReader:
         )
 
     async def __aenter__(self) -> Self:
-        await self._cluster.bootstrap(self._deadline())
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._cluster.close)
+            await self._cluster.bootstrap(self._deadline())
+            stack.pop_all()
         return self
 
     async def __aexit__(
