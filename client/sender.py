@@ -162,6 +162,10 @@ class Sender:
         if transport is None:
             return self._connect(node_id, now_s)
         while self._in_flight.get(node_id, 0) < self._settings.max_in_flight_requests:
+            if transport.is_full:
+                # With acks=0 no response holds the next request back, and what is sent no longer counts as buffered.
+                transport.on_drained = self.wake
+                break
             batches = self._collect(queues, now_s)
             if not batches:
                 break

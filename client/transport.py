@@ -1,9 +1,10 @@
 """A connection on the network: an asyncio BufferedProtocol around the sans-I/O connection.
 
-Owns: the socket, TLS on it, the timeout of the oldest request, when a login is repeated. Does not own: retries or
-broker addresses (`cluster`), what a login says (`login`). Invariant: when the oldest response is overdue the connection
-is closed, since responses come in order and no later one can arrive either. One loop callback per chunk of responses;
-no task and no future per request unless one is awaited.
+Owns: the socket, TLS on it, the timeout of the oldest request, when a login is repeated, whether the broker reads what
+is written. Does not own: retries or broker addresses (`cluster`), what a login says (`login`). Invariant: when the
+oldest response is overdue the connection is closed, since responses come in order and no later one can arrive either;
+likewise when the broker does not read for that long. One loop callback per chunk of responses; no task and no future
+per request unless one is awaited.
 """
 
 import asyncio
@@ -47,6 +48,11 @@ class Transport(asyncio.BufferedProtocol):
             self.connection.on_logged_in = self._on_logged_in
         self.on_silent: Callable[[Transport], None] | None = None
         """Called when it is closed since a response is overdue."""
+        self.is_full = False
+        """The broker reads more slowly than this side writes. What is sent nevertheless is kept in memory, without a
+        limit."""
+        self.on_drained: Callable[[], None] = _ignore
+        """Called when it is no longer full, or has ended while it was."""
         self._request_timeout_s = request_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -58,7 +64,7 @@ class Transport(asyncio.BufferedProtocol):
         self._session_timer: asyncio.TimerHandle | None = None
         self._logging_in: asyncio.Task[None] | None = None
         self.last_sign_s = 0.0
-        """When something was received, or the oldest request sent that waits."""
+        """When something was received, or the oldest request sent that waits, or when it became full."""
         self._was_connected = False
 
     @property
@@ -77,11 +83,11 @@ class Transport(asyncio.BufferedProtocol):
         if transport is None or not self.connection.ready:
             raise ConnectionLost(f"the connection to {self.address} is closed")
         if on_answer is not None and not self.connection.pending:
-            self._expect_answer()
+            self._expect_sign()
         transport.write(self.connection.send(api, message, on_answer, patience_s))
 
-    def _expect_answer(self) -> None:
-        """The first one: its time begins now."""
+    def _expect_sign(self) -> None:
+        """That the broker is there: its time begins now."""
         self.last_sign_s = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
@@ -160,6 +166,15 @@ class Transport(asyncio.BufferedProtocol):
         if self.connection.ready and not self._ready.done():
             resolve(self._ready, None)
 
+    def pause_writing(self) -> None:
+        self.is_full = True
+        if not self.connection.pending:
+            self._expect_sign()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self.on_drained()
+
     def connection_lost(self, exc: Exception | None) -> None:
         resolve(self._lost, None)
         if isinstance(exc, ssl.SSLError):
@@ -168,16 +183,18 @@ class Transport(asyncio.BufferedProtocol):
             self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     def _on_timer(self) -> None:
-        """Time counts from the last received data, and only while requests are pending."""
+        """Time counts from the last received data, and only while requests are pending or cannot be written."""
         self._timer = None
-        pending = self.connection.pending
-        if not pending or self._transport is None:
+        oldest = self.connection.pending[0] if self.connection.pending else None
+        if self._transport is None or (oldest is None and not self.is_full):
             return
-        overdue_from_s = self.last_sign_s + (pending[0].patience_s or self._request_timeout_s)
+        patience_s = oldest.patience_s if oldest is not None else None
+        overdue_from_s = self.last_sign_s + (patience_s or self._request_timeout_s)
         if self._loop.time() < overdue_from_s:
             self._timer = self._loop.call_at(overdue_from_s, self._on_timer)
             return
-        error = RequestTimedOut(f"{self.address} did not respond to {pending[0].api.key.name} in time")
+        omitted = f"respond to {oldest.api.key.name}" if oldest is not None else "read what was sent"
+        error = RequestTimedOut(f"{self.address} did not {omitted} in time")
         if self.on_silent is not None:
             self.on_silent(self)
         self._abort(error)
@@ -204,7 +221,7 @@ class Transport(asyncio.BufferedProtocol):
             return
         if self._transport is not None:
             if not self.connection.pending:
-                self._expect_answer()
+                self._expect_sign()
             self._transport.write(self.connection.log_in(login))
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -225,6 +242,9 @@ class Transport(asyncio.BufferedProtocol):
             self._logging_in.cancel()
         self._transport = None
         self.connection.close(error)
+        if self.is_full:
+            # The event loop does not report it of a connection that has ended.
+            self.resume_writing()
         reject(self._ready, error)
         if not self._ready.cancelled():
             # Every waiter may have gone: the caller's own deadline has passed.
@@ -274,6 +294,10 @@ def tls_error(address: str, error: ssl.SSLError) -> KafkaError:
         hint = "it may ask for a certificate of this client, in ssl_keystore_location, or for another version of TLS"
         return AuthenticationFailed(f"{address} refuses TLS with this client: {_words(reason)}", hint=hint)
     return ConnectionLost(f"no TLS with {address}: {_words(reason) or error}")
+
+
+def _ignore() -> None:
+    pass
 
 
 def _words(reason: str) -> str:

@@ -17,6 +17,8 @@ from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVers
 from oncelog.protocol.headers import decode_request_header, encode_response_header
 from tests.support.feeding import written
 
+HIGH_WATER_BYTES = 64 << 10
+"""Unread bytes of a connection above which its client is asked to pause, as asyncio's transports do."""
 T = TypeVar("T")
 Answers = Mapping[ApiKey, Callable[[Any], Any]]
 """By API: the response to a request, None for silence."""
@@ -65,6 +67,8 @@ class ScriptedBroker:
         self.answers = dict(answers)
         self.delays_s: dict[ApiKey, float] = {}
         """By API: how long a response takes, if it takes any time."""
+        self.reads = True
+        """False: it stays connected and reads nothing, until `read_on`."""
         self.connections: list[Connection] = []
         self.connect_count = 0
         self.seen: list[tuple[ApiKey, Any]] = []
@@ -76,6 +80,11 @@ class ScriptedBroker:
         """Nothing passes any more over the connections that are open: a host between has forgotten them all."""
         for each in self.connections:
             each.is_silent = True
+
+    def read_on(self) -> None:
+        self.reads = True
+        for each in self.connections:
+            each.drain()
 
     def count(self, key: ApiKey) -> int:
         return sum(each == key for each, _ in self.seen)
@@ -116,6 +125,11 @@ class Connection(asyncio.Transport):
         self._broker = broker
         self._reader = FrameReader(1 << 20)
         self._is_closing = False
+        self._unread = bytearray()
+
+    @property
+    def unread_bytes(self) -> int:
+        return len(self._unread)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"sockname": "client", "peername": "broker"}.get(name, default)
@@ -123,7 +137,24 @@ class Connection(asyncio.Transport):
     def write(self, data: Any) -> None:
         if self.is_silent or self._is_closing:
             return
-        for frame in self._reader.feed(bytes(data)):
+        if not self._broker.reads:
+            was_full = len(self._unread) > HIGH_WATER_BYTES
+            self._unread += data
+            if not was_full and len(self._unread) > HIGH_WATER_BYTES:
+                self._protocol.pause_writing()
+            return
+        self._take(bytes(data))
+
+    def drain(self) -> None:
+        was_full = len(self._unread) > HIGH_WATER_BYTES
+        unread, self._unread = bytes(self._unread), bytearray()
+        if not self._is_closing:
+            self._take(unread)
+            if was_full:
+                self._protocol.resume_writing()
+
+    def _take(self, data: bytes) -> None:
+        for frame in self._reader.feed(data):
             self._on_request(frame)
 
     def _on_request(self, frame: memoryview) -> None:
