@@ -49,6 +49,8 @@ LEADER_MOVED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
+NO_LEADER = -1
+"""The leader of a partition that has none, as Metadata names it."""
 _BUSY_BACKOFF_MS = 1
 _MAX_BUSY_BACKOFF_MS = 20
 """Completing a transaction takes milliseconds: a full backoff would dominate the next one."""
@@ -217,7 +219,8 @@ class Cluster:
     async def _open_node(self, node_id: int) -> Transport:
         address = self.nodes.get(node_id)
         if address is None:
-            raise ConnectionLost(f"node {node_id} is not in the metadata")
+            text = "the partition has no leader" if node_id < 0 else f"node {node_id} is not in the metadata"
+            raise ConnectionLost(text)
         return await self._open(*address)
 
     async def _open(self, host: str, port: int) -> Transport:
@@ -442,7 +445,7 @@ class Cluster:
         self.controller_id = response.controller_id
         now_s = asyncio.get_running_loop().time()
         for topic in response.topics:
-            if topic.error_code or topic.name is None:
+            if topic.error_code or topic.name is None or not topic.partitions:
                 self.topics.pop(topic.name or "", None)
                 continue
             leaders = [-1] * len(topic.partitions)
@@ -453,15 +456,16 @@ class Cluster:
         return response
 
     async def topic(self, name: str, deadline: Deadline, *, exists: bool = False) -> Topic:
-        """The topic, created by the broker if it may be; waits for leaders until the deadline. Raises UnknownTopic
-        soon, unless it `exists` for certain and the brokers only have to learn of it."""
+        """The topic, created by the broker if it may be. A partition may have no leader: one that is down must not
+        stop the others. Raises UnknownTopic soon, unless it `exists` for certain, having just been created: then the
+        brokers only have to learn of it, and it waits until all partitions have leaders."""
         give_up = deadline if exists else deadline.capped(_CREATION_MS if self._may_create_topics else _PROPAGATION_MS)
         while True:
-            known = self._led(name)
+            known = self._known(name, is_led=exists)
             if known is not None:
                 return known
             response = await self.refresh((name,), deadline)
-            known = self._led(name)
+            known = self._known(name, is_led=exists)
             if known is not None:
                 return known
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -475,26 +479,31 @@ class Cluster:
     async def topics_of(self, names: Iterable[str], deadline: Deadline) -> list[Topic]:
         """`topic` of each, and one request for all that are not known yet."""
         wanted = tuple(dict.fromkeys(names))
-        missing = [name for name in wanted if self._led(name) is None]
+        missing = [name for name in wanted if name not in self.topics]
         if len(missing) > 1:
             await self.refresh(missing, deadline)
         return [await self.topic(name, deadline) for name in wanted]
 
     async def partitions_of(self, places: Collection[TopicPartition], deadline: Deadline) -> None:
-        """Until the leaders of these partitions are known, some of which may be newer than what is cached."""
+        """Until these partitions are known, some of which may be newer than what is cached."""
         while True:
             await self.topics_of((each.topic for each in places), deadline)
-            stale = {each.topic for each in places if self.leader(each) < 0}
+            stale = self._lacking(places)
             if not stale:
                 return
             await self.refresh(stale, deadline)
-            if any(self.leader(each) < 0 for each in places):
-                await deadline.pause(self.retry_backoff_ms, f"partitions of {', '.join(sorted(stale))}")
+            if self._lacking(places):
+                await deadline.pause(self.retry_backoff_ms, f"partitions of {', '.join(stale)}")
 
-    def _led(self, name: str) -> Topic | None:
-        """The topic, if all its partitions have leaders."""
+    def _lacking(self, places: Collection[TopicPartition]) -> list[str]:
+        """The topics that are not known to have all these partitions."""
+        counts = {name: topic.partition_count for name, topic in self.topics.items()}
+        return sorted({each.topic for each in places if each.partition >= counts.get(each.topic, 0)})
+
+    def _known(self, name: str, *, is_led: bool) -> Topic | None:
+        """The topic; with `is_led` only if all its partitions have leaders."""
         known = self.topics.get(name)
-        return known if known is not None and min(known.leaders, default=-1) >= 0 else None
+        return known if known is not None and not (is_led and min(known.leaders) < 0) else None
 
     async def matching(self, pattern: str, deadline: Deadline) -> tuple[str, ...]:
         """The names of all topics that match as a whole, sorted; internal topics are left out."""

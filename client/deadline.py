@@ -5,6 +5,9 @@ from typing import Self
 
 from oncelog.client.errors import KafkaError, RequestTimedOut
 
+_LEAST_S = 0.0005
+"""Less is no time for an attempt, whose timeout would hide the error of the one before: timers may fire too early."""
+
 
 class Deadline:
     """`Deadline.after(ms)`; never on the wall clock, which may jump."""
@@ -24,7 +27,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        return asyncio.get_running_loop().time() >= self.at_s
+        return self.at_s - asyncio.get_running_loop().time() < _LEAST_S
 
     def capped(self, timeout_ms: float) -> "Deadline":
         """The earlier of this one and `timeout_ms` from now."""

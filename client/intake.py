@@ -58,7 +58,7 @@ class Intake:
         sticky = False
         if partition is None:
             sticky = key is None
-            partition = self._partitioner.partition(topic, key, count)
+            partition = self._partitioner.partition(topic, key, known.leaders)
         elif type(partition) is not int or not 0 <= partition < count:
             partition = _as_partition(topic, partition, count)
         if timestamp_ms is None:
@@ -70,7 +70,7 @@ class Intake:
             self.has_filled_a_batch = False
         else:
             if sticky:
-                partition = self._other_partition(topic, partition, count)
+                partition = self._other_partition(topic, partition, known.leaders)
             batch = self._begin(TopicPartition(topic, partition), key, value, headers, timestamp_ms)
         return Delivery(batch, batch.record_count - 1)
 
@@ -100,11 +100,11 @@ class Intake:
             )
         return key_bytes, value_bytes
 
-    def _other_partition(self, topic: str, partition: int, count: int) -> int:
+    def _other_partition(self, topic: str, partition: int, leaders: tuple[int, ...]) -> int:
         """Where a record without a key goes that its partition's batch has no room for, and those after it."""
         if self._accumulator.queue(TopicPartition(topic, partition)).waiting:
-            self._partitioner.on_batch_full(topic, count)
-            return self._partitioner.partition(topic, None, count)
+            self._partitioner.on_batch_full(topic, len(leaders))
+            return self._partitioner.partition(topic, None, leaders)
         return partition
 
     def _begin(

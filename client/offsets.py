@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from oncelog.client.cluster import LEADER_MOVED, Cluster, CoordinatorKind, leader_of
+from oncelog.client.cluster import LEADER_MOVED, NO_LEADER, Cluster, CoordinatorKind, leader_of
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
 from oncelog.client.reader_apis import LIST_OFFSETS, OFFSET_FETCH
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
@@ -50,6 +51,11 @@ async def list_offsets(
         await cluster.topics_of((each.topic for each in left), deadline)
         for topic_partition, when in left.items():
             by_node.setdefault(leader_of(cluster, topic_partition), {})[topic_partition] = when
+        leaderless = by_node.pop(NO_LEADER, {})
+        if leaderless:
+            cause = error_for(
+                ErrorCode.LEADER_NOT_AVAILABLE, ", ".join(f"{each.topic}-{each.partition}" for each in leaderless)
+            )
         for node_id, asked in by_node.items():
             try:
                 failed = await _list_offsets_of(cluster, node_id, asked, isolation, deadline, replica_id, found)
@@ -60,6 +66,9 @@ async def list_offsets(
                 cause = failed
         if len(found) < len(timestamps):
             await deadline.pause(cluster.retry_backoff_ms, "LIST_OFFSETS", cause)
+        if leaderless and not deadline.expired:
+            # Not forgotten, as when leaders move: others read the rest of the topic meanwhile.
+            await cluster.refresh({each.topic for each in leaderless}, deadline)
 
 
 async def _list_offsets_of(

@@ -17,12 +17,15 @@ class Partitioner:
         # murmur2 in Python costs microseconds a key, and keys repeat.
         self._hash = lru_cache(_CACHED_KEYS)(murmur2)
 
-    def partition(self, topic: str, key: bytes | None, partition_count: int) -> int:
+    def partition(self, topic: str, key: bytes | None, leaders: tuple[int, ...]) -> int:
+        """`leaders` has each partition's, negative for none: a record without a key goes elsewhere, as from Java's."""
+        partition_count = len(leaders)
         if key is not None:
             return (self._hash(key) & 0x7FFFFFFF) % partition_count
         sticky = self._sticky.get(topic, -1)
-        if not 0 <= sticky < partition_count:
-            sticky = self._sticky[topic] = self._random.randrange(partition_count)
+        if not 0 <= sticky < partition_count or (leaders[sticky] < 0 <= max(leaders)):
+            led = [index for index, leader in enumerate(leaders) if leader >= 0]
+            sticky = self._sticky[topic] = self._random.choice(led or range(partition_count))
         return sticky
 
     def on_batch_full(self, topic: str, partition_count: int) -> None:

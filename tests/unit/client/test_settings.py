@@ -119,11 +119,12 @@ def test_a_fenced_producer_can_only_ask_for_an_epoch_and_what_may_be_committed_i
 
 def test_a_key_goes_where_java_sends_it_and_no_key_stays_until_a_batch_is_full() -> None:
     partitioner = Partitioner()
-    assert partitioner.partition("t", b"key", 7) == partition_for_key(b"key", 7)
-    first = partitioner.partition("t", None, 3)
-    assert {partitioner.partition("t", None, 3) for _ in range(20)} == {first}
+    led = (1, 1, 1)
+    assert partitioner.partition("t", b"key", (1,) * 7) == partition_for_key(b"key", 7)
+    first = partitioner.partition("t", None, led)
+    assert {partitioner.partition("t", None, led) for _ in range(20)} == {first}
     partitioner.on_batch_full("t", 3)
-    assert partitioner.partition("t", None, 3) == (first + 1) % 3
+    assert partitioner.partition("t", None, led) == (first + 1) % 3
 
 
 def test_a_delivery_mode_sets_both_ends_and_contradictions_are_refused() -> None:

@@ -1,0 +1,189 @@
+"""A partition without a leader stops what is done with that partition, and nothing else."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oncelog.client import Admin, Consumer, NewTopic, Producer, Record, RequestTimedOut, TopicPartition
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_response import CreateTopicsResponse
+from oncelog.protocol.generated.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from oncelog.protocol.generated.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncelog.protocol.generated.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, metadata
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.unit.client.test_interrupts import OF_A_READER
+
+HOST = "host:1"
+LED = TopicPartition(TOPIC, 0)
+LEADERLESS = TopicPartition(TOPIC, 1)
+
+
+def with_second(partition: MetadataResponsePartition) -> MetadataResponse:
+    first = metadata(None)
+    topic = MetadataResponseTopic(name=TOPIC, partitions=[*first.topics[0].partitions, partition])
+    return MetadataResponse(brokers=first.brokers, topics=[topic])
+
+
+def half_led(_: Any) -> MetadataResponse:
+    return with_second(MetadataResponsePartition(ErrorCode.LEADER_NOT_AVAILABLE, partition_index=1, leader_id=-1))
+
+
+def led(_: Any) -> MetadataResponse:
+    return with_second(MetadataResponsePartition(partition_index=1, leader_id=0))
+
+
+def produce(request: Any) -> ProduceResponse:
+    parts = [part.index for topic in request.topic_data for part in topic.partition_data]
+    written = [PartitionProduceResponse(index=index, base_offset=0) for index in parts]
+    return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=written)])
+
+
+def list_offsets(request: Any) -> ListOffsetsResponse:
+    asked = [part.partition_index for topic in request.topics for part in topic.partitions]
+    found = [ListOffsetsPartitionResponse(partition_index=index, offset=0) for index in asked]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=found)])
+
+
+def offset_fetch(_: Any) -> OffsetFetchResponse:
+    """Offset 0 is committed in both partitions."""
+    found = [OffsetFetchResponsePartitions(partition_index=index, committed_offset=0) for index in range(2)]
+    topics = [OffsetFetchResponseTopics(name=TOPIC, partitions=found)]
+    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="group", topics=topics)])
+
+
+def broker_of_a_producer() -> ScriptedBroker:
+    return ScriptedBroker({**OF_A_PRODUCER, ApiKey.METADATA: half_led, ApiKey.PRODUCE: produce})
+
+
+def broker_of_a_reader() -> ScriptedBroker:
+    answers = {ApiKey.METADATA: half_led, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.OFFSET_FETCH: offset_fetch}
+    return ScriptedBroker({**OF_A_READER, **answers})
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def test_records_for_a_partition_are_sent_while_another_has_no_leader() -> None:
+    async def main() -> None:
+        async with Producer(HOST) as producer:
+            producer._cluster.topics.clear()
+            assert (await producer.send(TOPIC, b"value", partition=0)).partition == 0
+            assert now_s() < 1
+
+    run_virtually(broker_of_a_producer(), main)
+
+
+def test_records_without_a_key_go_to_partitions_that_have_leaders() -> None:
+    async def main() -> None:
+        for _ in range(20):
+            async with Producer(HOST, batch_size=200) as producer:
+                sent = await asyncio.gather(*(producer.send(TOPIC, bytes(100)) for _ in range(5)))
+                assert {each.partition for each in sent} == {0}
+        assert now_s() < 1
+
+    run_virtually(broker_of_a_producer(), main)
+
+
+def test_a_record_for_a_partition_without_a_leader_is_sent_when_it_has_one() -> None:
+    broker = broker_of_a_producer()
+
+    async def main() -> None:
+        async with Producer(HOST) as producer:
+            delivery = await producer.send_soon(TOPIC, b"value", partition=1)
+            await pass_time(10)
+            assert not delivery.done()
+            broker.answers[ApiKey.METADATA] = led
+            assert (await delivery).partition == 1
+            assert now_s() < 10.5
+
+    run_virtually(broker, main)
+
+
+def test_records_without_a_key_use_a_partition_again_that_has_got_a_leader() -> None:
+    broker = broker_of_a_producer()
+
+    async def main() -> None:
+        async with Producer(HOST, batch_size=200) as producer:
+            await producer.send(TOPIC, b"value")
+            broker.answers[ApiKey.METADATA] = led
+            producer._cluster.forget_leaders([TOPIC])
+            sent = await asyncio.gather(*(producer.send(TOPIC, bytes(100)) for _ in range(5)))
+            assert {each.partition for each in sent} == {0, 1}
+
+    run_virtually(broker, main)
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+def test_a_partition_is_read_while_another_has_no_leader(in_group: bool) -> None:
+    broker = broker_of_a_reader()
+
+    async def main() -> None:
+        async with Consumer(
+            *([TOPIC] if in_group else []),
+            bootstrap_servers=HOST,
+            group_id="group" if in_group else None,
+            auto_offset_reset="earliest",
+        ) as consumer:
+            consumer._cluster.topics.clear()
+            if not in_group:
+                consumer.assign([LED])
+            records: list[Record] = []
+            while not records:
+                records = await consumer.poll(1_000)
+            assert {each.topic_partition for each in records} == {LED}
+            assert now_s() < 1
+            assert consumer.assignment() == ([LED, LEADERLESS] if in_group else [LED])
+
+    run_virtually(broker, main)
+
+
+def test_offsets_are_those_of_the_leaders_and_missing_ones_are_waited_for() -> None:
+    broker = broker_of_a_reader()
+
+    async def main() -> None:
+        async with Consumer(bootstrap_servers=HOST, default_api_timeout_ms=5_000) as consumer:
+            consumer._cluster.topics.clear()
+            assert await consumer.end_offsets([LED]) == {LED: 0}
+            assert now_s() < 1
+            with pytest.raises(RequestTimedOut, match="topic-1"):
+                await consumer.end_offsets([LED, LEADERLESS])
+            assert 4.9 < now_s() < 6
+            looking = asyncio.ensure_future(consumer.end_offsets([LED, LEADERLESS]))
+            await pass_time(2)
+            broker.answers[ApiKey.METADATA] = led
+            assert await looking == {LED: 0, LEADERLESS: 0}
+
+    run_virtually(broker, main)
+
+
+def test_a_topic_is_created_when_all_its_partitions_have_leaders() -> None:
+    broker = ScriptedBroker({ApiKey.METADATA: half_led, ApiKey.CREATE_TOPICS: lambda _: CreateTopicsResponse()})
+
+    async def main() -> None:
+        async with Admin(HOST) as admin:
+            creating = asyncio.ensure_future(admin.create_topics(NewTopic(TOPIC, 2)))
+            await pass_time(5)
+            assert not creating.done()
+            broker.answers[ApiKey.METADATA] = led
+            await creating
+            assert now_s() < 5.5
+
+    run_virtually(broker, main)
