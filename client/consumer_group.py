@@ -100,7 +100,11 @@ class ConsumerGroupMembership:
             self._task.add_done_callback(self._on_ended)
         return None if self._pending is None or self._is_lost else Rebalance(self._pending)
 
-    def on_applied(self, owned: Sequence[TopicPartition], *, has_revoked: bool) -> None:
+    def on_revoked(self, owned: Sequence[TopicPartition]) -> None:
+        self._owned = tuple(sorted(owned))
+        self._wake.set()
+
+    def on_assigned(self, owned: Sequence[TopicPartition]) -> None:
         self._owned = tuple(sorted(owned))
         if self._pending == self._owned:
             self._pending = None

@@ -2,8 +2,9 @@
 
 Owns: member id, generation, the tasks that join and that send heartbeats. Does not own: which offsets, the effect of an
 assignment (`reading`). Invariants: the heartbeat task never joins by itself, it reports that a join is needed
-(`on_change`), and a poll begins it; an eager member gives up everything before it joins, a cooperative one (KIP-429)
-only what the new assignment leaves out, and then it joins again; a member whose consumer has not polled for
+(`on_change`), and a poll begins it; it sends heartbeats until then, also while the group rebalances, or the session of
+a member that processes records would time out; an eager member gives up everything before it joins, a cooperative one
+(KIP-429) only what the new assignment leaves out, and then it joins again; a member whose consumer has not polled for
 max.poll.interval.ms leaves.
 
 A join has a connection of its own, since it waits for the whole group: commits and the request to leave must not.
@@ -54,10 +55,14 @@ class GroupMembership:
         self._was_member = False
         """It has joined before."""
         self._is_cooperative = all(ASSIGNORS[name].is_cooperative for name in settings.assignors)
-        self._joining: asyncio.Task[list[TopicPartition] | None] | None = None
+        self._joining: asyncio.Task[None] | None = None
+        self._pending: tuple[TopicPartition, ...] | None = None
+        """The assignment received, until it is applied or lost."""
         self._last = Subscription(())
         """The last assignment, for assignors that build on it."""
         self._heartbeats: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        """The heartbeat task of the last membership, which was silent for too long."""
         self._partition_counts: dict[str, int] = {}
         """On the leader, the partition counts the assignment was computed from; empty on the others."""
         self._is_leader = False
@@ -77,33 +82,34 @@ class GroupMembership:
         return self._generation_id != NO_GENERATION
 
     def follow(self, owned: Sequence[TopicPartition]) -> Rebalance | None:
-        if self._joining is None:
-            if not self._needs_join:
+        if self._joining is not None:
+            if not self._joining.done():
                 return None
-            if owned and not (self._is_cooperative and self.is_member):
-                return Rebalance((), is_lost=not self.is_member, is_assignment=False)
-            self._joining = asyncio.ensure_future(self._join(owned))
-            self._joining.add_done_callback(lambda _: self.on_change())
-        if not self._joining.done():
+            task, self._joining = self._joining, None
+            task.result()
+        if self._pending is not None:
+            return Rebalance(self._pending)
+        if not self._needs_join:
             return None
-        task, self._joining = self._joining, None
-        assigned = task.result()
-        if assigned is None or not self.is_member:
-            # The membership was lost, during the join or since.
-            return self.follow(owned)
-        return Rebalance(assigned)
+        if owned and not (self._is_cooperative and self.is_member):
+            return Rebalance((), is_lost=not self.is_member, is_assignment=False)
+        self._joining = asyncio.ensure_future(self._join(owned))
+        self._joining.add_done_callback(lambda _: self.on_change())
+        return None
 
-    def on_applied(self, owned: Sequence[TopicPartition], *, has_revoked: bool) -> None:
-        if self._is_cooperative and has_revoked and self.is_member:
+    def on_revoked(self, owned: Sequence[TopicPartition]) -> None:
+        if self._is_cooperative and self.is_member:
             # Only then can the leader give away what this member had.
             self._ask_for_join()
 
-    async def _join(self, owned: Sequence[TopicPartition]) -> list[TopicPartition] | None:
-        """Join (again) and return this member's assignment; repeats until the group is stable. None if the membership
-        was lost while something is `owned`, which must be given up first."""
+    def on_assigned(self, owned: Sequence[TopicPartition]) -> None:
+        self._pending = None
+
+    async def _join(self, owned: Sequence[TopicPartition]) -> None:
+        """Join (again) and receive this member's assignment; repeats until the group is stable, or until the membership
+        is lost while something is `owned`, which must be given up first."""
         deadline = Deadline.after(self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
         self._joining_since_s = asyncio.get_running_loop().time()
-        await self._stop_heartbeats()
         if not self._was_member:
             # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
             await self._cluster.topics_of(self._topics, deadline.capped(self._settings.api_timeout_ms))
@@ -114,14 +120,15 @@ class GroupMembership:
         if assigned is not None:
             self._needs_join = False
             self._was_member = True
+            self._pending = tuple(assigned)
             self._last = Subscription((), assigned, self._generation_id)
-            self._heartbeats = asyncio.ensure_future(self._keep_alive())
-        return assigned
 
     async def leave(self, deadline: Deadline) -> None:
         """Leave now, so that the group need not wait for the session timeout. A static member stays."""
-        await self._stop_joining()
-        await self._stop_heartbeats()
+        await self.close()
+        await self._leave_group(deadline)
+
+    async def _leave_group(self, deadline: Deadline) -> None:
         if not self._member_id or self._settings.group_instance_id is not None:
             return
         request = LeaveGroupRequest(
@@ -171,8 +178,9 @@ class GroupMembership:
         return self._is_cooperative and self.is_member and self._member_id == member.member_id
 
     async def close(self) -> None:
-        await self._stop_joining()
-        await self._stop_heartbeats()
+        tasks = [each for each in (self._joining, self._heartbeats, self._leaving) if each is not None]
+        self._joining = self._heartbeats = self._leaving = self._pending = None
+        await _stopped(tasks)
 
     # --- joining ------------------------------------------------------------------------------------------------------
 
@@ -208,6 +216,7 @@ class GroupMembership:
                 for name, each in ((name, ASSIGNORS[name]) for name in settings.assignors)
             ],
         )
+        await self._stop_heartbeats()
         response = await self._cluster.call_coordinator(
             CoordinatorKind.GROUP,
             settings.group_id,
@@ -227,6 +236,7 @@ class GroupMembership:
         raise_for(response.error_code, f"group {settings.group_id!r}")
         self._member_id = response.member_id
         self._generation_id = response.generation_id
+        self._heartbeats = asyncio.ensure_future(self._keep_alive())
         return response
 
     @property
@@ -296,24 +306,30 @@ class GroupMembership:
     # --- staying ------------------------------------------------------------------------------------------------------
 
     async def _keep_alive(self) -> None:
+        """From the response to JoinGroup until the next one is sent: from there on the coordinator keeps a member that
+        sends nothing."""
         loop = asyncio.get_running_loop()
         settings = self._settings
-        look_again_at_s = loop.time() + self._metadata_age_s()
-        while not self._needs_join:
+        looked_at_s = loop.time()
+        while True:
             await asyncio.sleep(settings.heartbeat_interval_ms / 1000)
+            if not self.is_member:
+                return
             idle_s = loop.time() - self.last_poll_s
-            if not self.is_polling and idle_s > settings.max_poll_interval_ms / 1000:
+            if not self.is_polling and not self._is_joining and idle_s > settings.max_poll_interval_ms / 1000:
                 await self._leave_for_silence()
                 return
             try:
-                await self._heartbeat(Deadline.after(settings.session_timeout_ms))
-                if loop.time() >= look_again_at_s:
+                if await self._heartbeat(Deadline.after(settings.session_timeout_ms)) == ErrorCode.FENCED_INSTANCE_ID:
+                    return
+                if not self._needs_join and loop.time() >= looked_at_s + self._metadata_age_s():
                     await self._look_for_changes()
-                    look_again_at_s = loop.time() + self._metadata_age_s()
+                    looked_at_s = loop.time()
             except KafkaError as error:
                 # An unreachable coordinator is retried with the next heartbeat.
                 if error.fatal:
                     self._ask_for_join()
+                    return
 
     async def check_membership(self, deadline: Deadline) -> None:
         if not self.is_member:
@@ -371,11 +387,13 @@ class GroupMembership:
             self._ask_for_join()
 
     async def _leave_for_silence(self) -> None:
-        self._heartbeats = None
+        # A poll that begins while the request is under way gives up what is owned, and joins as another member.
+        self._leaving, self._heartbeats = self._heartbeats, None
+        self._pending = None
+        self._ask_for_join()
         # If the request is lost, the session times out at the coordinator.
         with suppress(KafkaError):
-            await self.leave(Deadline.after(self._cluster.request_timeout_ms))
-        self._ask_for_join()
+            await self._leave_group(Deadline.after(self._cluster.request_timeout_ms))
 
     def _metadata_age_s(self) -> float:
         if self._is_leader and any(topic not in self._partition_counts for topic in self._topics):
@@ -394,15 +412,15 @@ class GroupMembership:
             # With a new id the group would wait for the old one, until its session times out.
             self._member_id = ""
         self._generation_id = NO_GENERATION
-
-    async def _stop_joining(self) -> None:
-        task, self._joining = self._joining, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        self._pending = None
 
     async def _stop_heartbeats(self) -> None:
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await _stopped([task])
+
+
+async def _stopped(tasks: "Sequence[asyncio.Task[None]]") -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

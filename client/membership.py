@@ -5,7 +5,8 @@ protocol (`group` has the classic one, `consumer_group` that of KIP-848), or wha
 (`reading`).
 
 An assignment flows one way: the membership learns it in the background, `follow` returns it as a `Rebalance` inside a
-poll, the consumer applies it, and `on_applied` reports what the consumer has then.
+poll, the consumer applies it, and `on_revoked` and `on_assigned` report what the consumer has then. The membership owns
+an assignment until then: `follow` returns it again if it was not applied, for example since a hook raised.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -70,7 +71,13 @@ class Membership(Protocol):
         the error that ended it, once."""
         ...
 
-    def on_applied(self, owned: Sequence[TopicPartition], *, has_revoked: bool) -> None: ...
+    def on_revoked(self, owned: Sequence[TopicPartition]) -> None:
+        """The consumer has given up what the last `Rebalance` left out, and still has `owned`."""
+        ...
+
+    def on_assigned(self, owned: Sequence[TopicPartition]) -> None:
+        """The consumer has applied the last assignment, and has `owned`."""
+        ...
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """Raises CommitFailed if this membership is no longer current."""

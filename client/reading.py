@@ -170,13 +170,15 @@ class Reading:
                 await on_partitions(hook, revoked)
             self.positions.forget(revoked)
             fetcher.assign([each for each in fetcher.partitions if each in change.target], keep=True)
+            self.change_count += 1
+            group.on_revoked(list(fetcher.partitions))
         added = [each for each in change.target if each not in fetcher.partitions]
         if change.is_assignment:
             await self._cluster.partitions_of(added, deadline)
             fetcher.assign(change.target, keep=True)
             self.assignment_count += 1
-        self.change_count += 1
-        group.on_applied(list(fetcher.partitions), has_revoked=bool(revoked))
+            self.change_count += 1
+            group.on_assigned(list(fetcher.partitions))
         if change.is_assignment and settings.on_assign is not None:
             await on_partitions(settings.on_assign, added)
 
