@@ -89,12 +89,12 @@ class ConsumerGroupMembership:
     def follow(self, owned: Sequence[TopicPartition]) -> Rebalance | None:
         if not self.subscribes:
             return None
+        if owned and self._is_lost:
+            return Rebalance((), is_lost=True, is_assignment=False)
         if self._task is None or self._task.done():
             task, self._task = self._task, None
             if task is not None:
                 task.result()
-            if owned and self._is_lost:
-                return Rebalance((), is_lost=True, is_assignment=False)
             self._is_lost = False
             self._task = asyncio.ensure_future(self._run())
             self._task.add_done_callback(self._on_ended)
@@ -143,10 +143,12 @@ class ConsumerGroupMembership:
     async def leave(self, deadline: Deadline) -> None:
         """Leave now; a static member says that it comes back."""
         await self._stop()
-        if not self._has_sent:
-            return
+        if self._has_sent:
+            await self._leave_group(deadline)
+
+    async def _leave_group(self, deadline: Deadline) -> None:
         epoch = _LEAVING_EPOCH if self._settings.group_instance_id is None else _STATIC_LEAVING_EPOCH
-        self._epoch, self._has_sent = _JOINING_EPOCH, False
+        self._epoch = _JOINING_EPOCH
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._settings.group_id,
             member_id=self._member_id,
@@ -161,6 +163,7 @@ class ConsumerGroupMembership:
             deadline,
             lambda each: each.error_code,
         )
+        self._has_sent = False
 
     async def close(self) -> None:
         await self._stop()
@@ -200,7 +203,7 @@ class ConsumerGroupMembership:
 
     async def _run(self) -> None:
         """Until this member is fenced while it owns something, has left for its silence, or meets an error that does
-        not pass."""
+        not pass. Never two at a time: a join must not pass the request to leave of the same member id."""
         if not self._was_member:
             # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
             await self._cluster.topics_of(self._topics, Deadline.after(self._settings.api_timeout_ms))
@@ -310,11 +313,11 @@ class ConsumerGroupMembership:
         return not self.is_polling and idle_s > self._settings.max_poll_interval_ms / 1000
 
     async def _leave_for_silence(self) -> None:
-        self._task = None
+        # A poll that begins while the request is under way gives up what is owned.
+        self._on_fenced()
         # If the request is lost, the session times out at the coordinator.
         with suppress(KafkaError):
-            await self.leave(Deadline.after(self._cluster.request_timeout_ms))
-        self._on_fenced()
+            await self._leave_group(Deadline.after(self._cluster.request_timeout_ms))
 
     def _on_ended(self, task: "asyncio.Task[None]") -> None:
         waiters, self._waiters = self._waiters, []
