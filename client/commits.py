@@ -3,7 +3,7 @@
 Owns: which offsets are committed when, and in which order. Does not own: the request (`group`), positions. Invariants:
 only offsets after returned records are committed by themselves; a commit is sent when those that were asked for before
 it are done, so that an earlier offset never overwrites a later one; at most one request waits beside the one under way,
-and it holds the newest offsets of all that came meanwhile.
+and it holds the newest offsets of all that came meanwhile; each callback is called once, at the latest by the close.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Commits:
         self._positions = positions
         self._on_commit = settings.on_commit
         self._timeout_ms = settings.default_api_timeout_ms
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: list[asyncio.Task[KafkaError | None]] = []
         self._waiting: _Waiting | None = None
         self._order = asyncio.Lock()
         """Its waiters get it in the order in which they came."""
@@ -63,25 +63,38 @@ class Commits:
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
         """In the background, after all commits that were asked for before; those that wait are sent as one."""
         if self._waiting is None:
-            self._waiting = _Waiting({}, [])
-            task = asyncio.ensure_future(self._commit_waiting(self._waiting))
-            self._pending.add(task)
-            task.add_done_callback(self._pending.discard)
+            waiting = self._waiting = _Waiting({}, [])
+            task = asyncio.ensure_future(self._commit_waiting(waiting))
+            self._pending.append(task)
+            task.add_done_callback(lambda ended: self._on_ended(waiting, ended))
         self._waiting.offsets.update(offsets)
         self._waiting.callbacks.append((offsets, callback))
 
-    async def _commit_waiting(self, waiting: "_Waiting") -> None:
-        problem: KafkaError | None = None
+    async def _commit_waiting(self, waiting: "_Waiting") -> KafkaError | None:
         async with self._order:
             if self._waiting is waiting:
                 self._waiting = None
             try:
                 await self._send(waiting.offsets, Deadline.after(self._timeout_ms))
             except KafkaError as error:
-                problem = error
+                return error
+        return None
+
+    def _on_ended(self, waiting: "_Waiting", task: "asyncio.Task[KafkaError | None]") -> None:
+        """Not the end of the task itself: one that is cancelled before its first turn has none."""
+        self._pending.remove(task)
+        if self._waiting is waiting:
+            self._waiting = None
+        if task.cancelled():
+            problem: KafkaError | None = RequestTimedOut("the consumer was closed before the commit got a response")
+        else:
+            problem = task.result()
         for offsets, callback in waiting.callbacks:
             if callback is not None:
-                callback(offsets, problem)
+                try:
+                    callback(offsets, problem)
+                except Exception:
+                    _log.warning("the callback of a commit failed", exc_info=True)
         if problem is not None and any(callback is None for _, callback in waiting.callbacks):
             _log_failure(problem)
 

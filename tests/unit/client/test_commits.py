@@ -1,6 +1,7 @@
-"""The order in which a consumer's commits reach the group."""
+"""The order in which a consumer's commits reach the group, and that each callback hears of the outcome."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import cast
 
@@ -109,3 +110,50 @@ async def test_a_commit_behind_one_without_a_response_ends_at_its_deadline(commi
     await turns()
     assert group.received == [at(a=1), at(a=3)]
     await commits.cancel()
+
+
+async def test_a_callback_that_raises_is_logged_and_keeps_no_other_from_being_called(
+    commits: Commits, group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[tuple[Committed, KafkaError | None]] = []
+
+    def broken(offsets: Committed, error: KafkaError | None) -> None:
+        raise ZeroDivisionError
+
+    commits.commit_soon(at(a=1), broken)
+    commits.commit_soon(at(a=2), lambda *outcome: heard.append(outcome))
+    await turns()
+    group.answer()
+    await commits.settle()
+    assert heard == [(at(a=2), None)]
+    assert [each.levelno for each in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("was_sent", [False, True])
+async def test_a_commit_that_a_close_ends_calls_back_with_an_error(
+    commits: Commits, group: Group, was_sent: bool
+) -> None:
+    heard: list[tuple[Committed, KafkaError | None]] = []
+    for offset in (1, 2):
+        commits.commit_soon(at(a=offset), lambda *outcome: heard.append(outcome))
+        if was_sent:
+            await turns()
+    await commits.cancel()
+    assert group.received == ([at(a=1)] if was_sent else [])
+    assert [offsets for offsets, _ in heard] == [at(a=1), at(a=2)]
+    assert all(isinstance(error, RequestTimedOut) for _, error in heard)
+
+
+async def test_a_commit_that_on_revoke_asks_for_after_a_close_ran_out_of_time_for_those_before_is_sent(
+    commits: Commits, group: Group
+) -> None:
+    commits.commit_soon(at(a=1), None)
+    await turns()
+    commits.commit_soon(at(a=2), None)
+    await turns()
+    await commits.cancel()
+    commits.commit_soon(at(a=3), None)
+    await turns()
+    assert group.received == [at(a=1), at(a=3)]
+    group.answer()
+    await commits.settle()
