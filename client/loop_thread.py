@@ -1,14 +1,17 @@
 """An event loop in a thread of its own, and blocking objects on it.
 
 Owns: one loop in its own thread per client, the calls into it, and how a method of an asyncio client becomes a blocking
-one. Does not own: what runs there (`sync`, `sync_admin`). Invariants: leaving the `with` block ends the thread; a
-blocking method has the arguments, types and text of the asyncio one, since it is made of it.
+one. Does not own: what runs there (`sync`, `sync_admin`). Invariants, as of `asyncio.run`: a call that an exception
+interrupts, Ctrl-C for one, is cancelled, and has ended when the exception is raised; leaving the `with` block cancels
+what still runs, and ends the thread. A blocking method has the arguments, types and text of the asyncio one, since it
+is made of it.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -20,6 +23,7 @@ T = TypeVar("T")
 ClientT = TypeVar("ClientT")
 OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any, Any])
 _STOP_TIMEOUT_S = 30.0
+"""For what was cancelled to end. An abort of a transaction, the longest of it, takes a few seconds."""
 
 
 class LoopThread:
@@ -29,20 +33,30 @@ class LoopThread:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._stopped = asyncio.Event()
 
     def start(self) -> None:
         if self._thread is not None:
             raise InvalidState("a client can be opened only once")
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = runner.get_loop()
+        self._thread = threading.Thread(target=self._serve, args=(runner,), name=self._name, daemon=True)
         self._thread.start()
+
+    def _serve(self, runner: asyncio.Runner) -> None:
+        with runner:
+            runner.run(self._until_stopped())
+
+    async def _until_stopped(self) -> None:
+        await self._stopped.wait()
 
     @property
     def is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run on the loop and wait here. An exception here, Ctrl-C for one, cancels it there."""
+        """Run on the loop and wait here. An exception here, Ctrl-C for one, cancels it there, and is raised when it has
+        ended."""
         loop = self._loop
         if loop is None or not self.is_running:
             work.close()
@@ -54,23 +68,32 @@ class LoopThread:
             raise InvalidState(
                 "a hook of a blocking client cannot call the client: it would wait for itself", hint=hint
             )
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future: Future[T] | None = None
         try:
+            future = asyncio.run_coroutine_threadsafe(work, loop)
             return future.result(timeout_s)
         except TimeoutError:
-            if future.done():
+            if future is None or future.done():
                 raise
             raise RequestTimedOut(f"not finished within {timeout_s} s") from None
         finally:
-            if not future.done():
-                future.cancel()
+            if future is None or not future.done():
+                with suppress(TimeoutError):
+                    asyncio.run_coroutine_threadsafe(_cancel(work), loop).result(_STOP_TIMEOUT_S)
 
     def stop(self) -> None:
         """End the loop and its thread."""
         if self._loop is not None and self._thread is not None and self.is_running:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join(_STOP_TIMEOUT_S)
-            self._loop.close()
+
+
+async def _cancel(work: Coroutine[Any, Any, Any]) -> None:
+    """Returns when it has ended. Its task is not asked for: Ctrl-C may come before anybody here knows it."""
+    tasks = [each for each in asyncio.all_tasks() if each.get_coro() is work]
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class OnLoop(Generic[ClientT]):
