@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, KafkaError, RequestTimedOut
-from oncelog.client.hooks import after_commit
+from oncelog.client.hooks import after_commit, call_back
 from oncelog.client.membership import Membership
 from oncelog.client.positions import Positions
 from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
@@ -91,10 +91,7 @@ class Commits:
             problem = task.result()
         for offsets, callback in waiting.callbacks:
             if callback is not None:
-                try:
-                    callback(offsets, problem)
-                except Exception:
-                    _log.warning("the callback of a commit failed", exc_info=True)
+                call_back(callback, offsets, problem)
         if problem is not None and any(callback is None for _, callback in waiting.callbacks):
             _log_failure(problem)
 

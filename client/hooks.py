@@ -12,6 +12,7 @@ from oncelog.client.errors import KafkaError
 from oncelog.client.records import K, OffsetAndMetadata, ProducerRecord, Record, RecordMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
+    from oncelog.client.commits import OnCommit
     from oncelog.client.settings import OnPartitions
 
 _log = logging.getLogger("oncelog.client")
@@ -59,6 +60,15 @@ def after_commit(hook: OnCommitted, offsets: Mapping[TopicPartition, OffsetAndMe
         hook(offsets)
     except Exception:
         _log.warning("on_commit failed", exc_info=True)
+
+
+def call_back(
+    callback: "OnCommit", offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None
+) -> None:
+    try:
+        callback(offsets, error)
+    except Exception:
+        _log.warning("the callback of a commit failed", exc_info=True)
 
 
 async def on_partitions(hook: "OnPartitions", partitions: Sequence[TopicPartition]) -> None:
