@@ -96,6 +96,7 @@ class PartitionState:
         """A replica that the leader told to read from (KIP-392); -1 is the leader itself."""
         self.preferred_until_s = 0.0
         self.error: KafkaError | None = None
+        """What the last Fetch met, behind the chunks; nothing more is fetched until it is raised."""
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
@@ -103,7 +104,9 @@ class PartitionState:
     @property
     def is_wanted(self) -> bool:
         """More of it may be fetched: its position is known, and somebody will take what comes."""
-        return not (self.paused or self.position < 0 or self.out_of_range or len(self.chunks) >= _CHUNKS_AHEAD)
+        if self.paused or self.position < 0 or self.out_of_range or self.error is not None:
+            return False
+        return len(self.chunks) < _CHUNKS_AHEAD
 
     def buffered_records(self) -> tuple[int, bool]:
         """How many records are fetched and not taken, and whether that is exact: of a batch that begins below the
@@ -193,48 +196,63 @@ class Fetcher:
     def take(self, max_records: int) -> list[Record]:
         """Up to `max_records`, in offset order per partition; positions move past them and past hidden batches.
 
-        Raises the error of a partition, once, and AuthenticationFailed if brokers do not let this client in any more.
+        Raises the error of a partition, once, after the records before it, and when its turn among the partitions
+        comes, whatever the others have; and AuthenticationFailed if brokers do not let this client in any more.
         """
         self.has_moved = False
         taken: list[Record] = []
         emptied: list[TopicPartition] = []
+        failed: PartitionState | None = None
         for topic_partition, state in self.partitions.items():
-            if state.paused or state.error is not None or not state.chunks:
+            if state.paused:
                 continue
             if len(taken) >= max_records:
                 break
-            self._take_from(state, max_records, taken)
-            emptied.append(topic_partition)
-        for topic_partition in emptied:
-            # The other partitions come first next time.
-            self.partitions[topic_partition] = self.partitions.pop(topic_partition)
+            if state.chunks:
+                self._take_from(state, max_records, taken)
+                if state.error is None:
+                    emptied.append(topic_partition)
+            if state.error is not None and not state.chunks and not taken:
+                failed = state
+                break
+        self._to_the_end(emptied)
         if emptied:
             self._ask_ahead()
         if not taken:
-            self._raise_error()
+            self._raise_error(failed)
         return taken
 
     def take_chunks(self, max_bytes: int) -> list[tuple[TopicPartition, int, Chunk]]:
         """Whole responses, undecoded, with the position before each, until they have `max_bytes`; positions move past
-        them. Nothing was taken with `take` from these partitions. Raises the error of a partition, once."""
+        them. Nothing was taken with `take` from these partitions. Raises as `take`."""
         taken: list[tuple[TopicPartition, int, Chunk]] = []
+        emptied: list[TopicPartition] = []
+        failed: PartitionState | None = None
         size_bytes = 0
-        for topic_partition, state in list(self.partitions.items()):
+        for topic_partition, state in self.partitions.items():
             if size_bytes >= max_bytes:
                 break
-            if state.chunks:
-                # The other partitions come first next time.
-                self.partitions[topic_partition] = self.partitions.pop(topic_partition)
+            if state.chunks and state.error is None:
+                emptied.append(topic_partition)
             while state.chunks and size_bytes < max_bytes:
                 chunk = state.chunks.popleft()
                 taken.append((topic_partition, state.position, chunk))
                 state.position = chunk.next_offset
                 size_bytes += chunk.size_in_bytes
+            if state.error is not None and not taken:
+                failed = state
+                break
+        self._to_the_end(emptied)
         if taken:
             self._ask_ahead()
         else:
-            self._raise_error()
+            self._raise_error(failed)
         return taken
+
+    def _to_the_end(self, emptied: list[TopicPartition]) -> None:
+        """The other partitions come first next time."""
+        for topic_partition in emptied:
+            self.partitions[topic_partition] = self.partitions.pop(topic_partition)
 
     def _ask_ahead(self) -> None:
         """Some records are here, or taken. If there are more, they are asked for at once: whoever decodes these lets
@@ -248,11 +266,12 @@ class Fetcher:
                 return
         self.wake()
 
-    def _raise_error(self) -> None:
-        for state in self.partitions.values():
-            if state.error is not None:
-                error, state.error = state.error, None
-                raise error
+    def _raise_error(self, failed: PartitionState | None) -> None:
+        if failed is not None and failed.error is not None:
+            error, failed.error = failed.error, None
+            # Fetched again from now on: the error comes again, or has passed.
+            self.wake()
+            raise error
         if self._cluster.refused is not None:
             raise self._cluster.refused
 
@@ -279,8 +298,10 @@ class Fetcher:
                 try:
                     chunk.records = self._decode(state, header, batch)
                 except CorruptBatch as error:
-                    # Records taken before the error are returned first.
-                    state.error = error
+                    # Fetched again, in case that it was damaged on its way.
+                    state.chunks.clear()
+                    state.next_fetch_offset = state.position
+                    self._fail(state, error)
                     return
                 chunk.batches.popleft()
             state.position = chunk.next_offset
@@ -462,8 +483,11 @@ class Fetcher:
                 if not aborted.hides(header, batch) and batch_end > state.next_fetch_offset:
                     visible.append((header, batch))
                 next_offset = max(next_offset, batch_end)
+            if next_offset == state.next_fetch_offset:
+                # A broker sends the first batch whole, whatever its size (KIP-74).
+                raise ProtocolError("no whole batch")
         except ProtocolError as error:
-            state.error = CorruptBatch(f"{state.topic_partition} at or after offset {next_offset}: {error}")
+            self._fail(state, CorruptBatch(f"{state.topic_partition} at or after offset {next_offset}: {error}"))
         if next_offset > state.next_fetch_offset:
             state.next_fetch_offset = next_offset
             state.chunks.append(Chunk(visible, next_offset, len(records)))
@@ -484,19 +508,21 @@ class Fetcher:
         elif error.retriable or (error.code is not None and error.code.retriable and code in LEADER_MOVED):
             self._on_error((state,), error)
         else:
-            state.error = error
-            state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
-            self.notify()
+            self._fail(state, error)
+
+    def _fail(self, state: PartitionState, error: KafkaError) -> None:
+        state.error = error
+        state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
+        self.notify()
 
     def _on_error(self, states: Iterable[PartitionState], error: KafkaError) -> None:
         """Retry, with the current leader. One that does not pass is told, too."""
         again_at_s = self._loop.time() + self._settings.retry_backoff_s
         topics = set()
         for state in states:
-            if isinstance(error, FatalError):
-                state.error = error
-                self.notify()
             state.muted_until_s = again_at_s
+            if isinstance(error, FatalError):
+                self._fail(state, error)
             state.preferred_until_s = 0.0
             topics.add(state.topic_partition.topic)
         if isinstance(error, ConnectionLost) or error.code in LEADER_MOVED:

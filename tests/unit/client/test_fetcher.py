@@ -1,13 +1,13 @@
 """Which replica a consumer reads from, and when it asks for more."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from oncelog.client.errors import ConnectionLost, FatalError, KafkaError
+from oncelog.client.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError
 from oncelog.client.fetcher import Fetcher, FetchSettings
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
@@ -49,9 +49,9 @@ class Brokers:
         return SimpleNamespace(send=send, connection=SimpleNamespace(version_of=version_of))
 
 
-def fetcher(brokers: Brokers) -> Fetcher:
+def fetcher(brokers: Brokers, retry_backoff_s: float = 0.0) -> Fetcher:
     cluster: Any = brokers
-    settings = FetchSettings(True, 1, 500, 1 << 20, 1 << 20, 1 << 20, retry_backoff_s=0.0, rack="here")
+    settings = FetchSettings(True, 1, 500, 1 << 20, 1 << 20, 1 << 20, retry_backoff_s=retry_backoff_s, rack="here")
     made = Fetcher(cluster, settings)
     made.assign([PLACE], keep=False)
     made.partitions[PLACE].seek(0)
@@ -64,10 +64,12 @@ def answer(fetching: Fetcher, brokers: Brokers, error: KafkaError | None = None,
     fetching._pump()
 
 
-def respond(brokers: Brokers, error: KafkaError | None = None, **data: Any) -> None:
+def respond(
+    brokers: Brokers, error: KafkaError | None = None, others: Sequence[PartitionData] = (), **data: Any
+) -> None:
     _, _, on_answer = brokers.asked[-1]
-    part = PartitionData(partition_index=0, **data)
-    response = FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=[part])])
+    parts = [PartitionData(partition_index=0, **data), *others]
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="topic", partitions=parts)])
     on_answer(None if error is not None else response, error)
 
 
@@ -109,10 +111,14 @@ def offsets_of(request: FetchRequest) -> list[int]:
     return [partition.fetch_offset for topic in request.topics for partition in topic.partitions]
 
 
-def give(brokers: Brokers, base_offset: int, end: int) -> None:
+def offsets_of_all(brokers: Brokers) -> list[int]:
+    return [offset for _, request, _ in brokers.asked for offset in offsets_of(request)]
+
+
+def give(brokers: Brokers, base_offset: int, end: int, others: Sequence[PartitionData] = ()) -> None:
     """Three records, of a log that has so many."""
     records = base_offset.to_bytes(8, "big") + batch(3)[8:]
-    respond(brokers, high_watermark=end, last_stable_offset=end, records=records)
+    respond(brokers, others=others, high_watermark=end, last_stable_offset=end, records=records)
 
 
 async def test_the_next_records_are_asked_for_before_those_that_came_are_handed_out() -> None:
@@ -153,6 +159,66 @@ async def test_a_broker_without_a_common_version_is_the_error_of_a_poll_and_cost
     fetching._pump()
     brokers.refuses = True
     give(brokers, 0, end=9)
+    assert len(fetching.take(10)) == 3
     with pytest.raises(FatalError, match="no common version"):
         fetching.take(10)
-    assert len(fetching.take(10)) == 3
+
+
+OTHER = TopicPartition("topic", 1)
+
+
+async def test_the_error_of_a_partition_is_raised_although_another_always_has_records() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching.assign([PLACE, OTHER], keep=True)
+    fetching.partitions[OTHER].seek(0)
+    fetching._pump()
+    refused = PartitionData(partition_index=1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    give(brokers, 0, end=1_000, others=[refused])
+    assert len(fetching.take(3)) == 3
+    give(brokers, 3, end=1_000)
+    with pytest.raises(KafkaError, match="topic-1"):
+        fetching.take(3)
+    assert len(fetching.take(3)) == 3
+
+
+@pytest.mark.parametrize("take", [lambda it: it.take(9), lambda it: it.take_chunks(1 << 20)], ids=["records", "chunks"])
+async def test_records_before_the_error_of_their_partition_are_returned_before_it(take: Any) -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    give(brokers, 0, end=9)
+    respond(brokers, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert take(fetching)
+    with pytest.raises(KafkaError, match="topic-0"):
+        take(fetching)
+
+
+@pytest.mark.parametrize("damaged", [bytes(100), bytes(batch(3))[:-1]], ids=["no size", "no end"])
+@pytest.mark.parametrize(("backoff_s", "again"), [(0.0, [0]), (60.0, [])])
+async def test_after_a_response_without_a_whole_batch_nothing_is_fetched_until_its_error_is_raised_and_for_the_backoff(
+    damaged: bytes, backoff_s: float, again: list[int]
+) -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers, retry_backoff_s=backoff_s)
+    fetching._pump()
+    respond(brokers, high_watermark=3, last_stable_offset=3, records=memoryview(damaged))
+    fetching._pump()
+    assert offsets_of_all(brokers) == [0]
+    with pytest.raises(CorruptBatch):
+        fetching.take(10)
+    assert fetching.take(10) == []
+    fetching._pump()
+    assert offsets_of_all(brokers) == [0, *again]
+
+
+async def test_a_batch_that_was_damaged_on_its_way_is_fetched_again_after_its_error() -> None:
+    brokers = Brokers()
+    fetching = fetcher(brokers)
+    fetching._pump()
+    respond(brokers, high_watermark=3, last_stable_offset=3, records=memoryview(bytes(batch(3))[:-1] + b"?"))
+    with pytest.raises(CorruptBatch):
+        fetching.take(10)
+    answer(fetching, brokers)
+    give(brokers, 0, end=3)
+    assert [each.offset for each in fetching.take(10)] == [0, 1, 2]
