@@ -173,7 +173,7 @@ class Consumer(Generic[K, V]):
 
     async def _read_ahead(self) -> None:
         reading = self._require_reading()
-        reading.positions.put_ahead(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))
+        reading.positions.put_back(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))
 
     async def batches(
         self, *, max_records: int | None = None, max_wait_ms: int = 0
@@ -247,7 +247,7 @@ class Consumer(Generic[K, V]):
         if reading.group is not None and reading.group.subscribes:
             raise InvalidState("the group assigns the partitions: leave out the topics to assign them yourself")
         chosen = partitions_of("assign", partitions)
-        reading.positions.give_back(None)
+        reading.positions.give_back(reading.fetcher.partitions)
         reading.fetcher.assign(chosen, keep=True)
 
     def assignment(self) -> list[TopicPartition]:
@@ -263,7 +263,7 @@ class Consumer(Generic[K, V]):
             raise ConfigError(f"offset {offset} is negative", hint="seek_to_beginning() or seek_to_end()")
         state = self._state(topic_partition)
         reading = self._require_open()
-        reading.positions.give_back(topic_partition)
+        reading.positions.forget((state.topic_partition,))
         state.seek(offset)
         reading.fetcher.wake()
 
@@ -336,7 +336,9 @@ class Consumer(Generic[K, V]):
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records from these partitions until `resume`; they stay assigned."""
         for each in partitions:
-            self._state(each).paused = True
+            state = self._state(each)
+            state.paused = True
+            self._require_open().positions.give_back((state.topic_partition,))
         self._require_open().fetcher.wake()
 
     def resume(self, *partitions: TopicPartition) -> None:

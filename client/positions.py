@@ -1,8 +1,8 @@
-"""Where a consumer stands in each partition: what was returned, what was fetched for the iterator, where to start.
+"""Where a consumer stands in each partition: what was returned, what was read ahead, where to start.
 
-Owns: records fetched for the iterator and not returned yet, the offsets to commit, the start of partitions that have no
-position. Does not own: fetching (`fetcher`), commits. Invariant: a position never covers a record that was not
-returned.
+Owns: records read ahead, which are not returned yet (for the iterator, or for a batch that is being filled), the
+offsets to commit, the start of partitions that have no position. Does not own: fetching (`fetcher`), commits.
+Invariant: a position never covers a record that was not returned.
 """
 
 from collections.abc import Collection
@@ -28,18 +28,22 @@ class Positions:
         self._fetcher = fetcher
         self._settings = settings
         self._ahead: list[Record] = []
-        """Fetched for the iterator, returned up to `_ahead_index`."""
+        """Read ahead, returned up to `_ahead_index`."""
         self._ahead_index = 0
         self._marks_processed = settings.enable_auto_commit or settings.on_revoke is not None
         """Something commits when the consumer is closed."""
         self._processed: dict[PartitionState, int] = {}
         """Where each partition was when the last poll began."""
 
-    # --- records fetched for the iterator -----------------------------------------------------------------------------
+    # --- records read ahead -------------------------------------------------------------------------------------------
 
     @property
     def has_ahead(self) -> bool:
         return self._ahead_index < len(self._ahead)
+
+    @property
+    def ahead_count(self) -> int:
+        return len(self._ahead) - self._ahead_index
 
     def next_ahead(self) -> Record | None:
         if self._ahead_index >= len(self._ahead):
@@ -49,31 +53,48 @@ class Positions:
         return record
 
     def take_ahead(self, limit: int) -> list[Record]:
-        start = self._ahead_index
-        self._ahead_index = min(len(self._ahead), start + limit)
+        start, end = self._ahead_index, len(self._ahead)
+        if start == 0 and end <= limit:
+            taken, self._ahead = self._ahead, []
+            return taken
+        self._ahead_index = min(end, start + limit)
         return self._ahead[start : self._ahead_index]
 
-    def put_ahead(self, records: list[Record]) -> None:
-        self._ahead, self._ahead_index = records, 0
+    def add_ahead(self, records: list[Record]) -> None:
+        """These were taken last."""
+        if self.has_ahead:
+            self._ahead += records
+        else:
+            self._put_ahead(records)
 
     def put_back(self, records: list[Record]) -> None:
-        """These were taken last, and are not returned after all."""
-        self.put_ahead(records + self._ahead[self._ahead_index :])
+        """These were returned last, and are not returned after all."""
+        self._put_ahead(records + self._ahead[self._ahead_index :])
 
-    def give_back(self, topic_partition: TopicPartition | None) -> None:
-        """Forget the records ahead of this partition; of all partitions (None), whose positions move back to them."""
-        left = self._ahead[self._ahead_index :]
-        if topic_partition is None:
-            for state in self._fetcher.partitions.values():
-                if state.position >= 0:
-                    state.seek(self.next_offset(state))
-            left = []
-        self.put_ahead([each for each in left if each[:2] != topic_partition])
+    def give_back(self, partitions: Collection[TopicPartition]) -> None:
+        """What is ahead of these partitions is fetched again: their positions move back to before it."""
+        self.rewind([each for each in self._ahead[self._ahead_index :] if each.topic_partition in partitions])
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Forget the records ahead of these partitions, which are given up."""
-        left = self._ahead[self._ahead_index :]
-        self.put_ahead([each for each in left if each.topic_partition not in partitions])
+        if self.has_ahead:
+            left = self._ahead[self._ahead_index :]
+            self._put_ahead([each for each in left if each.topic_partition not in partitions])
+
+    def rewind(self, records: list[Record]) -> None:
+        """Back to before these records, which are not returned; what is ahead of their partitions comes after them."""
+        first: dict[TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(record.topic_partition, record.offset)
+        for topic_partition, offset in first.items():
+            state = self._fetcher.partitions.get(topic_partition)
+            if state is not None:
+                state.seek(offset)
+        self.forget(first)
+        self._fetcher.wake()
+
+    def _put_ahead(self, records: list[Record]) -> None:
+        self._ahead, self._ahead_index = records, 0
 
     # --- what is processed --------------------------------------------------------------------------------------------
 
@@ -85,7 +106,7 @@ class Positions:
     def back_to_processed(self) -> None:
         """The program has failed, and may not have processed what was returned since: no commit must cover that.
         Nothing is read any more."""
-        self.put_ahead([])
+        self._put_ahead([])
         for state in self._fetcher.partitions.values():
             processed = self._processed.get(state, -1)
             if state.position >= processed:
@@ -94,7 +115,7 @@ class Positions:
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def next_offset(self, state: PartitionState) -> int:
-        """Records buffered for the iterator are not consumed yet."""
+        """Records ahead are not consumed yet."""
         for record in self._ahead[self._ahead_index :]:
             if record.partition == state.topic_partition.partition and record.topic == state.topic_partition.topic:
                 return record.offset
@@ -168,11 +189,3 @@ class Positions:
         for each in partitions:
             self._fetcher.partitions[each].seek(-1)
         await self.find(deadline)
-
-    def rewind(self, records: list[Record]) -> None:
-        """Back to before these records, which were taken last and not returned."""
-        for record in reversed(records):
-            state = self._fetcher.partitions.get(record.topic_partition)
-            if state is not None:
-                state.seek(record.offset)
-        self._fetcher.wake()

@@ -37,6 +37,10 @@ class Reading:
         self._settings = settings
         self._topics = topics
         self._is_polling = False
+        self._is_closing = False
+        self._has_read = False
+        """The last `read_ahead` got on."""
+        self._next_error: KafkaError | None = None
         self._maintenance: asyncio.Task[None] | None = None
 
     async def open(self, deadline: Deadline) -> None:
@@ -53,9 +57,7 @@ class Reading:
         """In Java's order: commit with auto-commit, `on_revoke`, leave the group. Each is tried, whatever became of
         those before, until the deadline; what fails is not raised: the session times out at the coordinator, and
         uncommitted records are delivered again."""
-        if self._maintenance is not None:
-            self._maintenance.cancel()
-            await asyncio.gather(self._maintenance, return_exceptions=True)
+        await self._stop_reading()
         try:
             await _within(deadline, self.commits.finish(deadline))
         finally:
@@ -64,6 +66,14 @@ class Reading:
             finally:
                 if self.group is not None:
                     await _within(deadline, self.group.leave(deadline))
+
+    async def _stop_reading(self) -> None:
+        """A task that reads is told, and not left to wait."""
+        self._is_closing = True
+        self.fetcher.notify()
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
 
     async def _revoke_all(self) -> None:
         """What `on_revoke` commits in the background is waited for."""
@@ -79,9 +89,7 @@ class Reading:
 
     async def close(self) -> None:
         await self.commits.cancel()
-        if self._maintenance is not None:
-            self._maintenance.cancel()
-            await asyncio.gather(self._maintenance, return_exceptions=True)
+        await self._stop_reading()
         if self.group is not None:
             await self.group.close()
         await self.fetcher.close()
@@ -90,32 +98,77 @@ class Reading:
 
     async def poll(self, timeout_ms: float, limit: int) -> list[Record]:
         self.positions.mark_processed()
-        if self.positions.has_ahead:
-            # A loop that polls on without a seek, before a record that cannot be deserialized, must not starve others.
-            await asyncio.sleep(0)
-            return self.positions.take_ahead(limit)
+        await self.read_ahead(timeout_ms, 1, limit)
+        return await self.take_ahead(limit)
+
+    async def take_ahead(self, limit: int) -> list[Record]:
+        """What is ahead, to return it; committed, if that comes before. Empty if not all is done that must be done
+        before, or if the group rebalances: then it comes again."""
+        records = self.positions.take_ahead(limit) if self.is_settled else []
+        if not records or not self._settings.commit_before_return:
+            return records
+        self._begin()
+        try:
+            return records if await self.commits.before_return(records) else []
+        finally:
+            self._end()
+
+    async def read_ahead(self, timeout_ms: float, least: int, most: int) -> None:
+        """Until `least` records are ahead, and at most `most` if it reads any; or less, if a position moved past what
+        is hidden, or the time is over."""
+        self._begin()
+        try:
+            if not self._has_read or self.positions.has_ahead:
+                # The rest may end without suspending. A program that polls on and on with no timeout, or meets again and
+                # again the error of a record that was put back, must not keep the loop from bringing more.
+                await asyncio.sleep(0)
+            self._has_read = False
+            if self._next_error is not None and not self.positions.has_ahead:
+                error, self._next_error = self._next_error, None
+                raise error
+            await self._read(Deadline.after(timeout_ms), least, most)
+        finally:
+            self._end()
+
+    async def _read(self, deadline: Deadline, least: int, most: int) -> None:
+        fetcher, positions = self.fetcher, self.positions
+        while True:
+            self._check_open()
+            ready = await self._maintain(deadline)
+            if ready:
+                if positions.ahead_count >= least:
+                    return
+                records = fetcher.take(most - positions.ahead_count)
+                positions.add_ahead(records)
+                if records or fetcher.has_moved:
+                    self._has_read = True
+                    return
+            if deadline.expired:
+                return
+            if ready:
+                await fetcher.wait(self._patience_s(deadline))
+
+    def _begin(self) -> None:
+        self._check_open()
         if self._is_polling:
             raise InvalidState("another task is polling this consumer", hint="read in one task and pass the records on")
-        deadline = Deadline.after(timeout_ms)
-        fetcher, group = self.fetcher, self.group
         self._is_polling = True
-        if group is not None:
-            group.is_polling = True
-        try:
-            while True:
-                ready = await self._maintain(deadline)
-                records = fetcher.take(limit) if ready else []
-                if records and self._settings.commit_before_return and not await self.commits.before_return(records):
-                    continue
-                if records or (ready and fetcher.has_moved) or deadline.expired:
-                    return records
-                if ready:
-                    await fetcher.wait(self._patience_s(deadline))
-        finally:
-            self._is_polling = False
-            if group is not None:
-                group.is_polling = False
-                group.last_poll_s = asyncio.get_running_loop().time()
+        if self.group is not None:
+            self.group.is_polling = True
+
+    def _end(self) -> None:
+        self._is_polling = False
+        if self.group is not None:
+            self.group.is_polling = False
+            self.group.last_poll_s = asyncio.get_running_loop().time()
+
+    def raise_next(self, error: KafkaError) -> None:
+        """Raise it once nothing is ahead any more."""
+        self._next_error = error
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise InvalidState("the consumer is closed")
 
     def _patience_s(self, deadline: Deadline) -> float:
         auto_commit_s = self.commits.auto_commit_s
@@ -143,6 +196,7 @@ class Reading:
             if not done:
                 return False
             self._maintenance = None
+            self._check_open()
             task.result()
 
     def _follow(self) -> Rebalance | None:

@@ -2,57 +2,52 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from oncelog.client.batches import fill_batch
-from oncelog.client.errors import CorruptBatch
+from oncelog.client.errors import CorruptBatch, KafkaError
+from oncelog.client.fetcher import PartitionState
+from oncelog.client.positions import Positions
 from oncelog.client.reading import Reading
 from oncelog.client.records import Record, TopicPartition
+from oncelog.client.settings import ConsumerSettings
 
 KEPT, LOST = TopicPartition("topic", 0), TopicPartition("topic", 1)
 PATIENCE_MS = 60_000
+pytestmark = pytest.mark.interpreted
 
 
 def record(place: TopicPartition, offset: int) -> Record:
     return Record(*place, offset, 0, None, b"")
 
 
-class Positions:
-    def __init__(self) -> None:
-        self.ahead: list[Record] = []
-
-    def consumed(self) -> dict[TopicPartition, object]:
-        return {}
-
-    def put_back(self, records: list[Record]) -> None:
-        self.ahead = records
-
-
 class ScriptedReading:
-    """Each poll is one step of a script, and stands for what the group did meanwhile."""
+    """Each turn is one step of a script, and stands for what the group did meanwhile."""
 
     def __init__(self, *script: "Callable[[ScriptedReading], list[Record]]") -> None:
-        self.partitions: dict[TopicPartition, object] = {KEPT: object(), LOST: object()}
-        self.fetcher = self
-        self.positions = Positions()
-        self.change_count = 0
+        self.partitions = {each: PartitionState(each) for each in (KEPT, LOST)}
+        self.positions = Positions(cast(Any, None), None, cast(Any, self), ConsumerSettings())
         self.is_settled = True
         self._script = iter(script)
+        self._next_error: KafkaError | None = None
 
-    async def poll(self, timeout_ms: float, limit: int) -> list[Record]:
-        return next(self._script)(self)
+    async def read_ahead(self, timeout_ms: float, least: int, most: int) -> None:
+        if self._next_error is not None:
+            raise self._next_error
+        self.positions.add_ahead(next(self._script)(self))
+
+    async def take_ahead(self, limit: int) -> list[Record]:
+        assert self.is_settled
+        return self.positions.take_ahead(limit)
+
+    def raise_next(self, error: KafkaError) -> None:
+        self._next_error = error
 
     def revoke(self, place: TopicPartition) -> list[Record]:
-        self.partitions = {each: state for each, state in self.partitions.items() if each != place}
-        self.change_count += 1
+        self.positions.forget([place])
         self.is_settled = True
-        return []
-
-    def assign_anew(self, place: TopicPartition) -> list[Record]:
-        self.partitions = {**self.partitions, place: object()}
-        self.change_count += 1
         return []
 
     def begin_to_revoke(self) -> list[Record]:
@@ -84,7 +79,7 @@ async def test_records_of_a_partition_that_is_kept_stay_in_the_batch() -> None:
 async def test_records_of_a_partition_that_was_revoked_and_assigned_again_come_from_the_committed_offset() -> None:
     reading = ScriptedReading(
         lambda _: [record(LOST, 1)],
-        lambda group: group.revoke(LOST) + group.assign_anew(LOST),
+        lambda group: group.revoke(LOST),
         lambda _: [record(LOST, 0), record(LOST, 1)],
     )
     assert await filled(reading, PATIENCE_MS) == [record(LOST, 0), record(LOST, 1)]
@@ -107,22 +102,22 @@ def fails(error: BaseException) -> Callable[[ScriptedReading], list[Record]]:
 
 
 async def test_what_was_read_before_an_error_is_returned_before_it() -> None:
-    reading = ScriptedReading(lambda _: [record(KEPT, 0)], fails(CorruptBatch()), fails(CorruptBatch()))
+    reading = ScriptedReading(lambda _: [record(KEPT, 0)], fails(CorruptBatch()))
     assert await filled(reading, PATIENCE_MS) == [record(KEPT, 0)]
     with pytest.raises(CorruptBatch):
         await filled(reading, PATIENCE_MS)
 
 
-async def test_what_was_read_before_a_cancellation_is_read_again_where_it_is_still_owned() -> None:
-    def revoke_and_cancel(group: ScriptedReading) -> list[Record]:
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), OSError("of a hook")], ids=lambda each: type(each).__name__
+)
+async def test_what_was_read_before_an_interrupt_stays_ahead_where_it_is_still_owned(error: BaseException) -> None:
+    def revoke_and_fail(group: ScriptedReading) -> list[Record]:
         group.revoke(LOST)
-        raise asyncio.CancelledError
+        raise error
 
-    reading = ScriptedReading(lambda _: [record(LOST, 0)], lambda _: [], revoke_and_cancel)
-    with pytest.raises(asyncio.CancelledError):
-        await filled(reading, PATIENCE_MS)
-    assert reading.positions.ahead == []
-    reading = ScriptedReading(lambda _: [record(KEPT, 0)], revoke_and_cancel)
-    with pytest.raises(asyncio.CancelledError):
-        await filled(reading, PATIENCE_MS)
-    assert reading.positions.ahead == [record(KEPT, 0)]
+    for place, left in ((LOST, []), (KEPT, [record(KEPT, 0)])):
+        reading = ScriptedReading(lambda _, place=place: [record(place, 0)], revoke_and_fail)
+        with pytest.raises(type(error)):
+            await filled(reading, PATIENCE_MS)
+        assert reading.positions.take_ahead(10) == left
