@@ -113,7 +113,7 @@ class Consumer(Generic[K, V]):
 
     async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commit if auto-commit is on, call on_revoke with all partitions, leave the group and disconnect, within
-        `timeout_ms`; never raises. on_revoke may still commit.
+        `timeout_ms`; never raises. on_revoke may still commit. A task that is reading gets InvalidState.
 
         Leaving the `async with` block does the same. If an exception leaves it, what was returned since the last poll
         began is not committed: it may not be processed."""
@@ -144,10 +144,11 @@ class Consumer(Generic[K, V]):
             for record in await consumer.poll(timeout_ms=1000):
                 print(record.topic, record.partition, record.offset, record.value)
 
-        May return an empty list early, when a position moved past markers or aborted records only. Rebalances,
-        on_assign and on_revoke run inside it. Raises NoOffsetForPartition with auto_offset_reset="error", CorruptBatch,
-        DeserializationError once the records before it are returned, InvalidState if another task is polling, and
-        FatalError if the group rejects this member.
+        May return an empty list early, when a position moved past markers or aborted records only, or when a rebalance
+        keeps `commit_before_return` from committing. A loop that polls with `timeout_ms=0` lets other tasks work, too.
+        Rebalances, on_assign and on_revoke run inside it. Raises NoOffsetForPartition with auto_offset_reset="error",
+        CorruptBatch, DeserializationError once the records before it are returned, InvalidState if another task is
+        polling, or closes the consumer, and FatalError if the group rejects this member.
         """
         check_milliseconds("timeout_ms", timeout_ms)
         limit = self._limit(max_records)
@@ -334,7 +335,8 @@ class Consumer(Generic[K, V]):
         return await self._require_open().positions.lag(chosen, Deadline.after(self._api_timeout_ms))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records from these partitions until `resume`; they stay assigned."""
+        """Return no records from these partitions until `resume`; they stay assigned. What was read ahead of them, for
+        the iterator or a batch that is being filled, is fetched again then."""
         for each in partitions:
             state = self._state(each)
             state.paused = True

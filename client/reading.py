@@ -119,8 +119,8 @@ class Reading:
         self._begin()
         try:
             if not self._has_read or self.positions.has_ahead:
-                # The rest may end without suspending. A program that polls on and on with no timeout, or meets again and
-                # again the error of a record that was put back, must not keep the loop from bringing more.
+                # What follows may end without suspending. A program that polls on and on with no timeout, or meets the
+                # error of a record that was put back again and again, must not keep the loop from its work.
                 await asyncio.sleep(0)
             self._has_read = False
             if self._next_error is not None and not self.positions.has_ahead:
