@@ -6,11 +6,15 @@ Invariant: nothing is committed unless every record was written.
 
 import asyncio
 import io
+import select
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union, cast
+
+from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
     from oncelog.client.batch import Delivery
@@ -117,29 +121,46 @@ async def _see(unseen: "list[Delivery]", tally: Tally) -> None:
 
 
 async def lines() -> AsyncIterator[bytes]:
-    """Of standard input, each as soon as it is there. A thread reads, which nobody has to wait for after Ctrl-C."""
-    loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(1)
-
-    stdin = cast(io.BufferedReader, sys.stdin.buffer)
-
-    def read() -> None:
-        while True:
-            chunk = stdin.read1(_CHUNK_BYTES)
-            put = chunks.put(chunk)
-            try:
-                asyncio.run_coroutine_threadsafe(put, loop).result()
-            except (RuntimeError, asyncio.CancelledError):  # the loop has ended
-                put.close()
-                return
-            if not chunk:
-                return
-
-    threading.Thread(target=read, name="standard input", daemon=True).start()
+    """Of standard input, each as soon as it is there. Raises NotFound if it is closed or cannot be read."""
+    if sys.stdin is None:
+        raise NotFound("standard input is closed: name a VALUE, or pipe lines to this command")
+    # Without the buffer, whose lock a thread that reads would hold to the end: Python aborts if it cannot take it.
+    file = cast(io.RawIOBase, getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
     rest = b""
-    while chunk := await chunks.get():
+    while chunk := await _read(file):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield line.removesuffix(b"\r")
     if rest:
         yield rest
+
+
+async def _read(file: io.RawIOBase) -> bytes:
+    """The next bytes of a file, none at its end: by a thread of their own, which nobody has to wait for after Ctrl-C or
+    an error. Raises NotFound."""
+    loop = asyncio.get_running_loop()
+    chunk: asyncio.Future[bytes] = loop.create_future()
+
+    def finish(found: bytes | OSError) -> None:
+        if chunk.done():  # the command was interrupted
+            return
+        if isinstance(found, OSError):
+            chunk.set_exception(found)
+        else:
+            chunk.set_result(found)
+
+    def read() -> None:
+        found: bytes | OSError | None
+        try:
+            while (found := file.read(_CHUNK_BYTES)) is None:  # whoever made it non-blocking has written nothing yet
+                select.select([file], [], [])
+        except OSError as error:
+            found = error
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(finish, found)
+
+    threading.Thread(target=read, name="standard input", daemon=True).start()
+    try:
+        return await chunk
+    except OSError as error:
+        raise NotFound(f"standard input cannot be read: {error.strerror}") from error
