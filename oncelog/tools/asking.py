@@ -10,7 +10,8 @@ async function of a `Session` and of its own options that returns rows, one row,
         return [{"topic": each} for each in await session.admin.list_topics(include_internal=internal)]
 
 Exit codes: 0 done, 1 what an `Answer` says (something was found that should not be there), 2 failed, unknown names and
-unusable options included, 130 interrupted. A broker that does not listen is known at once, before anything is retried.
+unusable options included, 130 interrupted, by Ctrl-C or SIGTERM. A broker that does not listen is known at once, before
+anything is retried.
 """
 
 import functools
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from oncelog.client.admin import Admin
+    from oncelog.client.errors import KafkaError
     from oncelog.client.security import SecurityOptions
     from oncelog.tools.profiles import Target
 
@@ -47,13 +49,15 @@ class NotFound(Exception):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON.
-    `ends_in_prose`: the last column has sentences."""
+    `ends_in_prose`: the last column has sentences. With a `failure`, which is said on standard error, the value is what
+    was done before."""
 
     value: list[Row] | Row
     nothing: str = "Nothing matches."
     hint: str = ""
     exit_code: int = 0
     ends_in_prose: bool = False
+    failure: str = ""
 
 
 Shown = list[Row] | Row | Answer | None
@@ -212,6 +216,7 @@ def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session]
     timeout_ms = chosen.timeout_s * 1000
 
     async def call() -> Any:
+        _end_alike()
         options = chosen.security
         async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog", **options) as admin:
             return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json, options))
@@ -219,14 +224,29 @@ def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session]
     return attempt(lambda: asyncio.run(call()), chosen, follows)
 
 
+def _end_alike() -> None:
+    """SIGTERM ends a command as Ctrl-C does, which cancels its work: a transaction is aborted, a member leaves."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():  # which alone receives signals
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+
+
 _HINTS = {
     "ConnectionLost": "`oncelog doctor` looks for the reason",
     "RequestTimedOut": "`oncelog doctor` looks for the reason; --timeout waits longer",
     "GROUP_ID_NOT_FOUND": "`oncelog group list` shows those there are",
+    "MESSAGE_TOO_LARGE": "`oncelog config alter --topic TOPIC --set max.message.bytes=BYTES` allows more",
     "INVALID_TRANSACTION_TIMEOUT": "--leave-open and 30 s more must fit into transaction.max.timeout.ms of the brokers",
     "TRANSACTIONAL_ID_NOT_FOUND": "`oncelog txn list` shows those there are",
 }
 """By error name, for those about which the client cannot say more."""
+
+
+def sentence_of(error: "KafkaError") -> str:
+    """What a command says of an error: the client's hint, or its own."""
+    return f"{error.message}; {_HINTS[error.name]}" if error.name in _HINTS else str(error)
 
 
 def attempt(work: Callable[[], Any], chosen: "Target", follows: bool = False) -> Any:
@@ -236,7 +256,7 @@ def attempt(work: Callable[[], Any], chosen: "Target", follows: bool = False) ->
     try:
         return work()
     except KafkaError as error:
-        fail(f"{error.message}; {_HINTS[error.name]}" if error.name in _HINTS else str(error), EXIT_FAILED)
+        fail(sentence_of(error), EXIT_FAILED)
     except (ProtocolError, NotFound) as error:
         fail(str(error), EXIT_FAILED)
     except UnicodeEncodeError as error:
@@ -259,7 +279,8 @@ def show(shown: Shown, as_json: bool) -> None:
     if as_json:
         say_json(answer.value)
     elif not answer.value:
-        say(answer.nothing)
+        if answer.nothing:
+            say(answer.nothing)
     elif isinstance(answer.value, dict):
         say_pairs(answer.value)
     else:
@@ -267,6 +288,8 @@ def show(shown: Shown, as_json: bool) -> None:
     if answer.hint and answer.value and not as_json:
         say()
         say(answer.hint)
+    if answer.failure:
+        fail(answer.failure, EXIT_FAILED)
     if answer.exit_code:
         sys.exit(answer.exit_code)
 

@@ -1,5 +1,6 @@
 """`oncelog record` as a process: its standard streams, signals and exit codes, as a shell sees them."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.client import NewTopic
 from oncelog.sync import Admin, Consumer
 from oncelog.testing import Broker
 
@@ -84,4 +86,62 @@ def test_an_error_ends_produce_while_more_lines_may_come(broker: Broker) -> None
     with started(broker, "record", "produce", "large") as process:
         type_in(process, b"x" * 2_000_000 + b"\n")
         code, said = ended(process)
-        assert code == 2 and said.startswith("oncelog: MESSAGE_TOO_LARGE") and len(said.splitlines()) == 1
+        assert code == 2 and said.startswith("oncelog: MESSAGE_TOO_LARGE"), said
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_transaction_that_is_left_open_is_aborted_when_the_command_is_interrupted_and_it_says_so(
+    broker: Broker, how: signal.Signals
+) -> None:
+    topic = f"open-{how.name}"
+    create(broker, topic)
+    options = ("--transactional-id", topic, "--leave-open", "5m")
+    with started(broker, "record", "produce", topic, "plums", *options) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"the transaction stays open for 300 s\n"
+        process.send_signal(how)
+        assert ended(process) == (130, "interrupted: the transaction is aborted\n")
+    with Admin(broker.bootstrap_servers) as admin:
+        assert admin.describe_transaction(topic).state == "CompleteAbort"
+
+
+# --- what was written -------------------------------------------------------------------------------------------------
+
+
+def produced(broker: Broker, topic: str, text: bytes, *options: str) -> "subprocess.CompletedProcess[str]":
+    create(broker, topic)
+    command = [*ONCELOG, "record", "produce", topic, "--bootstrap", broker.bootstrap_servers, *options]
+    answer = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, timeout=60)
+    return subprocess.CompletedProcess(command, answer.returncode, answer.stdout.decode(), answer.stderr.decode())
+
+
+LARGE = b"x" * 2_000_000
+TOO_LARGE = (
+    "oncelog: line 3: MESSAGE_TOO_LARGE: the batch has 2000074 bytes, max.message.bytes is 1048588; "
+    "`oncelog config alter --topic TOPIC --set max.message.bytes=BYTES` allows more; "
+)
+
+
+def test_a_record_that_fails_is_named_and_what_was_written_is_shown(broker: Broker) -> None:
+    answer = produced(broker, "some", b"one\ntwo\n" + LARGE, "--json")
+    assert (answer.returncode, answer.stderr) == (2, f"{TOO_LARGE}written so far: 2 of 3 records\n")
+    (row,) = json.loads(answer.stdout)
+    assert (row["records"], row["first_offset"], row["last_offset"]) == (2, 0, 1)
+
+
+def test_a_record_that_fails_in_a_transaction_keeps_all_from_being_committed(broker: Broker) -> None:
+    answer = produced(broker, "none", b"one\ntwo\n" + LARGE, "--json", "--transactional-id", "none")
+    assert (answer.returncode, answer.stderr) == (2, f"{TOO_LARGE}nothing is committed\n")
+    assert [row["transaction"] for row in json.loads(answer.stdout)] in ([], ["aborted"])
+
+
+def test_a_topic_with_a_higher_limit_takes_larger_records(broker: Broker) -> None:
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics(NewTopic("roomy", configs={"max.message.bytes": "3000000"}))
+    command = [*ONCELOG, "record", "produce", "roomy", "--bootstrap", broker.bootstrap_servers]
+    assert subprocess.run(command, cwd=ROOT, input=LARGE, capture_output=True, timeout=60).returncode == 0
+
+
+def test_no_input_is_no_record_and_is_said(broker: Broker) -> None:
+    answer = produced(broker, "empty", b"")
+    assert (answer.returncode, answer.stdout) == (0, "Standard input is empty: no record was sent.\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import NUMBER, Session, Shown, asks, pair_list, planned
+from oncelog.tools.asking import NUMBER, Answer, Session, Shown, asks, pair_list, planned, sentence_of
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import (
     HELP,
@@ -26,9 +26,12 @@ from oncelog.tools.terminal import say, say_bytes, say_json
 if TYPE_CHECKING:
     from oncelog.client.settings import OffsetReset
     from oncelog.tools.record.formats import Piece, ReadRecord
+    from oncelog.tools.record.produce import Input, Tally
 
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_MAX_REQUEST_BYTES = 32 << 20
+"""As buffer_memory: the topic's max.message.bytes decides how large a record may be, which a person can change."""
 _WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
 _topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option, shell_complete=TOPICS)
 
@@ -41,6 +44,8 @@ def record() -> None:
 def _format_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "list[Piece] | None":
     from oncelog.tools.record.formats import parsed
 
+    if text == "":
+        raise click.BadParameter(r"it is empty: name what is printed, such as %k:%s\n")
     return None if text is None else parsed(text)
 
 
@@ -100,6 +105,8 @@ async def consume(
     from oncelog.tools.record.consume import grouped, plain, with_fates
     from oncelog.tools.record.formats import parsed
 
+    if pieces is not None and session.as_json:
+        raise click.UsageError("--json prints all of each record: leave out --format.")
     has_letters = show_txn or show_control
     pieces = pieces or parsed(_WITH_LETTERS if has_letters else _WITHOUT_LETTERS)
     committed = (isolation or ("read_uncommitted" if show_txn else "read_committed")) == "read_committed"
@@ -204,10 +211,12 @@ async def produce(
 ) -> Shown:
     """Send each VALUE, or else each line of standard input, and show where they are.
 
-    The topic must exist. Ctrl-C aborts an open transaction.
+    The topic must exist. Ctrl-C and SIGTERM abort an open transaction.
     """
+    from asyncio import CancelledError
+
     from oncelog.client.producer import Producer
-    from oncelog.tools.record.produce import Input, send, send_in_transaction
+    from oncelog.tools.record.produce import Input, Tally, send, send_in_transaction
 
     if transactional_id is None and (abort or open_ms):
         raise click.UsageError(f"{'--abort' if abort else '--leave-open'} needs --transactional-id.")
@@ -226,20 +235,42 @@ async def produce(
         "compression_type": codec,
         "client_id": "oncelog",
         "max_block_ms": session.timeout_ms,
+        "max_request_size": _MAX_REQUEST_BYTES,
         **session.security,
     }
+    tally = Tally()
     if transactional_id is None:
         async with Producer(session.bootstrap, **options) as producer:
-            return (await send(producer, given)).rows(topic)
+            await send(producer, given, tally)
+        return _shown(tally, given)
 
     def on_open() -> None:
         say(f"the transaction stays open for {open_ms / 1000:g} s", err=True)
 
     # The coordinator must not end it before we do.
     options["transaction_timeout_ms"] = max(60_000, open_ms + 30_000)
-    async with Producer(session.bootstrap, transactional_id=transactional_id, **options) as producer:
-        sent = await send_in_transaction(producer, given, abort=abort, leave_open_ms=open_ms, on_open=on_open)
-        return sent.rows(topic)
+    try:
+        async with Producer(session.bootstrap, transactional_id=transactional_id, **options) as producer:
+            await send_in_transaction(producer, given, tally, abort=abort, leave_open_ms=open_ms, on_open=on_open)
+    except CancelledError:
+        if tally.outcome is not None:
+            say(f"interrupted: the transaction is {tally.outcome}", err=True)
+        raise
+    return _shown(tally, given)
+
+
+def _shown(tally: "Tally", given: "Input") -> Answer:
+    """Where the records are that were written, and which was not."""
+    rows = tally.rows(given.topic)
+    if not tally.failures:
+        return Answer(rows, "Standard input is empty: no record was sent.")
+    number = min(tally.failures)
+    text = sentence_of(tally.failures[number])
+    if tally.read_count > 1:
+        written = f"written so far: {tally.written_count} of {tally.read_count} records"
+        written = written if tally.outcome is None else "nothing is committed"
+        text = f"{'VALUE' if given.values else 'line'} {number}: {text}; {written}"
+    return Answer(rows, nothing="", failure=text)
 
 
 def _bytes(text: str) -> bytes:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union, cast
 
+from oncelog.client.errors import KafkaError
 from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from oncelog.client.transaction import Transaction
 
 _CHUNK_BYTES = 1 << 16
-_MOST_UNSEEN = 10_000
-"""Deliveries to wait for before more records are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +55,22 @@ class Input:
 
 @dataclass(slots=True)
 class Tally:
-    """Count, first and last offset by partition."""
+    """What became of the records so far: count, first and last offset by partition."""
 
     outcome: str | None = None
+    """Of the transaction, once it has ended."""
     partitions: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    read_count: int = 0
+    failures: dict[int, KafkaError] = field(default_factory=dict)
+    """By the number of the record, from 1 on; after the first no more are read."""
 
     def add(self, partition: int, offset: int) -> None:
         count, first, _ = self.partitions.get(partition, (0, offset, offset))
         self.partitions[partition] = (count + 1, first, offset)
+
+    @property
+    def written_count(self) -> int:
+        return sum(count for count, _, _ in self.partitions.values())
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
         outcome = {} if self.outcome is None else {"transaction": self.outcome}
@@ -80,44 +87,61 @@ class Tally:
         ]
 
 
-async def send(producer: "Producer", given: Input) -> Tally:
-    tally = Tally()
-    await _send(producer, given, tally)
-    return tally
+async def send(target: Union["Producer", "Transaction"], given: Input, tally: Tally) -> None:
+    """Each record, until one fails; returns when it is known what became of each that was read."""
+    unseen: asyncio.Queue[tuple[int, Delivery] | None] = asyncio.Queue()  # buffer_memory bounds it
+    reading = asyncio.create_task(_hand_over(target, given, tally, unseen))
+    try:
+        while (each := await unseen.get()) is not None:
+            number, delivery = each
+            try:
+                written = await delivery
+            except KafkaError as error:
+                tally.failures.setdefault(number, error)
+                reading.cancel()  # which may wait for a line that never comes
+            else:
+                tally.add(written.partition, written.offset)
+    finally:
+        reading.cancel()
+        (outcome,) = await asyncio.gather(reading, return_exceptions=True)
+    if isinstance(outcome, NotFound):
+        raise outcome
+
+
+async def _hand_over(
+    target: Union["Producer", "Transaction"],
+    given: Input,
+    tally: Tally,
+    unseen: "asyncio.Queue[tuple[int, Delivery] | None]",
+) -> None:
+    try:
+        async for key, value in given.records():
+            tally.read_count += 1
+            delivery = await target.send_soon(
+                given.topic, value, key=key, partition=given.partition, headers=given.headers
+            )
+            unseen.put_nowait((tally.read_count, delivery))
+    except KafkaError as error:
+        tally.failures[tally.read_count] = error
+    finally:
+        unseen.put_nowait(None)
 
 
 async def send_in_transaction(
-    producer: "Producer", given: Input, *, abort: bool, leave_open_ms: int, on_open: Callable[[], None]
-) -> Tally:
+    producer: "Producer", given: Input, tally: Tally, *, abort: bool, leave_open_ms: int, on_open: Callable[[], None]
+) -> None:
     """The transaction stays open for `leave_open_ms` after its last record, from `on_open()` on. If this is interrupted
-    it is aborted."""
-    tally = Tally()
-    async with producer.transaction() as transaction:
-        await _send(transaction, given, tally)
-        if leave_open_ms:
-            on_open()
-            await asyncio.sleep(leave_open_ms / 1000)
-        await (transaction.abort() if abort else transaction.commit())
-    tally.outcome = transaction.state
-    return tally
-
-
-async def _send(target: Union["Producer", "Transaction"], given: Input, tally: Tally) -> None:
-    unseen: list[Delivery] = []
-    async for key, value in given.records():
-        unseen.append(
-            await target.send_soon(given.topic, value, key=key, partition=given.partition, headers=given.headers)
-        )
-        if len(unseen) == _MOST_UNSEEN:
-            await _see(unseen, tally)
-    await _see(unseen, tally)
-
-
-async def _see(unseen: "list[Delivery]", tally: Tally) -> None:
-    for delivery in unseen:
-        written = await delivery
-        tally.add(written.partition, written.offset)
-    unseen.clear()
+    or a record fails it is aborted."""
+    transaction = producer.transaction()
+    try:
+        async with transaction:
+            await send(transaction, given, tally)
+            if leave_open_ms and not tally.failures:
+                on_open()
+                await asyncio.sleep(leave_open_ms / 1000)
+            await (transaction.abort() if abort or tally.failures else transaction.commit())
+    finally:
+        tally.outcome = transaction.state
 
 
 async def lines() -> AsyncIterator[bytes]:
