@@ -5,6 +5,7 @@
 A test holds the page to this. The commands run against a broker with one open transaction: that of the till.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ def _run(page: str, directory: str, bootstrap: str) -> str:
             transaction.abort()
         with producer.transaction() as transaction:
             transaction.send("sales", b"plums", key=b"shop-2")
-            environment = {"ONCELOG_BOOTSTRAP": bootstrap, "ONCELOG_CONFIG": "none"}
+            environment = {"ONCELOG_BOOTSTRAP": bootstrap, "ONCELOG_CONFIG": os.devnull}
             page = BLOCK.sub(lambda found: run_block(found[0], directory, **environment), page)
             transaction.abort()
     return page

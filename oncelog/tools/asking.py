@@ -171,7 +171,7 @@ def probe(chosen: "Target", exit_code: int) -> int:
     """The number of APIs that the first broker to respond has."""
     from oncelog.health import NotABroker, NotHealthy, check_health
 
-    context = attempt(lambda: _tls_context(chosen), chosen) if chosen.security else None
+    context = tls_context_of(chosen) if chosen.security else None
     problems: list[NotHealthy] = []
     for host, port in chosen.addresses:
         try:
@@ -184,10 +184,15 @@ def probe(chosen: "Target", exit_code: int) -> int:
     fail(f"{'; '.join(map(str, problems))}; {step}", exit_code)
 
 
-def _tls_context(chosen: "Target") -> "SSLContext | None":
+def tls_context_of(chosen: "Target") -> "SSLContext | None":
+    """Ends the command if its settings are unusable, in the names that were typed."""
+    from oncelog.client.errors import ConfigError
     from oncelog.tools.client_properties import tls_context
 
-    return tls_context(chosen.security)
+    try:
+        return tls_context(chosen.security)
+    except ConfigError as error:
+        fail(chosen.respelled(str(error)), EXIT_FAILED)
 
 
 def _check_listeners(chosen: "Target") -> None:

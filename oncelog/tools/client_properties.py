@@ -6,7 +6,8 @@ Invariants: everything else in the file is left alone, as by Kafka's own scripts
 The environment and profiles have the client's own names, `sasl_password` for `sasl.password`.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -14,15 +15,26 @@ if TYPE_CHECKING:
 
     from oncelog.client.security import SecurityOptions
 
-PREFIXES = ("security_", "sasl_", "ssl_")
+Spelling = Callable[[str], str]
+"""From an option of the client to the name that a person typed: sasl.mechanism, ONCELOG_SASL_MECHANISM."""
+_PREFIXES = ("security_", "sasl_", "ssl_")
 TOKEN = "sasl_oauth_token"
 """The one option that only commands have, instead of a function that gets a token: a token."""
 _TOKENAUTH, _FLAGS = "sasl_tokenauth", {"true": True, "false": False}
 _PEM_TYPES = ("ssl_keystore_type", "ssl_truststore_type")
 
 
+_OF_PROGRAMS = {"sasl_oauth_token_provider", "ssl_context"}
+"""They are objects, which no file can hold."""
+
+
 class ClientPropertiesError(Exception):
-    """The file cannot be read; the message names it."""
+    """The file cannot be read, or a setting does not exist; the message names it."""
+
+
+def dotted(option: str) -> str:
+    """The spelling of properties files."""
+    return option.replace("_", ".")
 
 
 def read_client_properties(path: str) -> "SecurityOptions":
@@ -36,21 +48,41 @@ def read_client_properties(path: str) -> "SecurityOptions":
         raise ClientPropertiesError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     except PropertiesError as error:
         raise ClientPropertiesError(f"{path}: {error}") from error
-    return named_options({name.replace(".", "_"): value for name, value in pairs.items()})
+    return named_options({name.replace(".", "_"): value for name, value in pairs.items()}, path, dotted)
 
 
-def named_options(values: Mapping[str, Any]) -> "SecurityOptions":
-    """Those that are about security, as keyword arguments. The client refuses what it does not know."""
-    found = {name: value for name, value in values.items() if name.startswith(PREFIXES)}
+def named_options(values: Mapping[str, Any], where: str, spelling: Spelling) -> "SecurityOptions":
+    """Those that are about security, as keyword arguments. Raises ClientPropertiesError for a name that no client has,
+    as `where` spells it. Values are checked by the client."""
+    found = {name: value for name, value in values.items() if name.startswith(_PREFIXES)}
     for name in _PEM_TYPES:
         if found.get(name) == "PEM":
             del found[name]
+    check_names(found, where, spelling)
     if str(found.get(_TOKENAUTH)).lower() in _FLAGS:  # the environment has nothing but text
         found[_TOKENAUTH] = _FLAGS[str(found[_TOKENAUTH]).lower()]
     if TOKEN in found:
         token = found.pop(TOKEN)
         found["sasl_oauth_token_provider"] = lambda: token
     return cast("SecurityOptions", found)
+
+
+def check_names(names: Collection[str], where: str, spelling: Spelling, others: Collection[str] = ()) -> None:
+    """Raises ClientPropertiesError for the first that is neither about security nor one of the `others`."""
+    from oncelog.client.security import SecurityOptions
+
+    known = {*SecurityOptions.__annotations__, TOKEN, *others} - _OF_PROGRAMS
+    for name in names:
+        if name not in known:
+            from oncelog.tools.asking import did_you_mean
+
+            near = did_you_mean(spelling(name), map(spelling, sorted(known)))
+            raise ClientPropertiesError(f"{where} has no setting {spelling(name)!r}{near}")
+
+
+def respelled(sentence: str, spelling: Spelling) -> str:
+    """What the client says of its options, in the names that were typed."""
+    return re.sub(rf"\b(?:{'|'.join(_PREFIXES)})\w+", lambda found: spelling(found[0]), sentence)
 
 
 def tls_context(options: "SecurityOptions") -> "SSLContext | None":

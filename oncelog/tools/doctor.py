@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show
+from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show, tls_context_of
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -81,9 +81,8 @@ def doctor(
 async def _of_cluster(chosen: "Target") -> list[Finding]:
     from oncelog.client.admin import Admin
     from oncelog.client.errors import KafkaError
-    from oncelog.tools.client_properties import tls_context
 
-    context = tls_context(chosen.security)
+    context = tls_context_of(chosen)
     findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s, context) for host, port in chosen.addresses]
     responding = [
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -22,7 +22,7 @@ profile it comes from the environment, or from the file that ONCELOG_COMMAND_CON
 """
 
 import os.path  # not pathlib: every command would load it for one name
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
 _VARIABLE = "ONCELOG_"
+_OF_SECURITY = tuple(f"{_VARIABLE}{each}" for each in ("COMMAND_CONFIG", "SECURITY_", "SASL_", "SSL_"))
+_PLAIN = frozenset(("bootstrap", "timeout", "command_config"))
+"""Names of a profile that are not about security."""
+_MAX_PORT = 2**16 - 1
 MAX_TIMEOUT_S = 86_400
 """Sockets and the event loop have limits of their own, some hundred years."""
 
@@ -49,6 +53,8 @@ class Target:
     timeout_s: float
     security: "SecurityOptions" = field(repr=False)
     """Options for each client that the command opens."""
+    respelled: Callable[[str], str] = str
+    """What the client says of these options, in the names that they were given by."""
 
 
 def target(
@@ -59,25 +65,19 @@ def target(
     command_config: str | None = None,
 ) -> Target:
     """What was typed comes first, then the environment, then the file's own choice. Raises ProfileError."""
-
-    def unnamed(bootstrap: str, named_by: str) -> Target:
-        return _target(bootstrap, named_by, timeout_s, _security(None, environment, command_config))
-
+    given = _Given(timeout_s, environment, command_config)
     if bootstrap is not None:
-        return unnamed(bootstrap, "--bootstrap")
+        return given.target(bootstrap, "--bootstrap")
     if profile is None and "ONCELOG_BOOTSTRAP" in environment:
-        return unnamed(environment["ONCELOG_BOOTSTRAP"], "ONCELOG_BOOTSTRAP")
-    path = _path(environment)
-    known = _read(path)
+        return given.target(environment["ONCELOG_BOOTSTRAP"], "ONCELOG_BOOTSTRAP")
+    known, path = _read(environment)
     if profile is not None:
-        name, named_by = profile, "--profile"
-    elif "ONCELOG_PROFILE" in environment:
-        name, named_by = environment["ONCELOG_PROFILE"], "ONCELOG_PROFILE"
-    elif "profile" in known:
-        name, named_by = known["profile"], f"profile in {path}"
-    else:
-        return unnamed(DEFAULT_BOOTSTRAP, "--bootstrap")
-    return _of_profile(known, name, path, named_by, timeout_s, environment, command_config)
+        return given.of_profile(known, path, profile, "--profile")
+    if "ONCELOG_PROFILE" in environment:
+        return given.of_profile(known, path, environment["ONCELOG_PROFILE"], "ONCELOG_PROFILE")
+    if "profile" in known:
+        return given.of_profile(known, path, known["profile"], f"profile in {path}")
+    return given.target(DEFAULT_BOOTSTRAP, "--bootstrap")
 
 
 def named(
@@ -85,58 +85,80 @@ def named(
     named_by: str,
     timeout_s: float | None,
     environment: Mapping[str, str],
-    command_config: str | None = None,
-) -> Target:
-    """HOST:PORT, several with commas, or the name of a profile. Raises ProfileError."""
-    if ":" in text:
-        return _target(text, named_by, timeout_s, _security(None, environment, command_config))
-    path = _path(environment)
-    return _of_profile(_read(path), text, path, named_by, timeout_s, environment, command_config)
-
-
-def _of_profile(
-    known: Mapping[str, Any],
-    name: Any,
-    path: str,
-    named_by: str,
-    timeout_s: float | None,
-    environment: Mapping[str, str],
     command_config: str | None,
+    config_option: str,
 ) -> Target:
-    chosen = _profile(known, name, path, named_by)
-    security = _security(chosen, environment, command_config)
-    seconds = timeout_s or float(chosen.get("timeout", DEFAULT_TIMEOUT_S))
-    return _target(chosen["bootstrap"], f"profile {name!r} in {path}", seconds, security)
+    """HOST:PORT, several with commas, or the name of a profile; the last two are the option of a properties file and
+    its name. Raises ProfileError."""
+    given = _Given(timeout_s, environment, command_config, config_option)
+    if ":" in text:
+        return given.target(text, named_by)
+    known, path = _read(environment)
+    return given.of_profile(known, path, text, named_by)
 
 
-def _target(bootstrap: str, named_by: str, timeout_s: float | None, security: "SecurityOptions") -> Target:
-    found = []
-    for text in bootstrap.split(","):
-        host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal():
-            raise ProfileError(f"{named_by}: {text.strip()!r} is not of the form HOST:PORT")
-        found.append((host.strip("[]"), int(port)))
-    return Target(bootstrap, tuple(found), timeout_s or DEFAULT_TIMEOUT_S, security)
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a command was told beside the cluster's name."""
+
+    timeout_s: float | None
+    environment: Mapping[str, str]
+    command_config: str | None
+    config_option: str = "--command-config"
+
+    def of_profile(self, known: Mapping[str, Any], path: str, name: Any, named_by: str) -> Target:
+        profile = _profile(known, name, path, named_by)
+        return self.target(profile["bootstrap"], f"profile {name!r} in {path}", profile)
+
+    def target(self, bootstrap: str, named_by: str, profile: Mapping[str, Any] | None = None) -> Target:
+        seconds = self.timeout_s or float((profile or {}).get("timeout", DEFAULT_TIMEOUT_S))
+        addresses = tuple(_address(text.strip(), named_by) for text in bootstrap.split(","))
+        from_environment = {
+            name.removeprefix(_VARIABLE).lower(): value
+            for name, value in self.environment.items()
+            if name.startswith(_OF_SECURITY)
+        }
+        values: Mapping[str, Any] = from_environment if profile is None else profile
+        if profile is not None and "security_protocol" in profile:
+            values = {**from_environment, "command_config": None, **profile}
+        # Most commands have nothing to do with security, and load nothing of it.
+        if self.command_config is None and {"bootstrap", "timeout"}.issuperset(values):
+            return Target(bootstrap, addresses, seconds, {})
+        return Target(bootstrap, addresses, seconds, *self._security(values, profile, named_by))
+
+    def _security(
+        self, values: Mapping[str, Any], profile: Mapping[str, Any] | None, named_by: str
+    ) -> "tuple[SecurityOptions, Callable[[str], str]]":
+        """The options, and how what is said of them is spelled. Raises ProfileError."""
+        from oncelog.tools import client_properties as properties
+
+        def typed(option: str) -> str:
+            return option if option in (profile or {}) else f"{_VARIABLE}{option.upper()}"
+
+        path, origin = self.command_config, self.config_option
+        if not path and values.get("command_config"):
+            path = values["command_config"]
+            origin = "ONCELOG_COMMAND_CONFIG" if profile is None else f"command_config of {named_by}"
+        try:
+            if profile is not None:
+                properties.check_names(profile, named_by, str, _PLAIN)
+            if path:
+                options = properties.read_client_properties(path)
+                return options, lambda text: f"{path}: {properties.respelled(text, properties.dotted)}"
+            where = "the environment" if profile is None else named_by
+            options = properties.named_options(values, where, typed)
+            return options, lambda text: properties.respelled(text, typed)
+        except properties.ClientPropertiesError as error:
+            raise ProfileError(f"{origin}: {error}" if path else str(error)) from error
 
 
-def _security(
-    profile: Mapping[str, Any] | None, environment: Mapping[str, str], command_config: str | None
-) -> "SecurityOptions":
-    """Raises ProfileError."""
-    values: Mapping[str, Any] = {
-        name.removeprefix(_VARIABLE).lower(): value for name, value in environment.items() if name.startswith(_VARIABLE)
-    }
-    if profile is not None:
-        values = {**values, "command_config": None, **profile} if "security_protocol" in profile else profile
-    path = command_config or values.get("command_config")
-    if path is None and not any(name.startswith(("security_", "sasl_", "ssl_")) for name in values):
-        return {}
-    from oncelog.tools.client_properties import ClientPropertiesError, named_options, read_client_properties
-
-    try:
-        return named_options(values) if path is None else read_client_properties(path)
-    except ClientPropertiesError as error:
-        raise ProfileError(str(error)) from error
+def _address(text: str, named_by: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ProfileError(f"{named_by}: {text!r} is not of the form HOST:PORT")
+    if not 0 < int(port) <= _MAX_PORT:
+        raise ProfileError(f"{named_by}: {text!r} has no port from 1 to {_MAX_PORT}")
+    return host.strip("[]"), int(port)
 
 
 def _profile(known: Mapping[str, Any], name: Any, path: str, named_by: str) -> dict[str, Any]:
@@ -151,20 +173,20 @@ def _profile(known: Mapping[str, Any], name: Any, path: str, named_by: str) -> d
     return chosen
 
 
-def _path(environment: Mapping[str, str]) -> str:
-    if "ONCELOG_CONFIG" in environment:
-        return environment["ONCELOG_CONFIG"]
-    base = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(base, "oncelog", "config.toml")
-
-
-def _read(path: str) -> dict[str, Any]:
-    if not os.path.isfile(path):
-        return {}
+def _read(environment: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    """The file, and its path. One that nobody has named need not exist."""
+    path = environment.get("ONCELOG_CONFIG")
+    if not path:
+        base = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+        path = os.path.join(base, "oncelog", "config.toml")
+        if not os.path.isfile(path):
+            return {}, path
     import tomllib
 
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
-    except (OSError, ValueError) as error:
+            return tomllib.load(file), path
+    except OSError as error:
+        raise ProfileError(f"ONCELOG_CONFIG: {path}: {error.strerror}") from error
+    except ValueError as error:
         raise ProfileError(f"{path} cannot be read: {error}") from error

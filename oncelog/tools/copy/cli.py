@@ -96,7 +96,7 @@ def _side(text: str, name: str, timeout_s: float | None, command_config: str | N
     from oncelog.tools.profiles import ProfileError, named
 
     try:
-        chosen = named(text, name, timeout_s, os.environ, command_config)
+        chosen = named(text, name, timeout_s, os.environ, command_config, f"--{name.lower()}-config")
     except ProfileError as error:
         fail(str(error), EXIT_FAILED)
     probe(chosen, EXIT_FAILED)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import socket
 import subprocess
@@ -26,7 +27,7 @@ from tests.support.daemon import Daemon
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"ONCELOG_CONFIG": "no-such-file", **environment})
+    return CliRunner().invoke(main, arguments, env={"ONCELOG_CONFIG": os.devnull, **environment})
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ def test_what_is_typed_wins_then_the_environment_then_the_file(tmp_path: Path) -
     assert chosen(tmp_path, **both) == "env:1"
     assert chosen(tmp_path, ONCELOG_PROFILE="staging") == "a:1, b:2"
     assert chosen(tmp_path) == "local:1"
-    assert target(None, None, None, {"ONCELOG_CONFIG": str(tmp_path / "none")}).bootstrap == "127.0.0.1:9092"
+    assert target(None, None, None, {"XDG_CONFIG_HOME": str(tmp_path)}).bootstrap == "127.0.0.1:9092"
     (tmp_path / "oncelog").mkdir()
     (tmp_path / "oncelog" / "config.toml").write_text('profile = "x"\nprofiles.x.bootstrap = "home:1"')
     assert target(None, None, None, {"XDG_CONFIG_HOME": str(tmp_path)}).bootstrap == "home:1"
@@ -242,6 +243,7 @@ def test_a_profile_has_addresses_and_a_timeout(tmp_path: Path) -> None:
     [
         (("--bootstrap", "nowhere"), {}, "--bootstrap: 'nowhere' is not of the form HOST:PORT"),
         ((), {"ONCELOG_BOOTSTRAP": "a:b"}, "ONCELOG_BOOTSTRAP: 'a:b' is not of the form HOST:PORT"),
+        (("--bootstrap", "a:99999"), {}, "--bootstrap: 'a:99999' has no port from 1 to 65535"),
         (("--profile", "other"), {}, "--profile: there is no profile 'other'"),
         ((), {"ONCELOG_PROFILE": "other"}, "ONCELOG_PROFILE: there is no profile 'other'"),
         (("--profile", "broken"), {}, "profile 'broken' needs bootstrap"),
@@ -254,6 +256,54 @@ def test_a_wrong_address_is_named_as_it_was_given(
     result = run("topic", "list", *arguments, **{"ONCELOG_CONFIG": str(tmp_path / "config.toml"), **environment})
     assert result.exit_code == 2 and wanted in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_file_that_somebody_named_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"ONCELOG_CONFIG: .*gone: No such file"):
+        target(None, None, None, {"ONCELOG_CONFIG": str(tmp_path / "gone")})
+
+
+@pytest.mark.parametrize(
+    "line, wanted",
+    [
+        ("timout = 30", "has no setting 'timout' (did you mean 'timeout'?)"),
+        ("security_protocl = 'SSL'", "has no setting 'security_protocl' (did you mean 'security_protocol'"),
+        ("security_protocol = 'SSL'\nssl_context = 'x'", "has no setting 'ssl_context'"),
+        ("command_config = 'gone.properties'", "command_config of profile 'b' in "),
+    ],
+)
+def test_a_setting_that_a_profile_cannot_have_is_named(tmp_path: Path, line: str, wanted: str) -> None:
+    (tmp_path / "config.toml").write_text(f"[profiles.b]\nbootstrap = 'b:1'\n{line}\n")
+    result = run("topic", "list", "--profile", "b", ONCELOG_CONFIG=str(tmp_path / "config.toml"))
+    assert result.exit_code == 2 and wanted in result.stderr and "profile 'b' in " in result.stderr
+
+
+@pytest.mark.parametrize(
+    "content, wanted",
+    [
+        (None, "--command-config: FILE: No such file or directory"),
+        ("security.protocl=SSL", "--command-config: FILE has no setting 'security.protocl' (did you mean "),
+        ("security.protocol=SASLSSL", "FILE: security.protocol='SASLSSL': must be one of"),
+        ("security.protocol=SASL_SSL", "FILE: security.protocol='SASL_SSL' needs sasl.mechanism"),
+    ],
+)
+def test_what_is_wrong_with_a_properties_file_is_said_in_its_names(
+    tmp_path: Path, content: str | None, wanted: str
+) -> None:
+    file = tmp_path / "client.properties"
+    if content is not None:
+        file.write_text(content)
+    result = run("topic", "list", "--bootstrap", "127.0.0.1:1", "--command-config", str(file))
+    assert (result.exit_code, result.stderr.startswith("oncelog: " + wanted.replace("FILE", str(file)))) == (2, True)
+
+
+def test_what_is_wrong_with_a_variable_is_said_in_its_name() -> None:
+    wrong = run("topic", "list", "--bootstrap", "127.0.0.1:1", ONCELOG_SECURITY_PROTOCOL="TLS")
+    assert wrong.stderr.startswith("oncelog: ONCELOG_SECURITY_PROTOCOL='TLS': must be one of")
+    unknown = run("topic", "list", "--bootstrap", "127.0.0.1:1", ONCELOG_SASL_PASWORD="secret")
+    assert (
+        "the environment has no setting 'ONCELOG_SASL_PASWORD' (did you mean 'ONCELOG_SASL_PASSWORD'" in unknown.stderr
+    )
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -391,7 +441,7 @@ def completed(words: str, bootstrap: str) -> list[str]:
         "COMP_WORDS": f"oncelog {words}",
         "COMP_CWORD": str(len(words.split())),
         "ONCELOG_BOOTSTRAP": bootstrap,
-        "ONCELOG_CONFIG": "no-such-file",
+        "ONCELOG_CONFIG": os.devnull,
     }
     shown = CliRunner().invoke(main, prog_name="oncelog", env=environment).stdout
     return [line.removeprefix("plain,") for line in shown.splitlines() if line]

@@ -1,6 +1,7 @@
 """`oncelog copy` as a command: what it prints of names that it did not choose, and what it cannot be asked for."""
 
 import asyncio
+import os
 import queue
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,7 +97,7 @@ async def test_one_line_ends_a_wait_that_began_twice(monkeypatch: pytest.MonkeyP
 def test_what_cannot_be_is_said_before_anything_is_asked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    monkeypatch.setenv("ONCELOG_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("ONCELOG_CONFIG", os.devnull)
     monkeypatch.setattr(cli, "probe", lambda *_: 1)
     result = run(*arguments)
     assert (result.exit_code, sentence in result.stderr) == (2, True), result.stderr
