@@ -3,6 +3,7 @@
 Owns: the table of commands. Does not own: what they do; each module is imported when its command is called.
 """
 
+import sys
 from importlib import import_module
 
 import click
@@ -49,6 +50,13 @@ class _Commands(click.Group):
         from oncelog.tools.asking import did_you_mean
 
         raise click.UsageError(f"No such command {name!r}{did_you_mean(name, _COMMANDS)}.", ctx)
+
+    def invoke(self, ctx: click.Context) -> object:
+        if sys.stdout is None:  # found out before anything is changed
+            from oncelog.tools.terminal import EXIT_NOT_WRITTEN, fail
+
+            fail("standard output is closed: send it to a file, or to /dev/null", EXIT_NOT_WRITTEN)
+        return super().invoke(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:

@@ -6,7 +6,8 @@ by the terminal (`protocol.printable`); colours come from `Styled` alone.
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ import click
 from oncelog.protocol.printable import json_text, printable
 
 Row = dict[str, Any]
+EXIT_NOT_WRITTEN = 2
 _LEAST_PROSE = 30
 """Columns of a terminal for sentences; with less they begin on a line of their own."""
 
@@ -28,9 +30,32 @@ class Styled:
     is_bold: bool = False
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Around all that writes to standard output: the command ends if it cannot be written, as on a full disk, and that
+    is not taken for anybody else's error."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader has seen enough: no error
+        raise
+    except OSError as error:
+        sys.stdout = None  # Python would try again at its end
+        fail(f"standard output cannot be written: {error.strerror or error}", EXIT_NOT_WRITTEN)
+
+
 def say(*parts: str | Styled, err: bool = False) -> None:
     """One line, on standard output unless `err`."""
-    click.echo("".join(map(_escape, parts)), err=err)
+    text = "".join(map(_escape, parts))
+    if err:
+        with suppress(OSError):  # a message that nobody can see changes nothing
+            click.echo(text, err=True)
+    else:
+        _write(text)
+
+
+def _write(text: str | bytes, *, ends_line: bool = True) -> None:
+    with writing():
+        click.echo(text, nl=ends_line)
 
 
 def say_row(*parts: str | Styled) -> None:
@@ -56,7 +81,7 @@ def _escape(part: str | Styled) -> str:
 
 
 def say_json(value: Any, indent: int | None = 2) -> None:
-    click.echo(json_text(value, indent=indent))
+    _write(json_text(value, indent=indent))
 
 
 def say_bytes(pieces: Iterable[tuple[bytes, bool]]) -> None:
@@ -67,9 +92,9 @@ def say_bytes(pieces: Iterable[tuple[bytes, bool]]) -> None:
             printable(piece.decode(errors="backslashreplace")) if is_data else piece.decode(errors="replace")
             for piece, is_data in pieces
         )
-        click.echo("".join(shown), nl=False)
+        _write("".join(shown), ends_line=False)
     else:
-        click.echo(b"".join(piece for piece, _ in pieces), nl=False)
+        _write(b"".join(piece for piece, _ in pieces), ends_line=False)
 
 
 def say_progress(text: str) -> None:

@@ -4,15 +4,16 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from oncelog.client import NewTopic
-from oncelog.sync import Admin, Consumer
+from oncelog.client import NewTopic, TopicPartition
+from oncelog.sync import Admin, Consumer, Producer
 from oncelog.testing import Broker
+from tests.support.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent.parent
 ONCELOG = (sys.executable, "-m", "oncelog")
@@ -103,6 +104,75 @@ def test_a_transaction_that_is_left_open_is_aborted_when_the_command_is_interrup
         assert ended(process) == (130, "interrupted: the transaction is aborted\n")
     with Admin(broker.bootstrap_servers) as admin:
         assert admin.describe_transaction(topic).state == "CompleteAbort"
+
+
+# --- output that cannot be written ------------------------------------------------------------------------------------
+
+WRITING = (
+    ("topic", "list"),
+    ("topic", "list", "--json"),
+    ("record", "consume", "shown", "--exit"),
+    ("record", "consume", "shown", "--exit", "--json"),
+    ("record", "consume", "shown", "--exit", "--group", "readers"),
+    ("txn", "tail", "--from-beginning", "--count", "1"),
+)
+
+
+@pytest.fixture(scope="module")
+def shown(broker: Broker) -> str:
+    """A topic with a record, and a transaction."""
+    with Producer(broker.bootstrap_servers, transactional_id="shown") as producer:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics("shown")
+        with producer.transaction() as transaction:
+            transaction.send("shown", b"plums")
+    return broker.bootstrap_servers
+
+
+def shell(command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A command with $@ for oncelog and its arguments."""
+    return subprocess.run(
+        ["sh", "-c", command, "sh", *ONCELOG, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+@pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
+def test_output_that_cannot_be_written_is_said_and_is_a_failure(shown: str, arguments: tuple[str, ...]) -> None:
+    answer = shell('exec "$@" >/dev/full', *arguments, "--bootstrap", shown)
+    said = answer.stderr.splitlines()
+    assert (answer.returncode, said[-1]) == (2, "oncelog: standard output cannot be written: No space left on device")
+    assert said[:-1] in ([], [f"following {shown}; press Ctrl-C to stop"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+@pytest.mark.parametrize("arguments", [("log", "dump"), ("log", "dump", "--json"), ("log", "map")], ids=" ".join)
+def test_output_about_files_that_cannot_be_written_is_a_failure(
+    start_daemon: Callable[..., Daemon], arguments: tuple[str, ...]
+) -> None:
+    daemon = start_daemon()
+    with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap) as producer:
+        admin.create_topics("files")
+        producer.send("files", b"plums")
+    answer = shell('exec "$@" >/dev/full', *arguments, str(daemon.data_dir / "files-0"))
+    wanted = "oncelog: standard output cannot be written: No space left on device\n"
+    assert (answer.returncode, answer.stderr) == (2, wanted)
+
+
+def test_a_closed_standard_output_is_refused_before_anything_is_changed(broker: Broker) -> None:
+    create(broker, "untouched")
+    answer = shell('exec "$@" >&-', "record", "produce", "untouched", "x", "--bootstrap", broker.bootstrap_servers)
+    wanted = "oncelog: standard output is closed: send it to a file, or to /dev/null\n"
+    assert (answer.returncode, answer.stderr) == (2, wanted)
+    with Admin(broker.bootstrap_servers) as admin:
+        assert admin.list_offsets([TopicPartition("untouched", 0)])[TopicPartition("untouched", 0)].offset == 0
+
+
+def test_a_closed_standard_input_is_said(broker: Broker) -> None:
+    create(broker, "unfed")
+    answer = shell('exec "$@" <&-', "record", "produce", "unfed", "--bootstrap", broker.bootstrap_servers)
+    wanted = "oncelog: standard input is closed: name a VALUE, or pipe lines to this command\n"
+    assert (answer.returncode, answer.stderr) == (2, wanted)
 
 
 # --- what was written -------------------------------------------------------------------------------------------------

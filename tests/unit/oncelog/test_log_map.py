@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,11 +196,18 @@ def test_part_of_a_partition_can_be_drawn() -> None:
     found = read_map(ROOT / "orders-0", KnownPoints(None, None))
     assert len(cells) == found.cell_of(40) + 1 - found.cell_of(13)
     assert "00000000000000000000.log" not in part.output
+    legend = re.findall(r"^([.CAOcak_!]) +(\d+)  ", part.output, re.MULTILINE)
+    assert {letter: int(count) for letter, count in legend} == Counter(cells)
+
+
+def test_a_part_that_ends_before_it_begins_is_refused() -> None:
+    result = run(ROOT / "orders-0", "--from", "10", "--to", "5")
+    assert result.exit_code == 2 and "--from 10 is behind --to 5" in result.stderr
 
 
 @given(first=st.integers(0, 100), last=st.integers(0, 100))
 def test_each_ruler_is_told_once_whatever_part_is_drawn(first: int, last: int) -> None:
-    output = run(ROOT / "orders-0", "--from", str(first), "--to", str(last)).output
+    output = run(ROOT / "orders-0", "--from", str(min(first, last)), "--to", str(max(first, last))).output
     for name in ("log start offset", "last stable offset", "high watermark", "log end offset"):
         assert output.count(name) == 1
 

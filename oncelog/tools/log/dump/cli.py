@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.protocol.printable import json_text, printable
+from oncelog.tools.terminal import writing
 
 if TYPE_CHECKING:
     from oncelog.tools.log.dump.decoders import Decode
@@ -126,9 +127,10 @@ def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> 
     waiting: list[str] = []
 
     def flush() -> None:
-        out.write("".join(f"{line}\n" for line in waiting).encode(errors="replace"))
+        with writing():
+            out.write("".join(f"{line}\n" for line in waiting).encode(errors="replace"))
+            out.flush()
         waiting.clear()
-        out.flush()
 
     for path, line in dump_files(files, options, findings):
         if not as_json:

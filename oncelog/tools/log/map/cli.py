@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from oncelog.tools.terminal import fail, marked, say_json
+from oncelog.tools.terminal import fail, marked, say_json, writing
 
 if TYPE_CHECKING:
     from oncelog.tools.log.map.partition import PartitionMap
@@ -43,6 +43,8 @@ def map_(
     Shows what is committed, aborted, still open, a marker, or emptied by compaction. Changes nothing; a broker may be
     running on the files. Exits with 1 if something is damaged.
     """
+    if from_offset is not None and to_offset is not None and from_offset > to_offset:
+        raise click.UsageError(f"--from {from_offset} is behind --to {to_offset}: there is nothing to draw.")
     found = _read(directory)
     if as_json:
         _print_json(found)
@@ -109,7 +111,8 @@ def _draw(found: "PartitionMap", width: int | None, svg_path: Path | None, first
 
     if svg_path is None:
         console = Console(width=width, emoji=False)
-        draw(found, console, console.width, first_cell, end_cell)
+        with writing():
+            draw(found, console, console.width, first_cell, end_cell)
         return
     try:
         svg_path.write_text(svg(found, width, first_cell, end_cell), encoding="utf-8")

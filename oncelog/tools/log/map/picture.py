@@ -56,7 +56,7 @@ def draw(found: PartitionMap, console: Console, width: int, first_cell: int = 0,
         for line in _problems(found, segment):
             console.print(line, highlight=False, soft_wrap=True)
     console.print()
-    for line in (*_legend(found), *_open_transactions(found)):
+    for line in (*_legend(found.states[first_cell:end]), *_open_transactions(found)):
         console.print(line, highlight=False, soft_wrap=True)
 
 
@@ -157,8 +157,8 @@ def _ruler(column: int, text: str, margin: int, cells_a_row: int) -> Text:
 # --- below the picture ------------------------------------------------------------------------------------------------
 
 
-def _legend(found: PartitionMap) -> Iterator[Text]:
-    counts = {state: found.states.count(state) for state in MEANINGS}
+def _legend(drawn: Sequence[int]) -> Iterator[Text]:
+    counts = {state: drawn.count(state) for state in MEANINGS}
     width = len(str(max(counts.values(), default=0)))
     for state, (letter, meaning) in MEANINGS.items():
         if counts[state]:
