@@ -49,14 +49,15 @@ class NotFound(Exception):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON.
-    `ends_in_prose`: the last column has sentences. With a `failure`, which is said on standard error, the value is what
-    was done before."""
+    `ends_in_prose`: the last column has sentences; `gives_way`: the columns that a narrow terminal shortens first. With
+    a `failure`, which is said on standard error, the value is what was done before."""
 
     value: list[Row] | Row
     nothing: str = "Nothing matches."
     hint: str = ""
     exit_code: int = 0
     ends_in_prose: bool = False
+    gives_way: tuple[str, ...] = ()
     failure: str = ""
 
 
@@ -287,9 +288,9 @@ def show(shown: Shown, as_json: bool) -> None:
         if answer.nothing:
             say(answer.nothing)
     elif isinstance(answer.value, dict):
-        say_pairs(answer.value)
+        say_pairs(answer.value, gives_way=answer.gives_way)
     else:
-        say_table(answer.value, ends_in_prose=answer.ends_in_prose)
+        say_table(answer.value, ends_in_prose=answer.ends_in_prose, gives_way=answer.gives_way)
     if answer.hint and answer.value and not as_json:
         say()
         say(answer.hint)

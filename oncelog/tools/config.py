@@ -75,6 +75,7 @@ async def describe(
             if not (changed and each.is_default)
         ],
         "Nothing is set.",
+        gives_way=("source",),
     )
 
 

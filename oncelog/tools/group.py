@@ -64,7 +64,7 @@ async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...
 async def describe(session: Session, group_id: str) -> Shown:
     """One group: its state, and its members with their partitions."""
     (found,) = await session.admin.describe_groups(group_id)
-    return {
+    row = {
         "group": found.group_id,
         "state": found.state,
         "type": found.type,
@@ -83,6 +83,7 @@ async def describe(session: Session, group_id: str) -> Shown:
             for each in found.members
         ],
     }
+    return Answer(row, gives_way=("member_id", "instance_id"))
 
 
 @asks(group)
@@ -108,6 +109,7 @@ async def lag(session: Session, group_id: str) -> Shown:
             for each in await session.admin.list_group_lag(group_id)
         ],
         "The group has no offsets and reads nothing.",
+        gives_way=("host", "client_id"),
     )
 
 

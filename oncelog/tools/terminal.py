@@ -19,6 +19,8 @@ Row = dict[str, Any]
 EXIT_NOT_WRITTEN = 2
 _LEAST_PROSE = 30
 """Columns of a terminal for sentences; with less they begin on a line of their own."""
+_LEAST_CELL, _LEAST_HEADING = 12, 7
+"""Enough to tell one name from the next, and to know which column it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def _write(text: str | bytes, *, ends_line: bool = True) -> None:
 
 def say_row(*parts: str | Styled) -> None:
     """One line, which on a terminal ends at its edge."""
-    room = _terminal_width() if sys.stdout.isatty() else None
+    room = _edge()
     shown: list[str | Styled] = []
     for part in parts:
         given = part if isinstance(part, Styled) else Styled(part)
@@ -107,27 +109,65 @@ def fail(message: str, exit_code: int) -> NoReturn:
     sys.exit(exit_code)
 
 
-def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False) -> None:
+def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False, gives_way: Sequence[str] = ()) -> None:
     """Rows with the same names, and a heading. A terminal's lines end at its edge and never wrap, but for sentences in
-    the last column, which continue below themselves; a pipe gets whole lines, since a truncated name cannot be copied
+    the last column, which continue below themselves: first the columns that `gives_way` names are shortened, in that
+    order, then the widest, so that no column is lost. A pipe gets whole lines, since a truncated name cannot be copied
     or searched for."""
     cells = [list(rows[0]), *(list(map(text_of, row.values())) for row in rows)]
     is_number = [any(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
     widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
-    is_terminal = sys.stdout.isatty()
-    edge = _terminal_width() if is_terminal else None
+    edge = _edge()
+    if edge is not None:
+        least = _least_widths(cells, is_number, widths)
+        order = [cells[0].index(name) for name in gives_way]
+        if ends_in_prose:  # beside its columns if there is room, else below
+            beside = _fitted(widths[:-1], least[:-1], order, edge - _LEAST_PROSE - 2)
+            fits = sum(beside) + 2 * len(beside) + _LEAST_PROSE <= edge
+            widths[:-1] = beside if fits else _fitted(widths[:-1], least[:-1], order, edge)
+        else:
+            widths = _fitted(widths, least, order, edge)
     for number, line in enumerate(cells):
+        shown = [_cut(cell, width) for cell, width in zip(line[: len(line) - ends_in_prose], widths, strict=False)]
+        shown += line[len(shown) :]
         padded = [
             " " * (width - cell_width(cell)) + cell if right else cell + " " * (width - cell_width(cell))
-            for cell, width, right in zip(line, widths, is_number, strict=True)
+            for cell, width, right in zip(shown, widths, is_number, strict=True)
         ]
         text = "  ".join(padded).rstrip()
         lines = _folded(text, sum(widths[:-1]) + 2 * len(widths[:-1]), edge) if ends_in_prose else [_cut(text, edge)]
         for each in lines:
-            say(Styled(each, is_bold=is_terminal and not number))
+            say(Styled(each, is_bold=edge is not None and not number))
 
 
-def _terminal_width() -> int:
+def _least_widths(cells: Sequence[Sequence[str]], is_number: Sequence[bool], widths: Sequence[int]) -> list[int]:
+    """How far columns may be shortened. A number never is, but its heading."""
+    return [
+        max(map(cell_width, column[1:])) if right else min(width, _LEAST_CELL)
+        for column, width, right in zip(zip(*cells, strict=True), widths, is_number, strict=True)
+    ]
+
+
+def _fitted(widths: Sequence[int], least: Sequence[int], order: Sequence[int], room: int) -> list[int]:
+    """Widths of columns that fit into a line, as far as they can."""
+    least = [min(width, max(each, _LEAST_HEADING)) for each, width in zip(least, widths, strict=True)]
+    fitted = [max(each, min(width, room)) for each, width in zip(least, widths, strict=True)]
+    excess = sum(fitted) + 2 * (len(fitted) - 1) - room
+    for column in order:
+        less = max(0, min(excess, fitted[column] - least[column]))
+        fitted[column] -= less
+        excess -= less
+    while excess > 0 and fitted != least:
+        widest = max(range(len(fitted)), key=lambda column: (fitted[column] > least[column], fitted[column]))
+        fitted[widest] -= 1
+        excess -= 1
+    return fitted
+
+
+def _edge() -> int | None:
+    """The width of the terminal; None if standard output is none."""
+    if not sys.stdout.isatty():
+        return None
     import shutil  # with its compression modules: a pipe does not need them
 
     return shutil.get_terminal_size().columns
@@ -144,6 +184,7 @@ def cell_width(text: str) -> int:
 def _cut(text: str, edge: int | None) -> str:
     if edge is None or cell_width(text) <= edge:
         return text
+    text = text[: 4 * edge]  # most characters take a cell or two, some none
     while cell_width(text) >= edge:
         text = text[:-1]
     return f"{text}…"
@@ -162,7 +203,7 @@ def _folded(text: str, indent: int, edge: int | None) -> list[str]:
     return [text[:indent] + first, *(" " * indent + each for each in others)]
 
 
-def say_pairs(row: Row) -> None:
+def say_pairs(row: Row, *, gives_way: Sequence[str] = ()) -> None:
     """One name and value per line; a list of rows is a table below."""
     pairs = {name: value for name, value in row.items() if not _is_table(value)}
     width = max(map(len, pairs))
@@ -172,7 +213,7 @@ def say_pairs(row: Row) -> None:
         if _is_table(value):
             say()
             say(Styled(name, is_bold=sys.stdout.isatty()))
-            say_table(value)
+            say_table(value, gives_way=[each for each in gives_way if each in value[0]])
 
 
 def _is_table(value: Any) -> bool:
