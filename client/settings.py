@@ -7,7 +7,7 @@ with its default; a test keeps the two equal. Times are in milliseconds, sizes i
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Literal, Required
+from typing import Any, Generic, Literal, Required, Self
 
 from oncelog.client.errors import ConfigError
 from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
@@ -124,6 +124,10 @@ class ProducerSettings(SecuritySettings):
     client_id: str = "oncelog-producer"
     """The name in the broker's logs and quotas."""
 
+    def __new__(cls, **options: Any) -> Self:
+        _check_delivery(options, _PRODUCER_MODES)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         check_values(self, _AT_LEAST_1)
         _apply(self, self.delivery, _PRODUCER_MODES)
@@ -131,9 +135,11 @@ class ProducerSettings(SecuritySettings):
             raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence")
         _check_name("transactional_id", self.transactional_id)
         if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
-            raise ConfigError("idempotence and transactions need acks='all'")
+            hint = _set_by(self.delivery, _PRODUCER_MODES, "acks")
+            raise ConfigError("idempotence and transactions need acks='all'", hint=hint)
         if self.transactional_id is not None and not self.is_idempotent:
-            raise ConfigError("a transactional producer must be idempotent: leave enable_idempotence on")
+            hint = _set_by(self.delivery, _PRODUCER_MODES, "enable_idempotence") or "leave enable_idempotence on"
+            raise ConfigError("a transactional producer must be idempotent", hint=hint)
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
 
@@ -233,7 +239,7 @@ class ConsumerSettings(SecuritySettings):
     session_timeout_ms: int = 45_000
     """A member without a heartbeat for so long is removed by the coordinator."""
     heartbeat_interval_ms: int = 3_000
-    """Between two heartbeats: at most a third of session_timeout_ms."""
+    """Between two heartbeats: below session_timeout_ms, and usually at most a third of it."""
     group_instance_id: str | None = None
     """Makes a static member: it may come back within session_timeout_ms without a rebalance (KIP-345)."""
     group_protocol: GroupProtocol = "classic"
@@ -285,6 +291,10 @@ class ConsumerSettings(SecuritySettings):
     client_id: str = "oncelog-consumer"
     """The name in the broker's logs and quotas."""
 
+    def __new__(cls, **options: Any) -> Self:
+        _check_delivery(options, _CONSUMER_MODES)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         check_values(self, _AT_LEAST_1)
         _apply(self, self.delivery, _CONSUMER_MODES)
@@ -304,7 +314,9 @@ class ConsumerSettings(SecuritySettings):
                 raise ConfigError(f"pattern={self.pattern!r} is not a regular expression: {error}") from None
         for name in ("enable_auto_commit", "commit_before_return"):
             if getattr(self, name) and self.group_id is None:
-                raise ConfigError(f"{name} needs a group_id")
+                raise ConfigError(f"{name} needs a group_id", hint=_set_by(self.delivery, _CONSUMER_MODES, name))
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ConfigError("group_instance_id needs a group_id")
         if self.enable_auto_commit and self.commit_before_return:
             raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
         for name in ("group_id", "group_instance_id"):
@@ -412,20 +424,28 @@ _CONSUMER_MODES: dict[DeliveryMode, ConsumerOptions] = {
 }
 
 
-def _apply(
-    settings: ProducerSettings | ConsumerSettings,
-    mode: DeliveryMode | None,
-    modes: Mapping[DeliveryMode, ProducerOptions | ConsumerOptions],
-) -> None:
-    """Set what the mode sets; an option that says something else is a contradiction."""
-    if mode is None:
-        return
-    defaults = {each.name: each.default for each in fields(settings)}
-    for name, value in modes[mode].items():
-        chosen = getattr(settings, name)
-        if chosen not in (defaults[name], value):
-            raise ConfigError(f"delivery={mode!r} sets {name}={value!r}, and {name}={chosen!r} was passed")
+_Modes = Mapping[DeliveryMode, ProducerOptions | ConsumerOptions]
+
+
+def _check_delivery(options: Mapping[str, Any], modes: _Modes) -> None:
+    """Raise ConfigError for an option that contradicts the mode. It looks at what was passed: settings that are made
+    do not know which defaults were."""
+    for mode, sets in modes.items():
+        for name, value in sets.items() if options.get("delivery") == mode else ():
+            if options.get(name) not in (None, value, -1 if value == "all" else value):
+                said = f"{_set_by(mode, modes, name)}, and {name}={options[name]!r} was passed"
+                raise ConfigError(said, hint="leave one of the two out")
+
+
+def _apply(settings: ProducerSettings | ConsumerSettings, mode: DeliveryMode | None, modes: _Modes) -> None:
+    for name, value in modes[mode].items() if mode is not None else ():
         object.__setattr__(settings, name, value)  # the settings are frozen once they are made
+
+
+def _set_by(mode: DeliveryMode | None, modes: _Modes, name: str) -> str:
+    """For the error about an option that the mode has set, and not the program."""
+    sets: Mapping[str, object] = {} if mode is None else modes[mode]
+    return f"delivery={mode!r} sets {name}={sets[name]!r}" if name in sets else ""
 
 
 def _check_name(option: str, name: str | None) -> None:

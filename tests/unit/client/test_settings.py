@@ -1,5 +1,6 @@
 """Settings, errors and states: the tables that others lean on."""
 
+import copy
 import dataclasses
 from typing import Any, get_type_hints
 
@@ -76,6 +77,7 @@ def test_what_cannot_be_combined_is_refused_before_anything_is_sent(options: Any
         {"group_remote_assignor": "uniform"},
         {"heartbeat_interval_ms": 10, "session_timeout_ms": 10},
         {"group_id": ""},
+        {"group_instance_id": "instance"},
     ],
 )
 def test_a_consumer_that_could_not_work_is_refused(options: Any) -> None:
@@ -90,8 +92,10 @@ def test_a_consumer_that_could_not_work_is_refused(options: Any) -> None:
 def test_a_name_that_the_protocol_cannot_carry_is_refused_before_a_broker_hangs_up(settings: Any, option: str) -> None:
     for name, said in (("", "is empty"), ("x" * 32_768, "longer than 32,767 bytes"), (b"id", "must be a str")):
         with pytest.raises(ConfigError, match=rf"{option}.*{said}"):
-            settings(**{option: name})
-    assert getattr(settings(**{option: "x" * 32_767}), option)
+            settings(**{"group_id": "g", option: name} if settings is ConsumerSettings else {option: name})
+    longest = {"group_id": "x" * 32_767, "group_instance_id": "x" * 32_767, "transactional_id": "x" * 32_767}
+    mine = {each.name for each in dataclasses.fields(settings)}
+    assert getattr(settings(**{name: value for name, value in longest.items() if name in mine}), option)
 
 
 def test_idempotence_goes_with_acks_all_unless_it_is_switched_off() -> None:
@@ -141,8 +145,73 @@ def test_a_delivery_mode_sets_both_ends_and_contradictions_are_refused() -> None
         ProducerSettings(delivery="exactly_once", acks=1)
     with pytest.raises(ConfigError, match="isolation_level='read_uncommitted' was passed"):
         ConsumerSettings(delivery="exactly_once", isolation_level="read_uncommitted")
-    with pytest.raises(ConfigError, match="needs a group_id"):
-        ConsumerSettings(delivery="at_most_once")
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        (
+            ProducerSettings,
+            {"delivery": "at_most_once", "acks": "all"},
+            "delivery='at_most_once' sets acks=0, and acks='all' was passed",
+        ),
+        (
+            ConsumerSettings,
+            {"delivery": "at_least_once", "enable_auto_commit": False, "group_id": "g"},
+            "delivery='at_least_once' sets enable_auto_commit=True, and enable_auto_commit=False was passed",
+        ),
+        (
+            ConsumerSettings,
+            {"delivery": "at_most_once", "commit_before_return": False, "group_id": "g"},
+            "sets commit_before_return=True, and commit_before_return=False was passed",
+        ),
+    ],
+)
+def test_a_delivery_mode_overrides_nothing_that_was_passed_not_even_a_default(
+    settings: Any, options: Any, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings(**options)
+
+
+def test_what_a_delivery_mode_sets_may_be_passed_as_well() -> None:
+    written = ProducerSettings(delivery="at_most_once", acks=0, enable_idempotence=None)
+    assert dataclasses.replace(written, linger_ms=0).acks_value == 0
+    assert ProducerSettings(delivery="exactly_once", acks=-1).is_idempotent
+    same = ConsumerSettings(delivery="exactly_once", enable_auto_commit=False, isolation_level="read_committed")
+    assert not copy.copy(same).enable_auto_commit
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        (
+            ConsumerSettings,
+            {"delivery": "at_least_once"},
+            r"enable_auto_commit needs a group_id \(delivery='at_least_once' sets enable_auto_commit=True",
+        ),
+        (
+            ConsumerSettings,
+            {"delivery": "at_most_once"},
+            r"commit_before_return needs a group_id \(delivery='at_most_once' sets commit_before_return=True",
+        ),
+        (ConsumerSettings, {"enable_auto_commit": True}, "^enable_auto_commit needs a group_id$"),
+        (
+            ProducerSettings,
+            {"delivery": "at_least_once", "transactional_id": "q"},
+            r"must be idempotent \(delivery='at_least_once' sets enable_idempotence=False\)",
+        ),
+        (
+            ProducerSettings,
+            {"delivery": "at_most_once", "transactional_id": "q"},
+            r"transactions need acks='all' \(delivery='at_most_once' sets acks=0\)",
+        ),
+        (ProducerSettings, {"enable_idempotence": False, "transactional_id": "q"}, "leave enable_idempotence on"),
+    ],
+)
+def test_an_error_about_what_a_delivery_mode_has_set_names_the_mode(settings: Any, options: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings(**options)
 
 
 def test_a_pattern_that_is_none_is_refused_and_so_are_topics_beside_it() -> None:
