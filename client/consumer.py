@@ -148,7 +148,8 @@ class Consumer(Generic[K, V]):
         keeps `commit_before_return` from committing. A loop that polls with `timeout_ms=0` lets other tasks work, too.
         Rebalances, on_assign and on_revoke run inside it. Raises NoOffsetForPartition with auto_offset_reset="error",
         CorruptBatch, DeserializationError once the records before it are returned, InvalidState if another task is
-        polling, or closes the consumer, and FatalError if the group rejects this member.
+        polling, or closes the consumer, or if there is nothing to read (no topics, no pattern, nothing assigned), and
+        FatalError if the group rejects this member.
         """
         check_milliseconds("timeout_ms", timeout_ms)
         limit = self._limit(max_records)

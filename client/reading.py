@@ -152,6 +152,8 @@ class Reading:
         self._check_open()
         if self._is_polling:
             raise InvalidState("another task is polling this consumer", hint="read in one task and pass the records on")
+        if not (self._topics or self.fetcher.partitions or self._settings.pattern is not None):
+            raise InvalidState("there is nothing to read", hint='Consumer("topic"), or assign([TopicPartition(...)])')
         self._is_polling = True
         if self.group is not None:
             self.group.is_polling = True

@@ -1,5 +1,6 @@
 """What somebody meets who uses the client for the first time: each mistake is named at once, with what to do."""
 
+import asyncio
 import logging
 import socket
 from collections.abc import Iterator
@@ -159,6 +160,25 @@ def test_an_option_that_is_mistyped_is_answered_with_the_nearest_or_with_its_pla
     ):
         with pytest.raises(ConfigError, match=said):
             make(**options)
+
+
+@pytest.mark.parametrize("options", [ConsumerOptions(), ConsumerOptions(group_id="group")], ids=["alone", "group"])
+async def test_a_consumer_with_nothing_to_read_says_so_at_its_first_read_and_reads_what_it_is_assigned(
+    daemon: Daemon, options: ConsumerOptions
+) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        where = (await producer.send("assigned", b"1")).topic
+    async with Consumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", **options) as consumer:
+        for read in (consumer.poll, consumer.next_batch, lambda: anext(aiter(consumer))):
+            with pytest.raises(InvalidState, match=r'nothing to read \(Consumer\("topic"\), or assign\('):
+                await asyncio.wait_for(read(), 10)
+        consumer.assign([TopicPartition(where, 0)])
+        assert (await consumer.poll(60_000))[0].value == b"1"
+
+
+async def test_a_consumer_whose_pattern_matches_no_topic_yet_waits_for_one(daemon: Daemon) -> None:
+    async with Consumer(pattern="none-.*", bootstrap_servers=daemon.bootstrap) as consumer:
+        assert await consumer.poll(0) == []
 
 
 def test_a_hook_that_calls_its_blocking_client_is_told_so_instead_of_waiting_for_itself(daemon: Daemon) -> None:
