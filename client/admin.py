@@ -22,6 +22,8 @@ from oncelog.client.security import security_of
 from oncelog.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from oncelog.client.admin_security import (
         ClientQuota,
         QuotaEntity,
@@ -419,21 +421,21 @@ class Admin:
     async def list_offsets(
         self,
         partitions: Iterable[TopicPartition],
-        at: str | int = "latest",
+        at: "str | datetime | int" = "latest",
         *,
         isolation_level: "IsolationLevel" = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Look up offsets; `at` is "latest" (the last stable offset at read_committed, else the high watermark),
-        "earliest", "max_timestamp", "log_end" (with what no reader may see yet), or a time in milliseconds since the
-        epoch.
+        "earliest", "max_timestamp", "log_end" (with what no reader may see yet), or a time: a datetime with a time
+        zone, or milliseconds since the epoch.
 
             ends = await admin.list_offsets([TopicPartition("events", 0)])
 
-        An offset is -1 if no record matches. Raises UnknownTopic, or a ConfigError for a partition that a topic lacks.
+        An offset is -1 if no record matches. Raises UnknownTopic, and ConfigError for a partition that a topic lacks.
         """
         from oncelog.client import offsets
 
-        when = offsets.SPECS[at] if isinstance(at, str) else at
+        when = offsets.timestamp_of(at)
         wanted, deadline = dict.fromkeys(partitions_of("list_offsets", partitions), when), self._deadline()
         await self._require({each.topic for each in wanted}, deadline)
         replica_id = offsets.DEBUGGING_REPLICA if at == "log_end" else offsets.CONSUMER
@@ -443,7 +445,7 @@ class Admin:
 
     async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> "list[ListedGroup]":
         """The groups of all nodes that pass the filters: in one of `states` ("Stable", "Empty", ...), of one of `types`
-        ("classic", "consumer"). Brokers before Kafka 2.6 and 3.7 do not know the filters: UNSUPPORTED_VERSION."""
+        ("classic", "consumer"). Raises ConfigError for other names, UNSUPPORTED_VERSION before Kafka 2.6 and 3.7."""
         from oncelog.client import admin_groups
 
         return await admin_groups.list_groups(self._cluster, states, types, self._deadline())
@@ -545,8 +547,8 @@ class Admin:
     ) -> "list[ListedTransaction]":
         """The transactional ids of all coordinators that pass every filter: in one of `states` ("Ongoing",
         "PrepareCommit", ...), of one of `producer_ids`, running for longer than `duration_ms`, and whose whole id
-        matches `pattern`, a regular expression in the broker's dialect (RE2 in Kafka). Raises FatalError if the broker
-        does not know a filter."""
+        matches `pattern`, a regular expression in the broker's dialect (RE2 in Kafka). Raises ConfigError for other
+        states, and FatalError if the broker does not know a filter."""
         from oncelog.client import admin_transactions
 
         return await admin_transactions.find_transactions(

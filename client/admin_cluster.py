@@ -25,6 +25,7 @@ from oncelog.client.descriptions import (
 from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for, raise_for
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     create_partitions_request,
     create_partitions_response,
@@ -230,7 +231,11 @@ async def _delete_records_of(
             if not answer.error_code:
                 starts[place] = answer.low_watermark
                 continue
-            transient = error_for(answer.error_code, f"{place.topic}-{place.partition}, offset {asked[place]}")
+            about = f"{place.topic}-{place.partition}, offset {asked[place]}"
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # no position: the argument is wrong
+                hint = "at most the end of the partition, which is -1"
+                raise ConfigError(about, code=ErrorCode.OFFSET_OUT_OF_RANGE, hint=hint)
+            transient = error_for(answer.error_code, about)
             if not transient.retriable:
                 raise transient
     return transient

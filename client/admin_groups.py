@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oncelog.client.admin_calls import Code, ask_coordinator, ask_nodes
 from oncelog.client.apis import Api
+from oncelog.client.arguments import known_names
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription, PartitionLag
@@ -89,6 +90,18 @@ _DELETE_OFFSETS = Api(
     0,
     0,
 )
+_STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+"""As Kafka's GroupState names them."""
+_TYPES = ("classic", "consumer", "share", "streams")
 _NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
 _HAS_MEMBERS = frozenset(
     (
@@ -104,7 +117,9 @@ _HAS_MEMBERS = frozenset(
 async def list_groups(
     cluster: Cluster, states: Sequence[str], types: Sequence[str], deadline: Deadline
 ) -> list[ListedGroup]:
-    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    request = ListGroupsRequest(
+        states_filter=known_names("states", states, _STATES), types_filter=known_names("types", types, _TYPES)
+    )
     found = [
         ListedGroup(each.group_id, node_id, each.protocol_type, each.group_state, each.group_type)
         for node_id, response in await ask_nodes(cluster, _LIST, request, deadline, lambda each: each.error_code)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from oncelog.client.admin_calls import ask_coordinator, ask_nodes
 from oncelog.client.apis import Api
+from oncelog.client.arguments import known_names
 from oncelog.client.cluster import Cluster, CoordinatorKind, leader_of
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import ListedTransaction, ProducerState, TransactionDescription
@@ -65,6 +66,17 @@ _WRITE_TXN_MARKERS = Api(
     1,
     1,
 )
+_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""As Kafka's TransactionState names them."""
 OPERATORS_TIMEOUT_MS = 1
 """The transaction timeout that `fence_producer` leaves behind, by which `fencing` knows it: no producer has it, and
 the next instance sets its own."""
@@ -97,7 +109,7 @@ async def find_transactions(
     deadline: Deadline,
 ) -> list[ListedTransaction]:
     request = ListTransactionsRequest(
-        state_filters=states,
+        state_filters=known_names("states", states, _STATES),
         producer_id_filters=producer_ids,
         duration_filter=duration_ms,
         transactional_id_pattern=pattern,

@@ -14,7 +14,9 @@ from typing import Any, Generic, Self, Unpack, cast
 from oncelog.client.arguments import (
     check_count,
     check_milliseconds,
+    check_offset,
     check_topics,
+    milliseconds_of,
     offsets_of,
     partition_of,
     partitions_of,
@@ -261,8 +263,7 @@ class Consumer(Generic[K, V]):
         other places: `seek_to_beginning`, `seek_to_end`, `seek_to_committed`, `seek_to_timestamp`.
 
         Raises ConfigError for a negative offset and InvalidState for a partition that is not assigned."""
-        if offset < 0:
-            raise ConfigError(f"offset {offset} is negative", hint="seek_to_beginning() or seek_to_end()")
+        check_offset("the offset", offset, hint="seek_to_beginning() or seek_to_end()")
         state = self._state(topic_partition)
         reading = self._require_open()
         reading.positions.forget((state.topic_partition,))
@@ -292,10 +293,7 @@ class Consumer(Generic[K, V]):
 
             await consumer.seek_to_timestamp(datetime.now(UTC) - timedelta(hours=1))
         """
-        if isinstance(when, datetime):
-            if when.tzinfo is None:
-                raise ConfigError(f"{when} has no time zone", hint="datetime.now(UTC), or milliseconds since the epoch")
-            when = round(when.timestamp() * 1000)
+        when = milliseconds_of("when", when)
         if when < 0:
             raise ConfigError(f"{when} is before 1970")
         chosen = partitions or self.assignment()
@@ -362,11 +360,12 @@ class Consumer(Generic[K, V]):
         return {each: where.offset for each, where in found.items()}
 
     async def offsets_for_times(
-        self, times_ms: Mapping[TopicPartition, int]
+        self, times_ms: Mapping[TopicPartition, datetime | int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first record at or after each time (milliseconds since the epoch); offset -1 if there is none. Raises
-        RequestTimedOut."""
-        return await self._list_offsets(times_ms)
+        """The first record at or after each time (a datetime with a time zone, or milliseconds since the epoch); offset
+        -1 if there is none. Raises ConfigError and RequestTimedOut."""
+        wanted = {partition_of(each): milliseconds_of("times_ms", when) for each, when in times_ms.items()}
+        return await self._list_offsets(wanted)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of the topic. Raises RequestTimedOut and UnknownTopic."""

@@ -7,7 +7,7 @@ these is raised. Invariant: an exception about a broker's response is always one
 `FatalError`: this producer or consumer cannot be used any more. `ConfigError`: change the settings or the arguments.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -312,6 +312,15 @@ def check_each(method: str, values: Sequence[object], kind: type) -> None:
             raise ConfigError(text, hint=f"{method}(*values)" if isinstance(value, list | tuple | set) else "")
 
 
+def unknown_option(owner: str, name: str, known: Iterable[str], hint: str = "") -> ConfigError:
+    """Of a client or a method: by default the hint is the nearest that it has."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, sorted(known), 1, 0.5)
+    nearest = f"the nearest one is {near[0]}" if near else "docs/client-options.md lists them"
+    return ConfigError(f"{owner} has no option {name!r}", hint=hint or nearest)
+
+
 def check_options(
     client: str, settings: type, options: Mapping[str, object], nested: "Mapping[str, type] | None" = None
 ) -> None:
@@ -321,13 +330,7 @@ def check_options(
     for name in options:
         if name not in known:
             inside = [option for option, kind in (nested or {}).items() if name in {each.name for each in fields(kind)}]
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, sorted(known), 1, 0.5)
-            hint = f"the nearest one is {near[0]}" if near else "docs/client-options.md lists them"
-            raise ConfigError(
-                f"{client} has no option {name!r}", hint=f"{inside[0]}={{{name!r}: ...}}" if inside else hint
-            )
+            raise unknown_option(client, name, known, hint=f"{inside[0]}={{{name!r}: ...}}" if inside else "")
     for field in fields(settings):
         if field.default is MISSING and field.name not in options:
             raise ConfigError(f"{client} needs {field.name}", hint=f"{client}(..., {field.name}=...)")

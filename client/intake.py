@@ -46,8 +46,9 @@ class Intake:
         self._wake = wake
         self._on_failed = on_failed
 
-    def add(self, topic: str, key: Any, value: Any, headers: Any, partition: Any, timestamp_ms: Any) -> Delivery | None:
-        """None without metadata or buffer space. Raises ConfigError and AbortableError for what cannot be sent."""
+    def add(self, topic: Any, key: Any, value: Any, headers: Any, partition: Any, timestamp_ms: Any) -> Delivery | None:
+        """None without metadata (so for a topic that is no str) or buffer space. Raises ConfigError and AbortableError
+        for what cannot be sent."""
         if type(value) is not bytes or key is not None or headers or len(value) > self._max_record_bytes:
             key, value = self._checked(topic, key, value, headers)
         known = self._topics.get(topic)
@@ -86,7 +87,7 @@ class Intake:
         self._on_begun(batch)
         return Delivery(batch, 0)
 
-    def _checked(self, topic: str, key: object, value: object, headers: object) -> tuple[bytes | None, bytes | None]:
+    def _checked(self, topic: object, key: object, value: object, headers: object) -> tuple[bytes | None, bytes | None]:
         """The record's bytes, which nobody can change any more."""
         key_bytes, value_bytes = _as_bytes("key", key), _as_bytes("value", value)
         if headers:

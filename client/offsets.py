@@ -1,11 +1,12 @@
 """Offset lookups in partitions (ListOffsets) and in groups (OffsetFetch), with the retries they need."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from oncelog.client.arguments import milliseconds_of
 from oncelog.client.cluster import LEADER_MOVED, NO_LEADER, Cluster, CoordinatorKind, leader_of
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for
 from oncelog.client.reader_apis import LIST_OFFSETS, OFFSET_FETCH
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from oncelog.protocol.errors import ErrorCode
@@ -18,16 +19,29 @@ from oncelog.protocol.generated.offset_fetch_request import (
 )
 from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 """Which records a reader sees: those of committed transactions only, or all."""
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
-SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
+_SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 CONSUMER = -1
 DEBUGGING_REPLICA = -2
 """As Kafka's ListOffsetsRequest names it: who asks as this one gets the log end for LATEST."""
+
+
+def timestamp_of(at: "str | datetime | int") -> int:
+    """What ListOffsets asks for. Raises ConfigError."""
+    if not isinstance(at, str):
+        return milliseconds_of("at", at)
+    if at not in _SPECS:
+        hint = f"it is one of {', '.join(map(repr, _SPECS))}, a datetime, or milliseconds since the epoch"
+        raise ConfigError(f"at={at!r}", hint=hint)
+    return _SPECS[at]
 
 
 async def list_offsets(

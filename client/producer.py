@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Generic, Self, Unpack, cast
 
 from oncelog.client.accumulator import Accumulator
-from oncelog.client.arguments import check_milliseconds
+from oncelog.client.arguments import check_milliseconds, check_record_options, check_topic
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
@@ -220,7 +220,12 @@ class Producer(Generic[K, V]):
         ProducerFenced or another FatalError if the producer cannot continue, and an AbortableError for what the broker
         rejects (a record that is too large, say).
         """
-        return await (await self.send_soon(topic, value, **options))
+        try:
+            taken = self.send_soon(topic, value, **options)
+        except TypeError:  # it names `send_soon`, of which nothing has run yet
+            check_record_options("send", options)
+            raise
+        return await (await taken)
 
     async def send_soon(
         self,
@@ -424,6 +429,7 @@ class Producer(Generic[K, V]):
     async def _wait_until_ready(self, topic: str) -> None:
         """Until there are metadata of the topic, and buffer space. Raises as `_ready_intake`, and if the transaction
         has ended meanwhile: the next one must not get the record."""
+        check_topic(topic)
         _, accumulator = self._require_open()
         manager = self._manager
         begun_count = 0 if manager is None else manager.begun_count

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from oncelog.client.batch import Delivery as AsyncDelivery
 from oncelog.client.consumer import Consumer as AsyncConsumer
-from oncelog.client.errors import KafkaError
+from oncelog.client.errors import ConfigError, KafkaError
 from oncelog.client.loop_thread import Facade, OnLoop, blocking, blocking_call, closing
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.ranges import NO_TOPIC_ID, RangePiece
@@ -365,5 +365,10 @@ async def _collect(iterator: AsyncIterator[T]) -> list[T]:
 async def _send_many(
     target: AsyncProducer[K, V] | AsyncTransaction[K, V], topic: str, records: Iterable[tuple[K | None, V | None]]
 ) -> None:
-    for key, value in records:
+    for record in records:
+        try:
+            key, value = record
+        except (TypeError, ValueError):
+            text = f"send_many() takes pairs of key and value, not a {type(record).__name__}"
+            raise ConfigError(text, hint='[(None, b"value")]') from None
         await target.send_soon(topic, value, key=key)

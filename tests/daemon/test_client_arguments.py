@@ -1,10 +1,12 @@
 """Arguments as other clients take them are answered with what to write here, before anything is sent."""
 
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from oncelog import sync
 from oncelog.client import (
     Admin,
     ConfigError,
@@ -22,6 +24,10 @@ PLACE = TopicPartition("arguments", 0)
 RECORD = Record("arguments", 0, 41, 0, None, None)
 A_LIST = r"takes a list of partitions, not a TopicPartition \({}\(\[TopicPartition\(\"topic\", 0\)\]\)\)"
 BY_PARTITION = r"{0}\(\) takes offsets by partition, not a record \({0}\(\{{record\.topic_partition: record"
+
+
+async def seek(consumer: Consumer, offset: Any) -> None:
+    consumer.seek(PLACE, offset)
 
 
 @pytest.fixture
@@ -49,6 +55,17 @@ async def consumer(daemon: Daemon) -> AsyncIterator[Consumer]:
         (lambda it: it.commit_sync([PLACE]), r"by partition, not a list \(commit_sync\(\{TopicPartition\("),
         (lambda it: it.commit_sync({PLACE: None}), "the offset of arguments-0 is None, not an int from 0"),
         (lambda it: it.commit_sync({PLACE: -1}), "the offset of arguments-0 is -1"),
+        (
+            lambda it: it.commit_sync({PLACE: 2**63}),
+            "the offset of arguments-0 is 9223372036854775808, and the largest",
+        ),
+        (lambda it: seek(it, "end"), r"the offset is 'end', not an int from 0 \(seek_to_beginning\(\) or seek_to_end"),
+        (lambda it: seek(it, -1), r"the offset is -1, .* \(seek_to_beginning\(\) or seek_to_end\(\)\)"),
+        (lambda it: seek(it, 2**63), "the offset is 9223372036854775808, and the largest is"),
+        (lambda it: it.seek_to_timestamp("now"), "when='now': must be a datetime, or an int of milliseconds"),
+        (lambda it: it.seek_to_timestamp(datetime.now()), "has no time zone"),
+        (lambda it: it.offsets_for_times({PLACE: 1.5}), r"times_ms=1\.5: must be .* \(int\(time\.time\(\) \* 1000\)\)"),
+        (lambda it: it.offsets_for_times({PLACE: 2**63}), "times_ms=9223372036854775808: must be a datetime"),
         (
             lambda it: it.commit_sync({PLACE: OffsetAndMetadata(1, "x" * 2**15)}),
             "metadata of arguments-0 is no str of at",
@@ -91,6 +108,82 @@ async def test_a_flush_in_seconds_is_refused(daemon: Daemon) -> None:
     async with Producer(daemon.bootstrap) as producer:
         with pytest.raises(ConfigError, match=r"timeout_ms=2\.5: .*\(timeout_ms=2500, if these are seconds\)"):
             await producer.flush(2.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda it: it.find_transactions(states=["going"]), r"there is no 'going' \(there are Empty, Ongoing, Prep"),
+        (lambda it: it.list_transactions(states="Ongoing"), r"must be a list of str \(states=\['Ongoing'\]\)"),
+        (lambda it: it.list_groups(states=["steady"]), r"there is no 'steady' \(there are PreparingRebalance, Comp"),
+        (lambda it: it.list_groups(types=["classical"]), r"there is no 'classical' \(there are classic, consumer, "),
+        (lambda it: it.list_offsets([PLACE], "newest"), r"at='newest' \(it is one of 'latest', 'earliest', 'max_tim"),
+        (lambda it: it.list_offsets([PLACE], 1.5), r"at=1\.5: must be a datetime, or an int of milliseconds"),
+        (lambda it: it.list_offsets([PLACE], datetime.now()), "has no time zone"),
+        (lambda it: it.delete_records({PLACE: 9}), r"OFFSET_OUT_OF_RANGE: arguments-0, offset 9 \(at most the end"),
+    ],
+)
+async def test_an_admin_says_what_is_due(daemon: Daemon, call: Callable[[Any], Any], said: str) -> None:
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.create_topics(NewTopic("arguments", 1, 1), exist_ok=True)
+        with pytest.raises(ConfigError, match=said):
+            await call(admin)
+
+
+async def test_states_are_found_in_any_case(daemon: Daemon) -> None:
+    place = TopicPartition("in-any-case", 0)
+    async with Producer(daemon.bootstrap, transactional_id="in-any-case") as producer, Admin(daemon.bootstrap) as admin:
+        async with producer.transaction() as transaction:
+            await transaction.send(place.topic, b"1")
+            assert "in-any-case" in await admin.list_transactions(states=["ONGOING"])
+            assert "in-any-case" not in await admin.list_transactions(states=["empty"])
+        await admin.alter_group_offsets("in-any-case", {place: 1})
+        assert "in-any-case" in {each.group_id for each in await admin.list_groups(states=["empty"], types=["Classic"])}
+        assert "in-any-case" not in {each.group_id for each in await admin.list_groups(states=["stable"])}
+
+
+async def test_every_look_up_by_time_takes_a_datetime(daemon: Daemon) -> None:
+    place, times = TopicPartition("by-datetime", 0), [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    async with Producer(daemon.bootstrap) as producer:
+        for time in times[:2]:
+            await producer.send(place.topic, b"1", timestamp_ms=round(time.timestamp() * 1000))
+    async with Admin(daemon.bootstrap) as admin:
+        found = [(await admin.list_offsets([place], time))[place].offset for time in times]
+        assert found == [0, 1, -1]
+    async with Consumer(bootstrap_servers=daemon.bootstrap) as consumer:
+        assert (await consumer.offsets_for_times({place: times[1]}))[place].offset == 1
+        consumer.assign([place])
+        await consumer.seek_to_timestamp(times[1])
+        assert await consumer.position(place) == 1
+
+
+@pytest.mark.parametrize(
+    ("send", "said"),
+    [
+        (lambda it: it.send(b"orders", b"42"), r"topic is bytes, and must be a str \(topic\.decode\(\)\)"),
+        (lambda it: it.send(b"orders", b"42", key=b"7"), "topic is bytes, and must be a str"),
+        (lambda it: it.send(PLACE, b"42"), "topic is TopicPartition, and must be a str"),
+        (lambda it: it.send_soon(None, b"42"), "topic is NoneType, and must be a str"),
+        (
+            lambda it: it.send("orders", b"42", timestamp=5),
+            r"send\(\) has no option 'timestamp' \(the nearest one is timestamp_ms",
+        ),
+    ],
+)
+async def test_a_producer_says_what_is_due(daemon: Daemon, send: Callable[[Any], Any], said: str) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        with pytest.raises(ConfigError, match=said):
+            await send(producer)
+    async with Producer(daemon.bootstrap, on_send=lambda record: record) as producer:
+        with pytest.raises(ConfigError, match=said):
+            await send(producer)
+
+
+@pytest.mark.parametrize("records", [[b"value"], ["key"], [b""], [(None, b"v", 0)], [None]])
+def test_what_send_many_takes_is_pairs(daemon: Daemon, records: Any) -> None:
+    with sync.Producer(daemon.bootstrap) as producer:
+        with pytest.raises(ConfigError, match=r"takes pairs of key and value, not a .* \(\[\(None, b\"value\"\)\]\)"):
+            producer.send_many("arguments", records)
 
 
 @pytest.mark.parametrize("client", [Consumer, TransactionalSession])
