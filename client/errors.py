@@ -257,6 +257,9 @@ _HINTS: dict[ErrorCode, str] = {
     ),
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or allow auto.create.topics.enable on the broker",
     ErrorCode.MESSAGE_TOO_LARGE: "lower batch_size, or raise max.message.bytes of the topic",
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        "session_timeout_ms must be within the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
+    ),
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is above the broker's transaction.max.timeout.ms",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
         "this user lacks a right on the topic: WRITE to produce, READ to consume, DESCRIBE to look it up, CREATE to "

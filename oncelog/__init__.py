@@ -5,6 +5,7 @@ Everything else in this package is private and may change.
 """
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,4 +23,6 @@ else:
         raise AttributeError(f"module 'oncelog' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return [*globals(), *__getattr__("__all__")]
+        # Not what is imported above for this module's own use.
+        own = [name for name, value in globals().items() if name[:2] == "__" or isinstance(value, ModuleType)]
+        return [*own, *__getattr__("__all__")]

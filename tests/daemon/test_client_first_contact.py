@@ -181,6 +181,19 @@ async def test_a_consumer_whose_pattern_matches_no_topic_yet_waits_for_one(daemo
         assert await consumer.poll(0) == []
 
 
+async def test_a_session_timeout_that_the_broker_does_not_allow_is_answered_with_the_option_and_the_limits(
+    daemon: Daemon,
+) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        await producer.send("timed", b"1")
+    said = r"INVALID_SESSION_TIMEOUT: .*\(session_timeout_ms must be within .*group\.min\.session\.timeout\.ms"
+    async with Consumer(
+        "timed", bootstrap_servers=daemon.bootstrap, group_id="timed", session_timeout_ms=4_000
+    ) as consumer:
+        with pytest.raises(ConfigError, match=said):
+            await consumer.poll(60_000)
+
+
 def test_a_hook_that_calls_its_blocking_client_is_told_so_instead_of_waiting_for_itself(daemon: Daemon) -> None:
     told: list[str] = []
 

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import oncelog
+import oncelog.sync
 from oncelog import client
 
 
@@ -12,6 +14,12 @@ def test_facade_has_the_public_names_of_the_client() -> None:
     assert oncelog.__all__ == client.__all__
     assert all(getattr(oncelog, name) is getattr(client, name) for name in oncelog.__all__)
     assert set(oncelog.__all__) <= set(dir(oncelog))
+
+
+def test_dir_lists_nothing_that_the_facade_only_uses_itself() -> None:
+    more = {name for name in dir(oncelog) if not name.startswith("__")} - set(oncelog.__all__)
+    assert all(isinstance(getattr(oncelog, name), ModuleType) for name in more), more
+    assert "sync" in dir(oncelog)
 
 
 def test_every_error_and_setting_of_the_client_is_public() -> None:
