@@ -182,3 +182,30 @@ def test_a_public_name_is_typed_and_a_misspelt_one_is_an_error(check: Check, tmp
     said = check("from oncelog import Prodcer, Producer\n\nreveal_type(Producer)\n", tmp_path)
     assert re.search(r"program\.py:1.*error.*Prodcer", said), said
     assert re.search(r"program\.py:3.*Producer\[", said), said
+
+
+@CHECKERS
+@pytest.mark.timeout(300)
+def test_the_hooks_of_the_page_fit_a_producer_of_bytes_and_one_of_objects(check: Check, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "client-objects.md").read_text(encoding="utf-8")
+    hooks = page.split("## Hooks\n\n```python\n", 1)[1].split("async def main", 1)[0]
+    said = check(f"{hooks}{HOOKED}", tmp_path)
+    assert re.search("no issues found|0 errors, 0 warnings", said), said
+
+
+HOOKED = """
+from typing import assert_type
+from oncelog import INT64, JSON, STRING
+
+asyncio.timeout(1)
+plain: Producer = Producer("host:9092", on_send=traced, on_acknowledgement=count)
+
+
+def exact(record: ProducerRecord[str, int]) -> ProducerRecord[str, int]:
+    return record
+
+
+exactly = Producer("host:9092", key_serializer=STRING, value_serializer=INT64, on_send=exact)
+assert_type(exactly, Producer[str, int])
+Producer("host:9092", key_serializer=STRING, value_serializer=JSON, on_send=traced, on_acknowledgement=count)
+"""
