@@ -156,20 +156,15 @@ def test_a_consumer_that_is_closed_while_it_leaves_for_its_silence_leaves_nothin
 def test_an_assignment_whose_partitions_cannot_be_looked_up_at_first_is_applied_by_a_later_poll() -> None:
     broker = broker_of_a_group()
 
-    def without_leader(request: Any) -> Any:
-        found = metadata(request)
-        found.topics[0].partitions[0].leader_id = -1
-        return found
-
     async def main() -> None:
         async with Consumer(TOPIC, **OPTIONS, default_api_timeout_ms=5_000) as consumer:
 
-            def sync_without_leader(request: Any) -> SyncGroupResponse:
-                broker.answers[ApiKey.METADATA] = without_leader
+            def sync_and_fall_silent(request: Any) -> SyncGroupResponse:
+                broker.answers[ApiKey.METADATA] = lambda _: None
                 consumer._cluster.forget_leaders([TOPIC])
                 return sync(request)
 
-            broker.answers[ApiKey.SYNC_GROUP] = sync_without_leader
+            broker.answers[ApiKey.SYNC_GROUP] = sync_and_fall_silent
             with pytest.raises(RequestTimedOut):
                 await consumer.poll(10_000)
             assert consumer.assignment() == []
