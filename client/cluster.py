@@ -148,6 +148,7 @@ class Cluster:
         self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._refreshing: asyncio.Task[None] | None = None
+        self._on_refreshed: dict[Callable[[], None], None] = {}
         self._unreachable: set[tuple[str, int]] = set()
         self._tells = False
         self._closed = False
@@ -540,11 +541,15 @@ class Cluster:
             self.topics.pop(name, None)
 
     def refresh_soon(self, topics: Iterable[str], done: Callable[[], None]) -> None:
-        """Refresh in the background (one at a time), then call `done`, whatever the outcome."""
-        if self._refreshing is None and not self._closed:
-            self._refreshing = asyncio.ensure_future(self._refresh_quietly(tuple(topics), done))
+        """Refresh in the background, then call `done`, whatever the outcome. One at a time: if another is under way,
+        `done` is called after that, and these topics may have to be refreshed again."""
+        if self._closed:
+            return
+        self._on_refreshed[done] = None
+        if self._refreshing is None:
+            self._refreshing = asyncio.ensure_future(self._refresh_quietly(tuple(topics)))
 
-    async def _refresh_quietly(self, topics: tuple[str, ...], done: Callable[[], None]) -> None:
+    async def _refresh_quietly(self, topics: tuple[str, ...]) -> None:
         try:
             await asyncio.sleep(self.retry_backoff_ms / 1000)
             await self.refresh(topics, Deadline.after(self.request_timeout_ms))
@@ -553,8 +558,10 @@ class Cluster:
             pass
         finally:
             self._refreshing = None
+            waiting, self._on_refreshed = self._on_refreshed, {}
             if not self._closed:
-                done()
+                for done in waiting:
+                    done()
 
 
 def leader_of(cluster: Cluster, place: TopicPartition) -> int:

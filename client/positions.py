@@ -131,9 +131,22 @@ class Positions:
 
     @property
     def are_known(self) -> bool:
-        return not any(each.position < 0 or each.out_of_range for each in self._fetcher.partitions.values())
+        return not self._unknown()
 
-    async def find(self, deadline: Deadline) -> None:
+    @property
+    def are_known_where_led(self) -> bool:
+        """As far as they can be: where a partition without a leader begins, none can say, and it has no records."""
+        unknown = self._unknown()
+        leaderless = [each for each in unknown if self._cluster.leader(each) < 0]
+        if leaderless:
+            self._cluster.refresh_soon({each.topic for each in leaderless}, self._fetcher.notify)
+        return len(leaderless) == len(unknown)
+
+    def _unknown(self) -> list[TopicPartition]:
+        states = self._fetcher.partitions
+        return [each for each, state in states.items() if state.position < 0 or state.out_of_range]
+
+    async def find(self, deadline: Deadline, *, waits_for_leaders: bool = True) -> None:
         """The group's committed offset, or else what auto.offset.reset selects."""
         states = self._fetcher.partitions
         settings = self._settings
@@ -144,7 +157,7 @@ class Positions:
                 state = states.get(topic_partition)
                 if state is not None and state.position < 0:
                     state.seek(offset.offset)
-        lost = [each for each, state in states.items() if state.position < 0 or state.out_of_range]
+        lost = [each for each in self._unknown() if waits_for_leaders or self._cluster.leader(each) >= 0]
         if lost:
             reset = _RESETS.get(settings.auto_offset_reset)
             if reset is None:

@@ -190,7 +190,7 @@ class Reading:
             if self._maintenance is None:
                 self.commits.maybe_auto_commit()
                 change = self._follow()
-                if change is None and self.positions.are_known:
+                if change is None and self.positions.are_known_where_led:
                     return True
                 self._maintenance = asyncio.ensure_future(self._catch_up(change))
             task = self._maintenance
@@ -210,7 +210,7 @@ class Reading:
             await self._apply(self.group, change, deadline)
             change = self._follow()
         try:
-            await self.positions.find(deadline)
+            await self.positions.find(deadline, waits_for_leaders=False)
         except CommitFailed as error:
             # This member is fenced, and will be told to give up what it wanted to find.
             await deadline.pause(self._settings.retry_backoff_ms, "OFFSET_FETCH", error)

@@ -9,6 +9,8 @@ from oncelog.client import Admin, Consumer, NewTopic, Producer, Record, RequestT
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_response import CreateTopicsResponse
+from oncelog.protocol.generated.fetch_request import FetchRequest
+from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.generated.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -26,6 +28,7 @@ from oncelog.protocol.generated.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from tests.fakes.logs import batch
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, metadata
 from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
 from tests.unit.client.test_interrupts import OF_A_READER
@@ -59,6 +62,17 @@ def list_offsets(request: Any) -> ListOffsetsResponse:
     asked = [part.partition_index for topic in request.topics for part in topic.partitions]
     found = [ListOffsetsPartitionResponse(partition_index=index, offset=0) for index in asked]
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=found)])
+
+
+def fetch(request: FetchRequest) -> FetchResponse:
+    """Three records in each partition."""
+    parts = [
+        PartitionData(partition_index=part.partition, high_watermark=3, last_stable_offset=3, records=batch(3))
+        for topic in request.topics
+        for part in topic.partitions
+        if part.fetch_offset == 0
+    ]
+    return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=parts)] if parts else [])
 
 
 def offset_fetch(_: Any) -> OffsetFetchResponse:
@@ -151,6 +165,32 @@ def test_a_partition_is_read_while_another_has_no_leader(in_group: bool) -> None
             assert {each.topic_partition for each in records} == {LED}
             assert now_s() < 1
             assert consumer.assignment() == ([LED, LEADERLESS] if in_group else [LED])
+
+    run_virtually(broker, main)
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+def test_where_a_partition_without_a_leader_begins_is_looked_up_when_it_has_one(in_group: bool) -> None:
+    """And the others are read until then."""
+    broker = broker_of_a_reader()
+    broker.answers[ApiKey.FETCH] = fetch
+    broker.delays_s[ApiKey.FETCH] = 0.1
+    broker.answers[ApiKey.OFFSET_FETCH] = lambda _: OffsetFetchResponse(groups=[OffsetFetchResponseGroup("group")])
+
+    async def main() -> None:
+        group_id = "group" if in_group else None
+        async with Consumer(TOPIC, bootstrap_servers=HOST, group_id=group_id, auto_offset_reset="earliest") as consumer:
+            records: list[Record] = []
+            while not records:
+                records = await consumer.poll(1_000)
+            assert {each.topic_partition for each in records} == {LED}
+            assert now_s() < 1
+            assert await consumer.poll(5_000) == []
+            polling = asyncio.ensure_future(consumer.poll(60_000))
+            await pass_time(5)
+            broker.answers[ApiKey.METADATA] = led
+            assert {each.topic_partition for each in await polling} == {LEADERLESS}
+            assert now_s() < 11
 
     run_virtually(broker, main)
 
