@@ -20,7 +20,7 @@ async def fill_batch(reading: Reading, max_records: int, max_wait_ms: float) -> 
     records: list[Record] = []
     while not records:
         await _fill(reading, max_records, max_wait_ms)
-        records = await reading.take_ahead(max_records)
+        records = await reading.before_return(reading.take_ahead(max_records))
     return ConsumerRecords(records, reading.positions.consumed())
 
 

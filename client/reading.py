@@ -35,6 +35,7 @@ class Reading:
         """How often partitions were given up or assigned."""
         self._cluster = cluster
         self._settings = settings
+        self._commits_first = settings.commit_before_return
         self._topics = topics
         self._is_polling = False
         self._is_closing = False
@@ -99,13 +100,16 @@ class Reading:
     async def poll(self, timeout_ms: float, limit: int) -> list[Record]:
         self.positions.mark_processed()
         await self.read_ahead(timeout_ms, 1, limit)
-        return await self.take_ahead(limit)
+        records = self.take_ahead(limit)
+        return await self.before_return(records) if self._commits_first else records
 
-    async def take_ahead(self, limit: int) -> list[Record]:
-        """What is ahead, to return it; committed, if that comes before. Empty if not all is done that must be done
-        before, or if the group rebalances: then it comes again."""
-        records = self.positions.take_ahead(limit) if self.is_settled else []
-        if not records or not self._settings.commit_before_return:
+    def take_ahead(self, limit: int) -> list[Record]:
+        """What is ahead, to return it after `before_return`; nothing unless all is done that comes before that."""
+        return self.positions.take_ahead(limit) if self._maintenance is None else []
+
+    async def before_return(self, records: list[Record]) -> list[Record]:
+        """The records, committed if that comes before. None if the group rebalances: then they come again."""
+        if not records or not self._commits_first:
             return records
         self._begin()
         try:
@@ -116,40 +120,39 @@ class Reading:
     async def read_ahead(self, timeout_ms: float, least: int, most: int) -> None:
         """Until `least` records are ahead, and at most `most` if it reads any; or less, if a position moved past what
         is hidden, or the time is over."""
+        fetcher, positions = self.fetcher, self.positions
+        deadline = Deadline.after(timeout_ms)
         self._begin()
         try:
-            if not self._has_read or self.positions.has_ahead:
+            if not self._has_read or positions.has_ahead:
                 # What follows may end without suspending. A program that polls on and on with no timeout, or meets the
                 # error of a record that was put back again and again, must not keep the loop from its work.
                 await asyncio.sleep(0)
             self._has_read = False
-            if self._next_error is not None and not self.positions.has_ahead:
+            if self._next_error is not None and not positions.has_ahead:
                 error, self._next_error = self._next_error, None
                 raise error
-            await self._read(Deadline.after(timeout_ms), least, most)
+            while True:
+                if self._is_closing:
+                    raise _closed()
+                ready = await self._maintain(deadline)
+                if ready:
+                    ahead_count = positions.ahead_count
+                    if ahead_count >= least:
+                        return
+                    records = fetcher.take(most - ahead_count)
+                    if records or fetcher.has_moved:
+                        positions.add_ahead(records)
+                        self._has_read = True
+                        return
+                if deadline.expired:
+                    return
+                if ready:
+                    await fetcher.wait(self._patience_s(deadline))
         finally:
             self._end()
 
-    async def _read(self, deadline: Deadline, least: int, most: int) -> None:
-        fetcher, positions = self.fetcher, self.positions
-        while True:
-            self._check_open()
-            ready = await self._maintain(deadline)
-            if ready:
-                if positions.ahead_count >= least:
-                    return
-                records = fetcher.take(most - positions.ahead_count)
-                positions.add_ahead(records)
-                if records or fetcher.has_moved:
-                    self._has_read = True
-                    return
-            if deadline.expired:
-                return
-            if ready:
-                await fetcher.wait(self._patience_s(deadline))
-
     def _begin(self) -> None:
-        self._check_open()
         if self._is_polling:
             raise InvalidState("another task is polling this consumer", hint="read in one task and pass the records on")
         if not (self._topics or self.fetcher.partitions or self._settings.pattern is not None):
@@ -167,10 +170,6 @@ class Reading:
     def raise_next(self, error: KafkaError) -> None:
         """Raise it once nothing is ahead any more."""
         self._next_error = error
-
-    def _check_open(self) -> None:
-        if self._is_closing:
-            raise InvalidState("the consumer is closed")
 
     def _patience_s(self, deadline: Deadline) -> float:
         auto_commit_s = self.commits.auto_commit_s
@@ -198,7 +197,8 @@ class Reading:
             if not done:
                 return False
             self._maintenance = None
-            self._check_open()
+            if self._is_closing:
+                raise _closed()
             task.result()
 
     def _follow(self) -> Rebalance | None:
@@ -237,6 +237,11 @@ class Reading:
             group.on_assigned(list(fetcher.partitions))
         if change.is_assignment and settings.on_assign is not None:
             await on_partitions(settings.on_assign, added)
+
+
+def _closed() -> InvalidState:
+    """For a task that reads while another one closes the consumer."""
+    return InvalidState("the consumer is closed")
 
 
 async def _within(deadline: Deadline, step: Awaitable[None]) -> None:

@@ -38,9 +38,12 @@ class ScriptedReading:
             raise self._next_error
         self.positions.add_ahead(next(self._script)(self))
 
-    async def take_ahead(self, limit: int) -> list[Record]:
+    def take_ahead(self, limit: int) -> list[Record]:
         assert self.is_settled
         return self.positions.take_ahead(limit)
+
+    async def before_return(self, records: list[Record]) -> list[Record]:
+        return records
 
     def raise_next(self, error: KafkaError) -> None:
         self._next_error = error
