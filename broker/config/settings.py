@@ -5,7 +5,7 @@ spelling, the verdict on names. Does not own: the table (`broker.config.broker_k
 (`broker.config.properties`), listeners' syntax.
 Invariants
 - A BrokerConfig is valid as a whole and never changes; every value has its origin.
-- An unknown name stops the start, with the nearest known one in the message; one that Kafka knows and one node does not
+- An unknown name stops the start, with the nearest known one, if any, in the message; one that Kafka knows and one node does not
   need is accepted with a warning, so that a file or compose service written for Kafka works unchanged. An unknown name
   of a KAFKA_ variable is a warning too, as in Kafka: images and vendors have variables of their own.
 """
@@ -373,8 +373,8 @@ def _unknown(name: str, setting: _Setting) -> str:
     if topic_key is not None and topic_key.synonyms:
         hint = f"it is a topic setting; the broker's is {topic_key.synonyms[0].name}"
     else:
-        nearest = get_close_matches(name, (*BROKER_KEYS, *UNNEEDED), 1, 0.0)
-        hint = f"the nearest name is {nearest[0]}"
+        nearest = get_close_matches(name, (*BROKER_KEYS, *UNNEEDED), 1)
+        hint = f"the nearest name is {nearest[0]}" if nearest else "docs/configuration.md lists those there are"
     return f"unknown setting {name} ({_place(setting)}): {hint}"
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from oncelog.client.security import SecurityOptions
     from oncelog.tools.profiles import Target
 
+
 COUNT = click.IntRange(1, 2**31 - 1)
 NUMBER = click.IntRange(0, 2**31 - 1)
 LONG_NUMBER = click.IntRange(0, 2**63 - 1)
@@ -252,7 +253,7 @@ _HINTS = {
 
 def sentence_of(error: "KafkaError") -> str:
     """What a command says of an error: the client's hint, or its own."""
-    return f"{error.message}; {_HINTS[error.name]}" if error.name in _HINTS else str(error)
+    return f"{error.message.removesuffix('.')}; {_HINTS[error.name]}" if error.name in _HINTS else str(error)
 
 
 def attempt(work: Callable[[], Any], chosen: "Target", follows: bool = False) -> Any:
@@ -305,6 +306,14 @@ def planned(rows: list[Row], dry_run: bool) -> Answer:
     return Answer(rows, hint="Nothing was changed: --dry-run." if dry_run else "")
 
 
+def not_empty(text: str) -> str:
+    """A click type for names of topics, groups and transactional ids: a variable that is unset is no name, and brokers
+    have no words for it. Raises BadParameter."""
+    if not text:
+        raise click.BadParameter("it is empty")
+    return text
+
+
 def pairs(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     """A click callback: NAME=VALUE of a repeated option."""
     return dict(map(_pair, texts))
@@ -341,4 +350,4 @@ async def require_broker(admin: "Admin", broker_id: int) -> None:
     """Raises NotFound."""
     nodes = (await admin.describe_cluster()).nodes
     if broker_id not in nodes:
-        raise NotFound(f"there is no broker {broker_id}: there are {', '.join(map(str, sorted(nodes)))}")
+        raise NotFound(f"there is no broker with id {broker_id}; known ids: {', '.join(map(str, sorted(nodes)))}")

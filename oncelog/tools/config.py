@@ -16,6 +16,7 @@ from oncelog.tools.asking import (
     Shown,
     asks,
     did_you_mean,
+    not_empty,
     pairs,
     planned,
     require_broker,
@@ -32,8 +33,8 @@ def _resource(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--all-brokers", is_flag=True, help="What is set for all brokers at once."),
         click.option("--broker", metavar="ID", type=NUMBER),
-        click.option("--group", metavar="NAME", shell_complete=GROUPS),
-        click.option("--topic", metavar="NAME", shell_complete=TOPICS),
+        click.option("--group", metavar="NAME", type=not_empty, shell_complete=GROUPS),
+        click.option("--topic", metavar="NAME", type=not_empty, shell_complete=TOPICS),
     ):
         function = option(function)
     return function

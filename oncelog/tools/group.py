@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, planned
+from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, not_empty, planned
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
 
 if TYPE_CHECKING:
+    from oncelog.client.admin import Admin
     from oncelog.client.records import TopicPartition
 
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _TYPES = ("classic", "consumer", "share", "streams")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_group = click.argument("group_id", metavar="GROUP", shell_complete=GROUPS)
+_group = click.argument("group_id", metavar="GROUP", type=not_empty, shell_complete=GROUPS)
 
 
 def _topics(text: str) -> Callable[[_Command], _Command]:
@@ -29,6 +30,7 @@ def _topics(text: str) -> Callable[[_Command], _Command]:
         metavar="TOPIC[:0,1]",
         multiple=True,
         callback=places_option,
+        type=not_empty,
         shell_complete=TOPICS,
         help=text,
     )
@@ -145,8 +147,7 @@ async def reset(
 ) -> Shown:
     """Move the committed offsets of a group that has no members now."""
     admin = session.admin
-    if not create:
-        await admin.describe_groups(group_id)
+    await _require_no_members(admin, group_id, may_be_new=create)
     committed = await admin.list_group_offsets(group_id)
     places: list[TopicPartition] = sorted(committed)
     if topics:
@@ -168,19 +169,45 @@ async def reset(
     return planned(rows, dry_run)
 
 
+async def _require_no_members(admin: "Admin", group_id: str, *, may_be_new: bool) -> None:
+    """The brokers would refuse the new offsets as well, but not of a dry run. Raises NotFound, GROUP_ID_NOT_FOUND."""
+    from oncelog.client.errors import KafkaError
+
+    try:
+        (found,) = await admin.describe_groups(group_id)
+    except KafkaError as error:
+        if may_be_new and error.name == "GROUP_ID_NOT_FOUND":
+            return
+        raise
+    if found.members:
+        members = "a member" if len(found.members) == 1 else f"{len(found.members)} members"
+        raise NotFound(f"group {group_id!r} has {members}: stop them first; `oncelog group describe` shows them")
+
+
 @asks(group)
-@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=GROUPS)
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, type=not_empty, shell_complete=GROUPS)
 @_topics("Only its offsets of this topic.")
 async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:
     """Delete groups that have no members, with all their offsets; or only their offsets of some topics.
 
-    Nothing is deleted if one of the groups does not exist.
+    Nothing is deleted if one of the groups does not exist, or has no offsets of one of the topics.
     """
-    await session.admin.describe_groups(*group_ids)
-    places = [place for text in topics for place in await partitions_of(session.admin, text)]
-    for group_id in group_ids:
-        if topics:
-            await session.admin.delete_group_offsets(group_id, places)
-        else:
-            await session.admin.delete_groups(group_id)
-    return [{"group": group_id, "deleted": list(topics) or ["all"]} for group_id in group_ids]
+    admin = session.admin
+    await admin.describe_groups(*group_ids)
+    if not topics:
+        for group_id in group_ids:
+            await admin.delete_groups(group_id)
+        return [{"group": group_id, "deleted": ["all"]} for group_id in group_ids]
+    named = {text: await partitions_of(admin, text) for text in topics}
+    committed = {group_id: await admin.list_group_offsets(group_id, require_stable=False) for group_id in group_ids}
+    for group_id, offsets in committed.items():
+        for text, places in named.items():
+            if not offsets.keys() & set(places):
+                raise NotFound(
+                    f"group {group_id!r} has no offsets of {text!r}: nothing was deleted; `oncelog group offsets` "
+                    "shows those that it has"
+                )
+    for group_id, offsets in committed.items():
+        wanted = {place for places in named.values() for place in places}
+        await admin.delete_group_offsets(group_id, sorted(offsets.keys() & wanted))
+    return [{"group": group_id, "deleted": list(topics)} for group_id in group_ids]

@@ -23,7 +23,7 @@ HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LONGEST_MS = 24 * _UNITS_MS["d"]
 """A transaction's timeout has 31 bits of milliseconds, and must be longer."""
-_PLACES = re.compile(r"[^:]*(:\d+(,\d+)*)?")
+_PLACES = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 """A topic's name has no colon."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 

@@ -5,10 +5,10 @@ Owns: the options and rows. Does not own: connecting, printing, errors (`asking`
 
 import click
 
-from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, pairs, planned
+from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, not_empty, pairs, planned
 from oncelog.tools.names import TOPICS
 
-_names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=TOPICS)
+_names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, type=not_empty, shell_complete=TOPICS)
 
 
 @click.group()
@@ -30,7 +30,7 @@ async def list_(session: Session, internal: bool) -> Shown:
 
 
 @asks(topic)
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, type=not_empty)
 @click.option("-p", "--partitions", metavar="COUNT", type=COUNT, help="Default: num.partitions.")
 @click.option(
     "-r", "--replicas", metavar="COUNT", type=click.IntRange(1, 2**15 - 1), help="Default: default.replication.factor."
@@ -87,7 +87,7 @@ async def describe(session: Session, names: tuple[str, ...]) -> Shown:
 
 
 @asks(topic)
-@click.argument("name", metavar="TOPIC", shell_complete=TOPICS)
+@click.argument("name", metavar="TOPIC", type=not_empty, shell_complete=TOPICS)
 @click.option("-p", "--partitions", metavar="COUNT", type=COUNT, required=True, help="How many there will be.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check it, and change nothing.")
 async def alter(session: Session, name: str, partitions: int, dry_run: bool) -> Shown:

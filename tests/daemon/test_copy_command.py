@@ -15,6 +15,7 @@ import pytest
 
 from oncelog.client import Admin, TopicPartition
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
+from oncelog.sync import Admin as SyncAdmin
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.copies import contents, fill, placed
@@ -77,6 +78,17 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker],
         until(process, "done")
         assert process.wait(30) == 0
     assert asyncio.run(contents(target.bootstrap_servers)) == asyncio.run(contents(source.bootstrap_servers))
+
+
+@pytest.mark.parametrize("options", [("--once",), ("--switch",), ("--once", "--dry-run")], ids=" ".join)
+def test_a_copy_that_ends_fails_if_a_pattern_matches_no_topic(
+    pair: tuple[Broker, Broker], options: tuple[str, ...]
+) -> None:
+    with copying(*pair, "--topics", "mixed", "--topics", "nope", *options) as process:
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, "--topics: 'nope' matches no topic's name as a whole" in said) == (2, True)
+    with SyncAdmin(pair[1].bootstrap_servers) as admin:
+        assert admin.list_topics() == []
 
 
 def test_a_switch_over_holds_clients_for_less_than_a_second(pair: tuple[Broker, Broker]) -> None:

@@ -206,4 +206,4 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_aborted(start_daem
 def test_a_broker_that_does_not_exist_is_not_free_of_hanging_transactions(operator: Operator) -> None:
     assert operator.run("find-hanging", "--broker-id", "1").exit_code == 0
     answer = operator.run("find-hanging", "--broker-id", "99")
-    assert (answer.exit_code, answer.stderr) == (2, "oncelog: there is no broker 99: there are 1\n")
+    assert (answer.exit_code, answer.stderr) == (2, "oncelog: there is no broker with id 99; known ids: 1\n")

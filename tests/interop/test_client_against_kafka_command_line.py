@@ -362,7 +362,7 @@ def test_an_unknown_name_is_an_error_and_never_comes_to_exist(operator: Operator
     for arguments, wanted in (
         (("txn", "list", "--producer-id", "987654"), "--producer-id: no transactional id has producer id 987654"),
         (("txn", "list", "--transactional-id-pattern", missing), f"--transactional-id-pattern: '{missing}' matches no"),
-        (("config", "describe", "--broker", "99"), "there is no broker 99: there are 1"),
+        (("config", "describe", "--broker", "99"), "there is no broker with id 99; known ids: 1"),
         (("config", "describe", "--group", missing), f"group '{missing}' does not exist, and nothing is set for it"),
         (("config", "alter", "--topic", operator.topic(), "--reset", "retention.mss"), "did you mean 'retention.ms'"),
     ):

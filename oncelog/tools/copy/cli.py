@@ -79,7 +79,7 @@ def copy(
 
     async def work() -> None:
         if dry_run:
-            reporter.on_preview(await copier.preview())
+            reporter.on_preview(await copier.preview(ends=once or switch))
         else:
             with reporter:
                 outcome = await copier.run(once=once, switch=switch)

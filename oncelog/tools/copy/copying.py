@@ -65,10 +65,14 @@ class Copier:
         self._open_offset = -1
         self._open_since_s = 0.0
 
-    async def preview(self) -> Survey:
-        """What `run` would do. Changes nothing."""
+    async def preview(self, *, ends: bool = False) -> Survey:
+        """What `run` would do. Changes nothing. Raises CopyError for a copy that `ends` and has nothing to copy of what
+        it was asked for."""
         async with self._admins() as (source, target):
-            return await survey(source, target, self._target, self._wish)
+            found = await survey(source, target, self._target, self._wish)
+        if ends:
+            found.require_topics(self._wish)
+        return found
 
     async def run(self, *, once: bool = False, switch: bool = False) -> Outcome:
         """Copy: `once` what is committed by now, with `switch` until a switch-over, otherwise without an end.
@@ -76,7 +80,7 @@ class Copier:
         Raises CopyError, and KafkaError for what does not pass by itself; until the first survey is made, also if a
         broker does not respond.
         """
-        found = await self.preview()
+        found = await self.preview(ends=once or switch)
         found.require_possible()
         ends = {place: plan.extents[place.partition].end for plan in found.topics for place in places_of(plan.source)}
         async with Producer(

@@ -127,6 +127,15 @@ class Survey:
     target_ends: Mapping[TopicPartition, int]
     """Of the target's partitions: where a reader of committed records ends."""
 
+    def require_topics(self, wish: Wish) -> None:
+        """Raises CopyError for a pattern that no topic matches: one that ends will not see it created."""
+        for pattern in wish.topics:
+            if not any(pattern.fullmatch(each.name) for each in self.topics):
+                raise CopyError(
+                    f"--topics: {pattern.pattern!r} matches no topic's name as a whole; `oncelog topic list` shows the "
+                    "names"
+                )
+
     def require_possible(self) -> None:
         """Raises CopyError with every reason against it."""
         reasons = [each.refusal for each in self.topics if each.refusal]

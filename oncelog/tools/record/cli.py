@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import NUMBER, Answer, Session, Shown, asks, pair_list, planned, sentence_of
+from oncelog.tools.asking import NUMBER, Answer, Session, Shown, asks, not_empty, pair_list, planned, sentence_of
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import (
     HELP,
@@ -33,7 +33,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _MAX_REQUEST_BYTES = 32 << 20
 """As buffer_memory: the topic's max.message.bytes decides how large a record may be, which a person can change."""
 _WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
-_topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option, shell_complete=TOPICS)
+_topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option, type=not_empty, shell_complete=TOPICS)
 
 
 @click.group()
@@ -56,6 +56,7 @@ def _format_option(_context: click.Context, _parameter: click.Parameter, text: s
     "--group",
     "group_id",
     metavar="GROUP",
+    type=not_empty,
     shell_complete=GROUPS,
     help="As a member: goes on where the group is, and commits.",
 )
@@ -171,7 +172,7 @@ def _delimiter_option(_context: click.Context, _parameter: click.Parameter, text
 
 
 @asks(record)
-@click.argument("topic", metavar="TOPIC", shell_complete=TOPICS)
+@click.argument("topic", metavar="TOPIC", type=not_empty, shell_complete=TOPICS)
 @click.argument("values", metavar="[VALUE]...", nargs=-1)
 @click.option("-k", "--key", metavar="KEY", help="The key of every record.")
 @click.option(
@@ -186,7 +187,9 @@ def _delimiter_option(_context: click.Context, _parameter: click.Parameter, text
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, callback=pair_list)
 @click.option("-z", "--compression", "codec", type=click.Choice(_CODECS), default="none", show_default=True)
 @click.option("--tombstone", is_flag=True, help="One record of --key without a value.")
-@click.option("--transactional-id", metavar="ID", help="Send all records in one transaction, and commit it.")
+@click.option(
+    "--transactional-id", metavar="ID", type=not_empty, help="Send all records in one transaction, and commit it."
+)
 @click.option("--abort", is_flag=True, help="Abort the transaction.")
 @click.option(
     "--leave-open",

@@ -10,11 +10,11 @@ from shlex import quote
 
 import click
 
-from oncelog.tools.asking import EXIT_FOUND, LONG_NUMBER, NUMBER, Answer, Session, Shown, asks
+from oncelog.tools.asking import EXIT_FOUND, LONG_NUMBER, NUMBER, Answer, Session, Shown, asks, not_empty
 from oncelog.tools.names import TOPICS, TRANSACTIONAL_IDS
 from oncelog.tools.txn.tail_cli import STATES, tail
 
-_topic = click.option("--topic", metavar="NAME", required=True, shell_complete=TOPICS)
+_topic = click.option("--topic", metavar="NAME", required=True, type=not_empty, shell_complete=TOPICS)
 _partition = click.option("--partition", metavar="NUMBER", type=NUMBER, required=True)
 
 
@@ -48,7 +48,7 @@ async def list_(
 
 
 @asks(txn)
-@click.argument("transactional_id", metavar="TRANSACTIONAL_ID", shell_complete=TRANSACTIONAL_IDS)
+@click.argument("transactional_id", metavar="TRANSACTIONAL_ID", type=not_empty, shell_complete=TRANSACTIONAL_IDS)
 async def describe(session: Session, transactional_id: str) -> Shown:
     """One transactional id: its producer, its state, the partitions that it writes to."""
     from oncelog.tools.txn.operations import describe_transaction
@@ -69,7 +69,7 @@ async def producers(session: Session, topic: str, partition: int) -> Shown:
 
 
 @asks(txn, "find-hanging")
-@click.option("--topic", metavar="NAME", shell_complete=TOPICS, help="Only this topic.")
+@click.option("--topic", metavar="NAME", type=not_empty, shell_complete=TOPICS, help="Only this topic.")
 @click.option("--partition", metavar="NUMBER", type=NUMBER, help="Only this partition of --topic.")
 @click.option("--broker-id", metavar="ID", type=NUMBER, help="Only partitions that this broker leads.")
 @click.option(
@@ -157,7 +157,12 @@ async def abort(
 
 @asks(txn)
 @click.argument(
-    "transactional_ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True, shell_complete=TRANSACTIONAL_IDS
+    "transactional_ids",
+    metavar="TRANSACTIONAL_ID...",
+    nargs=-1,
+    required=True,
+    type=not_empty,
+    shell_complete=TRANSACTIONAL_IDS,
 )
 async def fence(session: Session, transactional_ids: tuple[str, ...]) -> Shown:
     """Abort the open transactions of these ids, and fence their producers."""

@@ -35,11 +35,19 @@ class OpenTransaction:
 async def list_transactions(
     admin: Admin, states: Sequence[str], producer_ids: Sequence[int], duration_ms: int, pattern: str | None
 ) -> list[Row]:
-    """Raises NotFound if no transactional id has one of these producer ids, or matches the pattern: whether or not one
-    of them is in these states now."""
-    found = await admin.find_transactions(
-        states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
-    )
+    """Raises NotFound for a pattern that is none, and if no transactional id has one of these producer ids, or matches
+    the pattern: whether or not one of them is in these states now."""
+    try:
+        found = await admin.find_transactions(
+            states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
+        )
+    except KafkaError as error:
+        if error.code is not ErrorCode.INVALID_REGULAR_EXPRESSION:
+            raise
+        raise NotFound(
+            f"--transactional-id-pattern: {pattern!r} is not a regular expression of RE2, which brokers read: put a "
+            r"backslash before a character that stands for itself, such as \( or \["
+        ) from error
     if unseen := set(producer_ids) - {each.producer_id for each in found}:
         unseen -= {each.producer_id for each in await admin.find_transactions(producer_ids=sorted(unseen))}
         if unseen:

@@ -173,6 +173,11 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest_and_its_place(wron
     assert message == f"unknown setting {wrong} (from --override): the nearest name is {nearest}"
 
 
+def test_a_name_like_no_other_is_refused_without_a_nearest() -> None:
+    wanted = "unknown setting foo (from --override): docs/configuration.md lists those there are"
+    assert _refused("foo=bar") == wanted
+
+
 def test_a_topic_setting_among_the_brokers_is_answered_with_the_brokers_name() -> None:
     assert "the broker's is log.retention.ms" in _refused("retention.ms=1")
 
@@ -181,7 +186,7 @@ def test_a_variable_that_nobody_knows_is_a_warning_as_in_kafka() -> None:
     _, warnings = load_config(environ={"KAFKA_KRAFT_ENABLED": "true", "KAFKA_RETENTION_MS": "1"})
     assert warnings == [
         "accepted without effect, unknown setting kraft.enabled (from KAFKA_KRAFT_ENABLED): "
-        "the nearest name is log.cleaner.enable",
+        "docs/configuration.md lists those there are",
         "accepted without effect, unknown setting retention.ms (from KAFKA_RETENTION_MS): "
         "it is a topic setting; the broker's is log.retention.ms",
     ]

@@ -43,7 +43,7 @@ def test_names_of_topics_and_groups_and_foreign_sentences_stay_in_their_lines(
     plan = TopicPlan(topic, None, None, {name: name}, False, {}, {}, name)
     found = Survey(name, name, CopyState(), False, None, (plan,), {})
 
-    async def preview(_: Copier) -> Survey:
+    async def preview(_: Copier, *, ends: bool) -> Survey:
         return found
 
     async def copied(copier: Copier, **_: bool) -> Outcome:
@@ -110,7 +110,7 @@ def test_a_side_may_be_a_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     asked = []
     monkeypatch.setattr(cli, "probe", lambda chosen, _: asked.append(chosen.bootstrap))
 
-    async def preview(_: Copier) -> Survey:
+    async def preview(_: Copier, *, ends: bool) -> Survey:
         return Survey("a", "b", CopyState(), False, None, (), {})
 
     monkeypatch.setattr(Copier, "preview", preview)
