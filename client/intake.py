@@ -75,7 +75,7 @@ class Intake:
             batch = self._begin(TopicPartition(topic, partition), key, value, headers, timestamp_ms)
         return Delivery(batch, batch.record_count - 1)
 
-    def add_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery | None:
+    def add_batch(self, topic: Any, partition: int, encoded: bytes | memoryview) -> Delivery | None:
         """Buffer a whole batch that was encoded elsewhere, as `add` does; the delivery is its first record's."""
         known = self._topics.get(topic)
         if known is None or not self._accumulator.has_room:
