@@ -305,13 +305,18 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]
     ) -> Coroutine[Any, Any, RecordMetadata]:
         """Write one result and wait until it is written (not committed). Arguments and errors as `Transaction.send`."""
-        return self._transaction.send(topic, value, **options)
+        return self._entered().send(topic, value, **options)
 
     def send_soon(
         self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]
     ) -> Coroutine[Any, Any, Delivery]:
         """Buffer one result; the commit waits for it. Arguments and errors as `Transaction.send_soon`."""
-        return self._transaction.send_soon(topic, value, **options)
+        return self._entered().send_soon(topic, value, **options)
+
+    def _entered(self) -> Transaction[OutK, OutV]:
+        if not self._is_entered:
+            raise InvalidState("the batch has no transaction yet", hint="send inside `async with batch:`")
+        return self._transaction
 
     async def flush(self) -> None:
         """Send all results now and wait for their acknowledgements; the commit does it too."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerFenced, TransactionalSession
+from oncelog.client import Admin, Consumer, InvalidState, NewTopic, Producer, ProducerFenced, TransactionalSession
 from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
@@ -134,3 +134,15 @@ async def test_in_the_first_protocol_such_a_transaction_is_told_since_it_may_be_
     await fill(daemon)
     with pytest.raises(ProducerFenced):
         await overstay(daemon, faults)
+
+
+async def test_a_batch_says_where_its_results_are_sent(daemon: Daemon) -> None:
+    await fill(daemon)
+    async with TransactionalSession("in", bootstrap_servers=daemon.bootstrap, group_id="copier") as session:
+        async for batch in session:
+            for send in (batch.send, batch.send_soon):
+                with pytest.raises(InvalidState, match=r"async with batch:"):
+                    await send("out", b"value")
+            async with batch:
+                await batch.send("out", b"value")
+            break
