@@ -1,8 +1,8 @@
 """Ctrl-C in a blocking client: what was interrupted has ended when the exception is raised."""
 
 import asyncio
-import signal
 import threading
+from concurrent.futures import Future
 from typing import Any, Self
 
 import pytest
@@ -11,20 +11,16 @@ from oncelog.client.loop_thread import Facade
 
 TURN_COUNT = 50
 """What a client does when it is cancelled takes a while."""
-
-
-def press_ctrl_c() -> None:
-    main = threading.main_thread().ident
-    assert main is not None
-    signal.pthread_kill(main, signal.SIGINT)
+PATIENCE_S = 30
 
 
 class Client:
-    """It is interrupted while it opens, or in a call."""
+    """It waits for ever while it opens, or in a call."""
 
     def __init__(self, *, opens: bool) -> None:
         self.opens = opens
         self.events: list[str] = []
+        self.waits = threading.Event()
 
     async def __aenter__(self) -> Self:
         if not self.opens:
@@ -35,8 +31,8 @@ class Client:
         self.events.append("closed")
 
     async def call(self) -> None:
-        press_ctrl_c()
         try:
+            self.waits.set()
             await asyncio.get_running_loop().create_future()
         finally:
             for _ in range(TURN_COUNT):
@@ -44,13 +40,28 @@ class Client:
             self.events.append("ended")
 
 
+def interrupt(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes while the main thread waits for the client. Not by a signal: one that comes just before the wait for
+    a lock does not end that wait."""
+
+    def result(_: "Future[Any]", timeout: float | None = None) -> None:
+        monkeypatch.undo()
+        assert client.waits.wait(PATIENCE_S)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Future, "result", result)
+
+
 class BlockingClient(Facade[Client]):
     def call(self) -> None:
         self._run(self._client.call())
 
 
-def test_a_client_that_is_interrupted_while_it_opens_has_undone_that_before_its_thread_ends() -> None:
+def test_a_client_that_is_interrupted_while_it_opens_has_undone_that_before_its_thread_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     client = Client(opens=False)
+    interrupt(client, monkeypatch)
     facade = BlockingClient(client)
     with pytest.raises(KeyboardInterrupt):
         facade.__enter__()
@@ -58,9 +69,10 @@ def test_a_client_that_is_interrupted_while_it_opens_has_undone_that_before_its_
     assert not facade._thread.is_running
 
 
-def test_a_call_that_is_interrupted_has_ended_when_the_next_one_begins() -> None:
+def test_a_call_that_is_interrupted_has_ended_when_the_next_one_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(opens=True)
     with BlockingClient(client) as facade:
+        interrupt(client, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             facade.call()
         assert client.events == ["ended"]
