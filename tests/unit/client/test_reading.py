@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client import Consumer, ConsumerOptions, DeserializationError, InvalidState, TopicPartition
+from oncelog.client import ConfigError, Consumer, ConsumerOptions, DeserializationError, InvalidState, TopicPartition
 from oncelog.client.subscriptions import encode_assignment
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -205,6 +205,34 @@ def test_a_batch_whose_commit_before_it_is_returned_failed_comes_again() -> None
             assert isinstance(await ended(filling), asyncio.CancelledError)
             broker.answers[ApiKey.OFFSET_COMMIT] = lambda _: OffsetCommitResponse()
             assert [each.offset for each in await consumer.next_batch(max_wait_ms=1_000)] == [0, 1, 2]
+
+    run_virtually(broker, main)
+
+
+def test_an_error_that_ended_the_filling_of_a_batch_is_raised_by_the_next_call() -> None:
+    """Even if it does not come again."""
+    broker = reader({FIRST: 3})
+    usual = broker.answers[ApiKey.FETCH]
+
+    def fetch(request: FetchRequest) -> FetchResponse | None:
+        asked = {each.partition: each.fetch_offset for topic in request.topics for each in topic.partitions}
+        if asked == {0: 3, 1: 0}:
+            part = PartitionData(partition_index=1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=[part])])
+        response: FetchResponse | None = usual(request)
+        return response
+
+    broker.answers[ApiKey.FETCH] = fetch
+
+    async def main() -> None:
+        async with Consumer(bootstrap_servers=HOST) as consumer:
+            consumer.assign([FIRST, SECOND])
+            consumer.seek(FIRST, 0)
+            consumer.seek(SECOND, 0)
+            assert len(await consumer.next_batch(max_wait_ms=1_000)) == 3
+            with pytest.raises(ConfigError, match="topic-1"):
+                async with asyncio.timeout(10):
+                    await consumer.next_batch(max_wait_ms=1_000)
 
     run_virtually(broker, main)
 
