@@ -5,7 +5,7 @@ spelling, the verdict on names. Does not own: the table (`broker.config.broker_k
 (`broker.config.properties`), listeners' syntax.
 Invariants
 - A BrokerConfig is valid as a whole and never changes; every value has its origin.
-- An unknown name stops the start, with the nearest known one, if any, in the message; one that Kafka knows and one node does not
+- An unknown name stops the start, with a near known one in the message; one that Kafka knows and one node does not
   need is accepted with a warning, so that a file or compose service written for Kafka works unchanged. An unknown name
   of a KAFKA_ variable is a warning too, as in Kafka: images and vendors have variables of their own.
 """

@@ -159,8 +159,9 @@ class ForeignCluster:
     async def list_groups(self, **_: Any) -> list[Any]:
         return [ListedGroup(self.name, 0, self.name, self.name, self.name)]
 
-    async def describe_groups(self, *_: str) -> list[Any]:
-        return [GroupDescription(self.name, self.name, self.name, self.name, self.name, 0, 0, (self.member(),))]
+    async def describe_groups(self, group_id: str, *_: str) -> list[Any]:
+        members = () if group_id == "idle" else (self.member(),)
+        return [GroupDescription(self.name, self.name, self.name, self.name, self.name, 0, 0, members)]
 
     def member(self) -> MemberDescription:
         return MemberDescription(self.name, self.name, self.name, self.name, (TopicPartition(self.name, 0),))
@@ -212,7 +213,7 @@ ASKING: dict[str, tuple[tuple[str, ...], int]] = {
     "group lag": (("g",), 2),
     "group list": ((), 2),
     "group offsets": (("g",), 2),
-    "group reset": (("g", "--to", "start", "--dry-run"), 4),
+    "group reset": (("idle", "--to", "start", "--dry-run"), 4),
     "quota list": ((), 2),
     "quota remove": (("--user", "u"), 2),
     "token create": ((), 10),
