@@ -5,6 +5,7 @@ Owns: the transaction, its records and offsets (both protocols, KIP-98 and KIP-8
 """
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -21,8 +22,14 @@ from oncelog.protocol.generated.add_partitions_to_txn_response import (
 from oncelog.protocol.generated.api_versions_response import ApiVersionsResponse, FinalizedFeatureKey
 from oncelog.protocol.generated.end_txn_response import EndTxnResponse
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse
 from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
 from oncelog.protocol.generated.leave_group_response import LeaveGroupResponse
+from oncelog.protocol.generated.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from oncelog.protocol.generated.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -60,6 +67,8 @@ class TransactionalBroker(ScriptedBroker):
                 **OF_A_MEMBER,
                 **OF_A_PRODUCER,
                 ApiKey.LEAVE_GROUP: lambda _: LeaveGroupResponse(),
+                ApiKey.HEARTBEAT: self._heartbeat,
+                ApiKey.OFFSET_COMMIT: self._offset_commit,
                 ApiKey.FETCH: self._fetch,
                 ApiKey.OFFSET_FETCH: self._offset_fetch,
                 ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
@@ -73,6 +82,10 @@ class TransactionalBroker(ScriptedBroker):
         self.random = random
         self.fault_rate = fault_rate
         self.is_calm = False
+        self.rebalance_rate = 0.0
+        """Of heartbeats, that are told to join again."""
+        self.on_commit: Callable[[int], None] = lambda _: None
+        """Called with each offset that a member commits outside of transactions."""
         self.written: list[bytes] = []
         """Committed, in the order of their offsets."""
         self.committed_offset = 0
@@ -119,6 +132,16 @@ class TransactionalBroker(ScriptedBroker):
         )
         topics = [OffsetFetchResponseTopics(name=TOPIC, partitions=[found])]
         return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="group", topics=topics)])
+
+    def _heartbeat(self, _: Any) -> HeartbeatResponse:
+        rebalances = not self.is_calm and self.random.random() < self.rebalance_rate
+        return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE)
+
+    def _offset_commit(self, request: Any) -> OffsetCommitResponse:
+        self.committed_offset = request.topics[0].partitions[0].committed_offset
+        self.on_commit(self.committed_offset)
+        committed = OffsetCommitResponsePartition(partition_index=0)
+        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=TOPIC, partitions=[committed])])
 
     # --- the coordinator ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
+from oncelog.client.waiters import resolve
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -193,5 +194,5 @@ async def pass_time(duration_s: float) -> None:
     """What happens meanwhile, happens."""
     loop = asyncio.get_running_loop()
     passed = loop.create_future()
-    loop.call_later(duration_s, passed.set_result, None)
+    loop.call_later(duration_s, resolve, passed, None)
     await passed

@@ -33,7 +33,7 @@ PRODUCER: ProducerOptions[None, bytes] = {
     "delivery_timeout_ms": 9_000,
 }
 CONSUMER: ConsumerOptions[bytes, bytes] = {"request_timeout_ms": 3_000, "default_api_timeout_ms": 10_000}
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 300))]
+SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 100))]
 
 
 class _Broken(Exception):
