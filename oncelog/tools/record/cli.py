@@ -6,6 +6,7 @@ Owns: the options, and which records are asked for. Does not own: reading (`cons
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -246,10 +247,7 @@ async def produce(
         async with Producer(session.bootstrap, **options) as producer:
             await send(producer, given, tally)
         return _shown(tally, given)
-
-    def on_open() -> None:
-        say(f"the transaction stays open for {open_ms / 1000:g} s", err=True)
-
+    on_open = partial(say, f"the transaction stays open for {open_ms / 1000:g} s", err=True)
     # The coordinator must not end it before we do.
     options["transaction_timeout_ms"] = max(60_000, open_ms + 30_000)
     try:
