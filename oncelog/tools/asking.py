@@ -216,28 +216,35 @@ def _check_listeners(chosen: "Target") -> None:
 
 def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session], Awaitable[Any]]) -> Any:
     """What `work` returns, of an open Admin. Every expected error ends the command with one sentence."""
-    import asyncio
-
     from oncelog.client.admin import Admin
 
     timeout_ms = chosen.timeout_s * 1000
 
     async def call() -> Any:
-        _end_alike()
         options = chosen.security
         async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog", **options) as admin:
             return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json, options))
 
-    return attempt(lambda: asyncio.run(call()), chosen, follows)
+    return attempt(lambda: run_loop(call()), chosen, follows)
 
 
-def _end_alike() -> None:
-    """SIGTERM ends a command as Ctrl-C does, which cancels its work: a transaction is aborted, a member leaves."""
+def run_loop(work: Awaitable[Any]) -> Any:
+    """asyncio.run, which SIGTERM ends as Ctrl-C does: the work is cancelled, so that a transaction is aborted and a
+    member leaves. Raises KeyboardInterrupt."""
+    import asyncio
     import signal
-    import threading
+    from contextlib import suppress
 
-    if threading.current_thread() is threading.main_thread():  # which alone receives signals
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    async def call() -> Any:
+        mine: Any = asyncio.current_task()
+        with suppress(NotImplementedError, RuntimeError):  # on Windows, and beside the main thread
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
+        return await work
+
+    try:
+        return asyncio.run(call())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 _HINTS = {

@@ -153,6 +153,8 @@ def _check_name(name: str) -> None:
 
 
 def _password(name: str, file: Any) -> str:
+    if file is None and sys.stdin is None:
+        fail("standard input is closed: name a --password-file", EXIT_FAILED)
     try:
         if file is None and sys.stdin.isatty():
             password: str = click.prompt(f"Password of {name!a}", hide_input=True, confirmation_prompt=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -89,6 +90,15 @@ def test_a_copy_that_ends_fails_if_a_pattern_matches_no_topic(
     assert (process.returncode, "--topics: 'nope' matches no topic's name as a whole" in said) == (2, True)
     with SyncAdmin(pair[1].bootstrap_servers) as admin:
         assert admin.list_topics() == []
+
+
+def test_ctrl_c_ends_a_switch_over_that_waits_for_its_line(pair: tuple[Broker, Broker]) -> None:
+    with copying(*pair, "--switch") as process:
+        until(process, "ready")
+        process.send_signal(signal.SIGINT)
+        code = process.wait(30)
+        assert process.stderr is not None
+        assert (code, process.stderr.read()) == (130, "")
 
 
 def test_a_switch_over_holds_clients_for_less_than_a_second(pair: tuple[Broker, Broker]) -> None:

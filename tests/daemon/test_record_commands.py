@@ -26,9 +26,12 @@ def broker() -> Iterator[Broker]:
 
 
 @contextmanager
-def started(broker: Broker, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """The command, whose standard input stays open; killed in the end if it still runs."""
+def started(broker: Broker, *arguments: str, in_background: bool = False) -> Iterator["subprocess.Popen[bytes]"]:
+    """The command, whose standard input stays open; killed in the end if it still runs. In the background of a script
+    Ctrl-C is ignored."""
     command = [*ONCELOG, *arguments, "--bootstrap", broker.bootstrap_servers]
+    if in_background:
+        command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         yield process
@@ -90,20 +93,31 @@ def test_an_error_ends_produce_while_more_lines_may_come(broker: Broker) -> None
         assert code == 2 and said.startswith("oncelog: MESSAGE_TOO_LARGE"), said
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how, in_background", [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+)
 def test_a_transaction_that_is_left_open_is_aborted_when_the_command_is_interrupted_and_it_says_so(
-    broker: Broker, how: signal.Signals
+    broker: Broker, how: signal.Signals, in_background: bool
 ) -> None:
-    topic = f"open-{how.name}"
+    topic = f"open-{how.name}-{in_background}"
     create(broker, topic)
     options = ("--transactional-id", topic, "--leave-open", "5m")
-    with started(broker, "record", "produce", topic, "plums", *options) as process:
+    with started(broker, "record", "produce", topic, "plums", *options, in_background=in_background) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"the transaction stays open for 300 s\n"
         process.send_signal(how)
         assert ended(process) == (130, "interrupted: the transaction is aborted\n")
     with Admin(broker.bootstrap_servers) as admin:
         assert admin.describe_transaction(topic).state == "CompleteAbort"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_follows_is_done_when_it_is_interrupted(broker: Broker, how: signal.Signals) -> None:
+    with started(broker, "txn", "tail") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"following ")
+        process.send_signal(how)
+        assert ended(process) == (0, "")
 
 
 # --- output that cannot be written ------------------------------------------------------------------------------------
@@ -171,7 +185,7 @@ def test_a_closed_standard_output_is_refused_before_anything_is_changed(broker: 
 def test_a_closed_standard_input_is_said(broker: Broker) -> None:
     create(broker, "unfed")
     answer = shell('exec "$@" <&-', "record", "produce", "unfed", "--bootstrap", broker.bootstrap_servers)
-    wanted = "oncelog: standard input is closed: name a VALUE, or pipe lines to this command\n"
+    wanted = "oncelog: standard input is closed: there is nothing to read\n"
     assert (answer.returncode, answer.stderr) == (2, wanted)
 
 

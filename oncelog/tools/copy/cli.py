@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import EXIT_FAILED, attempt, probe
+from oncelog.tools.asking import EXIT_FAILED, attempt, probe, run_loop
 from oncelog.tools.terminal import fail
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ def copy(
     offsets change, and those of groups are translated. It stops rather than leave something out: if the source has
     deleted what was not copied yet, or a topic was created again.
     """
-    import asyncio
-
     from oncelog.tools.copy.copying import Copier
     from oncelog.tools.copy.reporting import Reporter
     from oncelog.tools.copy.survey import CopyError, Side, Wish
@@ -86,7 +84,7 @@ def copy(
             reporter.on_end(outcome)
 
     try:
-        attempt(lambda: asyncio.run(work()), chosen[0], follows=not (once or switch))
+        attempt(lambda: run_loop(work()), chosen[0], follows=not (once or switch))
     except CopyError as error:
         fail(f"{error}.", EXIT_FAILED)
 

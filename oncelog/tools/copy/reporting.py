@@ -5,7 +5,6 @@ Owns: the words. Does not own: printing (`terminal`). On a pipe a long copy says
 
 import asyncio
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -36,7 +35,7 @@ class Reporter:
         self._problem = ""
         self._is_surveyed = False
         self._groups: dict[str, GroupCopy] = {}
-        self._enter: asyncio.Event | None = None
+        self._enter: asyncio.Task[None] | None = None
         self._bar: Any = None
         self._task: Any = None
 
@@ -113,6 +112,8 @@ class Reporter:
 
     async def until_stopped(self) -> None:
         """A line of standard input, or its end."""
+        from oncelog.tools.record.produce import first_line
+
         if self._as_json:
             self._event("ready")
         elif self._bar is not None:
@@ -120,16 +121,8 @@ class Reporter:
         else:
             say(_STOP)
         if self._enter is None:  # asked again after a failure, the line is still waited for
-            self._enter = asyncio.Event()
-            loop, enter = asyncio.get_running_loop(), self._enter
-
-            def read() -> None:
-                sys.stdin.readline()
-                loop.call_soon_threadsafe(enter.set)
-
-            # A thread of its own: an executor's would keep an interrupted command from ending.
-            threading.Thread(target=read, daemon=True).start()
-        await self._enter.wait()
+            self._enter = asyncio.create_task(first_line())
+        await asyncio.shield(self._enter)
 
     def on_end(self, outcome: "Outcome") -> None:
         """The last words."""

@@ -147,7 +147,7 @@ async def send_in_transaction(
 async def lines() -> AsyncIterator[bytes]:
     """Of standard input, each as soon as it is there. Raises NotFound if it is closed or cannot be read."""
     if sys.stdin is None:
-        raise NotFound("standard input is closed: name a VALUE, or pipe lines to this command")
+        raise NotFound("standard input is closed: there is nothing to read")
     # Without the buffer, whose lock a thread that reads would hold to the end: Python aborts if it cannot take it.
     file = cast(io.RawIOBase, getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
     rest = b""
@@ -157,6 +157,12 @@ async def lines() -> AsyncIterator[bytes]:
             yield line.removesuffix(b"\r")
     if rest:
         yield rest
+
+
+async def first_line() -> None:
+    """Returns once there is one, or the end. Raises as `lines`."""
+    async for _ in lines():
+        return
 
 
 async def _read(file: io.RawIOBase) -> bytes:

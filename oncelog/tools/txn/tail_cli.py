@@ -4,7 +4,6 @@ Owns: options, the line, its colours, the end by Ctrl-C or after --count lines. 
 (`oncelog.tools.txn.tail`, imported when the command runs).
 """
 
-import asyncio
 import re
 from contextlib import aclosing
 from datetime import datetime
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.protocol.printable import printable
-from oncelog.tools.asking import attempt, connection_options, reach
+from oncelog.tools.asking import attempt, connection_options, reach, run_loop
 from oncelog.tools.terminal import Styled, say, say_json, say_row
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def tail(
     """
     chosen = reach(bootstrap, profile, timeout_s, command_config)
     following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))
-    attempt(lambda: asyncio.run(following), chosen, follows=True)
+    attempt(lambda: run_loop(following), chosen, follows=True)
 
 
 async def _follow(

@@ -74,14 +74,14 @@ def test_names_of_topics_and_groups_and_foreign_sentences_stay_in_their_lines(
 
 async def test_one_line_ends_a_wait_that_began_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure between the question and the answer asks once more; the answer counts."""
-    lines: queue.Queue[str] = queue.Queue()
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=lines.get))
+    lines: queue.Queue[bytes] = queue.Queue()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=lambda _: lines.get())))
     reporter = Reporter(target=ADDRESSES[1], as_json=True)
     first = asyncio.ensure_future(reporter.until_stopped())
     await asyncio.wait((first,), timeout=0.01)
     first.cancel()
     second = asyncio.ensure_future(reporter.until_stopped())
-    lines.put("\n")
+    lines.put(b"\n")
     await asyncio.wait_for(second, 10)
 
 
