@@ -189,6 +189,7 @@ def test_a_batch_above_the_limit_of_its_partition_ends_the_wait() -> None:
     "limits", [{"max_bytes": -1}, {"partition_max_bytes": -1}, {"partition_max_bytes": -(1 << 31)}]
 )
 def test_a_negative_limit_counts_as_zero(limits: dict[str, int]) -> None:
+    """Apache Kafka 4.3 answers UNKNOWN_SERVER_ERROR for the partition, by an internal exception."""
     broker, topic_id = started()
     for _ in range(2):
         append(broker, TOPIC)
