@@ -12,6 +12,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
@@ -25,6 +26,7 @@ from oncelog.client.errors import (
     InvalidState,
     KafkaError,
     RequestTimedOut,
+    RetriableError,
     UnknownTopic,
     error_for,
     raise_for,
@@ -55,7 +57,7 @@ _BUSY_BACKOFF_MS = 1
 _MAX_BUSY_BACKOFF_MS = 20
 """Completing a transaction takes milliseconds: a full backoff would dominate the next one."""
 _CLOSE_TIMEOUT_S = 1.0
-_PROPAGATION_MS = 1_000
+PROPAGATION_MS = 1_000
 """How long a new topic may be unknown to the broker that is asked."""
 _CREATION_MS = 5_000
 """Apache Kafka says that a topic is unknown until it has created it."""
@@ -460,7 +462,7 @@ class Cluster:
         """The topic, created by the broker if it may be. A partition may have no leader: one that is down must not
         stop the others. Raises UnknownTopic soon, unless it `exists` for certain, having just been created: then the
         brokers only have to learn of it, and it waits until all partitions have leaders."""
-        give_up = deadline if exists else deadline.capped(_CREATION_MS if self._may_create_topics else _PROPAGATION_MS)
+        give_up = deadline if exists else deadline.capped(_CREATION_MS if self._may_create_topics else PROPAGATION_MS)
         while True:
             known = self._known(name, is_led=exists)
             if known is not None:
@@ -470,7 +472,7 @@ class Cluster:
             if known is not None:
                 return known
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and give_up.expired:
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not give_up.allows(self.retry_backoff_ms):
                 raise await self.unknown_topic(name, deadline)
             cause = error_for(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             if not cause.retriable or deadline.expired:
@@ -514,12 +516,25 @@ class Cluster:
             sorted(each.name for each in topics if each.name and not each.is_internal and whole.fullmatch(each.name))
         )
 
-    async def unknown_topic(self, name: str, deadline: Deadline) -> UnknownTopic:
-        """The error for it, with the names that it may have been."""
+    async def still_unknown(self, place: TopicPartition, since: Deadline) -> ConfigError | None:
+        """After a broker responded that it does not know this partition: pauses, since it may be new; the error if it
+        has been unknown for longer than that explains. `since` ends PROPAGATION_MS after the first such response."""
+        if not since.allows(self.retry_backoff_ms):
+            return await self.unknown_topic(place.topic, Deadline.after(PROPAGATION_MS), place.partition)
+        await since.pause(self.retry_backoff_ms, f"topic {place.topic!r}")
+        return None
+
+    async def unknown_topic(self, name: str, deadline: Deadline, partition: int = 0) -> ConfigError:
+        """The error for it, with the names that it may have been; or for the partition, if it has fewer."""
         from difflib import get_close_matches
 
-        known = [each.name for each in (await self.refresh(None, deadline)).topics if each.name is not None]
-        similar = get_close_matches(name, known, n=3)
+        names: list[str] = []
+        with suppress(RetriableError):
+            names = [each.name for each in (await self.refresh(None, deadline)).topics if each.name not in (None, name)]
+        topic = self.topics.get(name)
+        if topic is not None and partition >= topic.partition_count:
+            return _no_partition(topic, partition)
+        similar = get_close_matches(name, names, n=3)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "create it first, or check its name"
         return UnknownTopic(f"topic {name!r} does not exist", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, hint=hint)
 
@@ -566,8 +581,12 @@ class Cluster:
 
 def leader_of(cluster: Cluster, place: TopicPartition) -> int:
     """Node id of the leader. Raises ConfigError for a partition that its topic, which is known, does not have."""
-    count = cluster.topics[place.topic].partition_count
-    if not 0 <= place.partition < count:
-        text = f"topic {place.topic!r} has no partition {place.partition}: the last is {count - 1}"
-        raise ConfigError(text, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return cluster.topics[place.topic].leaders[place.partition]
+    topic = cluster.topics[place.topic]
+    if not 0 <= place.partition < topic.partition_count:
+        raise _no_partition(topic, place.partition)
+    return topic.leaders[place.partition]
+
+
+def _no_partition(topic: Topic, partition: int) -> ConfigError:
+    text = f"topic {topic.name!r} has no partition {partition}: the last is {topic.partition_count - 1}"
+    return ConfigError(text, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -6,7 +6,9 @@ from typing import Self
 from oncelog.client.errors import KafkaError, RequestTimedOut
 
 _LEAST_S = 0.0005
-"""Less is no time for an attempt, whose timeout would hide the error of the one before: timers may fire too early."""
+"""Timers may fire so much too early."""
+_LEAST_ATTEMPT_S = 0.05
+"""Less is no time for an attempt, whose timeout would hide the error of the one before."""
 
 
 class Deadline:
@@ -33,8 +35,17 @@ class Deadline:
         """The earlier of this one and `timeout_ms` from now."""
         return Deadline(min(self.at_s, asyncio.get_running_loop().time() + timeout_ms / 1000))
 
+    def allows(self, backoff_ms: float) -> bool:
+        """Whether there is time for another attempt after such a pause."""
+        return self.remaining_s - backoff_ms / 1000 >= _LEAST_ATTEMPT_S
+
     async def pause(self, backoff_ms: float, waiting_for: str, cause: KafkaError | None = None) -> None:
-        """Sleep before the next attempt; raises RequestTimedOut if no time is left for one."""
-        if self.expired:
-            raise RequestTimedOut(f"{waiting_for}: {cause.message if cause else 'no response'}") from cause
-        await asyncio.sleep(min(backoff_ms / 1000, self.remaining_s))
+        """Sleep before the next attempt. If no time is left for one: until the deadline, then raises RequestTimedOut,
+        with what the last attempt met."""
+        if self.allows(backoff_ms):
+            await asyncio.sleep(backoff_ms / 1000)
+            return
+        await asyncio.sleep(self.remaining_s)
+        if cause is None:
+            raise RequestTimedOut(f"{waiting_for}: no response")
+        raise RequestTimedOut(f"{waiting_for}: {cause.message}", hint=cause.hint) from cause

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.cluster import PROPAGATION_MS, Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.group_apis import OFFSET_COMMIT
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -104,7 +105,8 @@ async def send_commit(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: Deadline,
 ) -> int:
-    """Commit as this member; returns the first error code of a partition, 0 for none."""
+    """Commit as this member; returns the first error code of a partition, 0 for none. Raises UnknownTopic, and
+    ConfigError for a partition that its topic does not have."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         part = OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
@@ -116,10 +118,23 @@ async def send_commit(
         group_instance_id=member.group_instance_id,
         topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
     )
-    response = await cluster.call_coordinator(
-        CoordinatorKind.GROUP, member.group_id, OFFSET_COMMIT, request, deadline, _commit_error
-    )
-    return _commit_error(response)
+    give_up: Deadline | None = None
+    while True:
+        response = await cluster.call_coordinator(
+            CoordinatorKind.GROUP, member.group_id, OFFSET_COMMIT, request, deadline, _commit_error
+        )
+        code = _commit_error(response)
+        if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return code
+        give_up = give_up or deadline.capped(PROPAGATION_MS)
+        error = await cluster.still_unknown(_place_of(response, code), give_up)
+        if error is not None:
+            raise error
+
+
+def _place_of(response: OffsetCommitResponse, code: int) -> TopicPartition:
+    places = ((topic.name, each) for topic in response.topics for each in topic.partitions)
+    return next(TopicPartition(name, each.partition_index) for name, each in places if each.error_code == code)
 
 
 def _commit_error(response: OffsetCommitResponse) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from oncelog.client.apis import Api
 from oncelog.client.batch import Batch, ProducerIdentity
-from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.cluster import PROPAGATION_MS, Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import (
     AbortableError,
@@ -64,6 +64,7 @@ _SECOND_PROTOCOL = 2
 _EXPLAIN_MS = 1_000
 """Who fenced a producer is worth waiting for as long, and no longer."""
 _FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
+_NONE = (0, TopicPartition("", -1))
 _MAY_COME_LATER = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 )
@@ -378,6 +379,7 @@ class TransactionManager:
             group_instance_id=group.group_instance_id,
             topics=[TxnOffsetCommitRequestTopic(name, parts) for name, parts in topics.items()],
         )
+        give_up = deadline.capped(PROPAGATION_MS)
         while True:
             try:
                 response = await self._cluster.call_coordinator(
@@ -386,15 +388,17 @@ class TransactionManager:
                     TXN_OFFSET_COMMIT if self._is_second_protocol else TXN_OFFSET_COMMIT_V1,
                     request,
                     deadline,
-                    _offset_commit_error,
+                    lambda each: _refused_offset(each)[0],
                     on_lost=self._on_lost,
                 )
-                code = _offset_commit_error(response)
+                code, place = _refused_offset(response)
                 if not code:
                     return
-                if code not in _MAY_COME_LATER:
+                if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise self._on_error_code(code)
-                await deadline.pause(self._cluster.retry_backoff_ms, "TXN_OFFSET_COMMIT", error_for(code))
+                unknown = await self._cluster.still_unknown(place, give_up)
+                if unknown is not None:
+                    raise self.fail(unknown)
             except RequestTimedOut as error:
                 raise self.fail(_unanswered(error)) from error
 
@@ -576,10 +580,8 @@ def _unanswered(error: KafkaError) -> AbortableError:
 
 
 def _not_two_phase() -> ConfigError:
-    return ConfigError(
-        "this producer does not take part in two-phase commit",
-        hint="Producer(..., transaction_two_phase_commit_enable=True)",
-    )
+    hint = "Producer(..., transaction_two_phase_commit_enable=True)"
+    return ConfigError("this producer does not take part in two-phase commit", hint=hint)
 
 
 def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:
@@ -592,6 +594,7 @@ def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:
     return next((code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)), 0)
 
 
-def _offset_commit_error(response: TxnOffsetCommitResponse) -> int:
-    codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
-    return next((code for code in codes if code), 0)
+def _refused_offset(response: TxnOffsetCommitResponse) -> tuple[int, TopicPartition]:
+    """The first error code, and whose."""
+    parts = [(topic.name, each) for topic in response.topics for each in topic.partitions if each.error_code]
+    return (parts[0][1].error_code, TopicPartition(parts[0][0], parts[0][1].partition_index)) if parts else _NONE

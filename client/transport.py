@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _LOGIN_AGAIN_AT = 0.85
 """Of a session's lifetime, as Java's client at the earliest: what is left is for a request that the broker answers
 late, after which it sees the login."""
+_LEAST_S = 0.001
 
 
 class Transport(asyncio.BufferedProtocol):
@@ -110,9 +111,10 @@ class Transport(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 return await answered
         except TimeoutError:
-            raise RequestTimedOut(
-                f"{self.address} did not respond to {api.key.name} within {timeout_s * 1000:.0f} ms"
-            ) from None
+            text = f"{self.address} did not respond to {api.key.name} within {timeout_s * 1000:.0f} ms"
+            if timeout_s < _LEAST_S:
+                text = f"no time was left for {self.address} to respond to {api.key.name}"
+            raise RequestTimedOut(text) from None
 
     def close(self) -> None:
         if self._transport is not None:

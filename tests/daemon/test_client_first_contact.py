@@ -40,7 +40,7 @@ def closed_port() -> Iterator[int]:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """No topic is on its way here."""
     monkeypatch.setattr(cluster, "_CREATION_MS", 0)
-    monkeypatch.setattr(cluster, "_PROPAGATION_MS", 0)
+    monkeypatch.setattr(cluster, "PROPAGATION_MS", 0)
 
 
 async def test_a_broker_that_is_down_is_named_with_the_next_step(closed_port: int) -> None:
