@@ -59,6 +59,7 @@ class Batch:
         "error",
         "error_seen",
         "identity",
+        "last_error",
         "log_append_time_ms",
         "max_timestamp_ms",
         "on_awaited",
@@ -81,6 +82,8 @@ class Batch:
         """Somebody waits for its outcome: it does not linger."""
         self.on_awaited: Callable[[], object] = _nobody
         self.attempt_count = 0
+        self.last_error: KafkaError | None = None
+        """Why the last attempt is repeated."""
         self.identity = ProducerIdentity()
         self.sequence = -1
         self.encoded: bytes | None = None

@@ -31,6 +31,7 @@ from oncelog.client.errors import (
     error_for,
     raise_for,
 )
+from oncelog.client.option_values import parse_addresses
 from oncelog.client.records import TopicPartition
 from oncelog.client.security import PLAINTEXT, Security
 from oncelog.client.transport import Transport, connect
@@ -63,7 +64,6 @@ _CREATION_MS = 5_000
 """Apache Kafka says that a topic is unknown until it has created it."""
 _SILENCE_S = 2.0
 _MAX_CONNECT_MS = 10_000
-_MAX_PORT = 65_535
 _NOBODY_THERE = "start a broker there (oncelog serve), or correct bootstrap_servers"
 _log = logging.getLogger("oncelog.client")
 
@@ -97,23 +97,6 @@ class Topic:
     @property
     def partition_count(self) -> int:
         return len(self.leaders)
-
-
-def parse_addresses(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
-    """`host:port,host:port` or a sequence of these; raises ConfigError."""
-    is_list = isinstance(bootstrap_servers, Sequence) and all(isinstance(each, str) for each in bootstrap_servers)
-    if not is_list or isinstance(bootstrap_servers, bytes):
-        raise ConfigError(f"bootstrap_servers={bootstrap_servers!r}: must be a str or a list of str")
-    texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-    addresses = []
-    for text in texts:
-        host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
-            raise ConfigError(f"bootstrap_servers: {text!r} is not of the form host:port")
-        addresses.append((host.strip("[]"), int(port)))
-    if not addresses:
-        raise ConfigError("bootstrap_servers is empty")
-    return addresses
 
 
 class Cluster:
@@ -152,6 +135,8 @@ class Cluster:
         self._refreshing: asyncio.Task[None] | None = None
         self._on_refreshed: dict[Callable[[], None], None] = {}
         self._unreachable: set[tuple[str, int]] = set()
+        self._failures: dict[tuple[str, int], KafkaError] = {}
+        """Why the last connection to an address could not be made; the newest last."""
         self._tells = False
         self._closed = False
 
@@ -177,10 +162,24 @@ class Cluster:
         # Neither a timeout nor a cancelled waiter may end it for the others.
         await asyncio.wait((task,), timeout=deadline.remaining_s)
         if not task.done():
-            raise RequestTimedOut(f"no connection to {'any broker' if key == _ANY else f'node {node_id}'} in time")
+            raise RequestTimedOut(self._not_in_time(node_id))
         if task.cancelled():
             raise InvalidState("the client is closed")
         return task.result()
+
+    def _not_in_time(self, node_id: int) -> str:
+        """Why there is no connection: what the attempts before met, if this one is not over yet."""
+        addresses = self._addresses() if node_id < 0 else [self.nodes[node_id]] if node_id in self.nodes else []
+        met = [error.message for address, error in self._failures.items() if address in addresses]
+        named = ", ".join(f"{host}:{port}" for host, port in addresses) or f"node {node_id}"
+        return met[-1] if met else f"no connection to {named} in time"
+
+    def obstacle(self, place: TopicPartition) -> KafkaError | None:
+        """What keeps requests from the partition's leader, if no connection to it can be made."""
+        leader = self.leader(place)
+        if leader < 0:
+            return next(reversed(self._failures.values()), None)
+        return self._failures.get(self.nodes[leader]) if leader in self.nodes else None
 
     def disconnect(self, purpose: Purpose | None = None) -> None:
         """Close the connections of this purpose, or all; a request that waits there fails with ConnectionLost."""
@@ -212,12 +211,15 @@ class Cluster:
 
     async def _open_any(self) -> Transport:
         last: KafkaError = ConnectionLost("no broker is known")
-        for host, port in dict.fromkeys((*self.nodes.values(), *self._bootstrap)):
+        for host, port in self._addresses():
             try:
                 return await self._open(host, port)
             except (ConnectionLost, RequestTimedOut) as error:
                 last = error
         raise last
+
+    def _addresses(self) -> list[tuple[str, int]]:
+        return list(dict.fromkeys((*self.nodes.values(), *self._bootstrap)))
 
     async def _open_node(self, node_id: int) -> Transport:
         address = self.nodes.get(node_id)
@@ -248,6 +250,7 @@ class Cluster:
         except AuthenticationFailed as error:
             self.refused = error
             raise
+        self._failures.pop((host, port), None)
         if (host, port) in self._unreachable:
             self._unreachable.remove((host, port))
             _log.warning("connected to %s:%s again", host, port)
@@ -265,6 +268,8 @@ class Cluster:
             await check_listener(address, self._security, deadline)
 
     def _on_unreachable(self, address: tuple[str, int], error: KafkaError) -> None:
+        self._failures.pop(address, None)
+        self._failures[address] = error
         # Said once, until it is reached again; who opens a client and gives up soon is told by the exception.
         if self._tells and not self._closed and address not in self._unreachable:
             self._unreachable.add(address)

@@ -16,6 +16,24 @@ from oncelog.client.errors import ConfigError
 _MOST: Final = 2**31 - 1
 """Counts, bytes and milliseconds are 32 bits in the protocol."""
 _SHOWN: Final = 80
+_MAX_PORT: Final = 65_535
+
+
+def parse_addresses(bootstrap_servers: str | abc.Sequence[str]) -> list[tuple[str, int]]:
+    """`host:port,host:port` or a sequence of these; raises ConfigError."""
+    is_list = isinstance(bootstrap_servers, abc.Sequence) and all(isinstance(each, str) for each in bootstrap_servers)
+    if not is_list or isinstance(bootstrap_servers, bytes):
+        raise ConfigError(f"bootstrap_servers={bootstrap_servers!r}: must be a str or a list of str")
+    texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    addresses = []
+    for text in texts:
+        host, _, port = text.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+            raise ConfigError(f"bootstrap_servers: {text!r} is not of the form host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ConfigError("bootstrap_servers is empty")
+    return addresses
 
 
 def check_values(settings: Any, at_least_1: abc.Set[str] = frozenset()) -> None:

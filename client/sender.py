@@ -26,6 +26,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse
 
+_NEVER_SENT = "delivery.timeout.ms passed: it was never sent, so sending it again does not double it"
 _GAPS = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID))
 
 
@@ -254,13 +255,22 @@ class Sender:
         next_s = float("inf")
         for queue in self.accumulator.queues.values():
             for batch in queue.expire(now_s - timeout_s):
-                error = DeliveryTimeout(f"{batch.record_count} records for {queue.topic_partition} were not delivered")
+                error = self._not_delivered(batch)
                 self._gate.on_failed(batch, error)
                 batch.fail(error)
             oldest = queue.retries[0] if queue.retries else queue.waiting[0] if queue.waiting else None
             if oldest is not None:
                 next_s = min(next_s, oldest.created_at_s + timeout_s)
         return next_s
+
+    def _not_delivered(self, batch: Batch) -> DeliveryTimeout:
+        place, count = batch.topic_partition, batch.record_count
+        what = "1 record was" if count == 1 else f"{count} records were"
+        cause = self._cluster.obstacle(place) or batch.last_error
+        if cause is None and self._cluster.leader(place) < 0:
+            cause = KafkaError("no leader is known")
+        text = f"{what} not delivered to {place.topic}-{place.partition}{f': {cause.message}' if cause else ''}"
+        return DeliveryTimeout(text, hint="" if batch.attempt_count else _NEVER_SENT)
 
     def _set_timer(self, at_s: float, now_s: float) -> None:
         if self._timer is not None:
@@ -312,6 +322,7 @@ class Sender:
             self._cluster.forget_leaders((batch.topic_partition.topic,))
         retriable = error.retriable or (error.code is not None and error.code.retriable)
         if retriable and self._gate.may_retry():
+            batch.last_error = error
             queue.on_retriable(batch, again_at_s)
             return
         queue.on_failed(batch, error)
