@@ -122,6 +122,8 @@ class Cluster:
         """Why a broker does not let this client in any more: what runs in the background has nobody to raise it to."""
         self._may_create_topics = may_create_topics
         self.topics: dict[str, Topic] = {}
+        self.missing: set[str] = set()
+        """Topics that were asked for, and do not exist."""
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.features: dict[str, int] = {}
@@ -176,10 +178,8 @@ class Cluster:
 
     def obstacle(self, place: TopicPartition) -> KafkaError | None:
         """What keeps requests from the partition's leader, if no connection to it can be made."""
-        leader = self.leader(place)
-        if leader < 0:
-            return next(reversed(self._failures.values()), None)
-        return self._failures.get(self.nodes[leader]) if leader in self.nodes else None
+        address = self.nodes.get(self.leader(place))
+        return self._failures.get(address) if address else next(reversed(self._failures.values()), None)
 
     def disconnect(self, purpose: Purpose | None = None) -> None:
         """Close the connections of this purpose, or all; a request that waits there fails with ConnectionLost."""
@@ -240,12 +240,10 @@ class Cluster:
                 security=self._security,
                 deadline=deadline,
             )
-        except ConnectionLost as error:
+        except (ConnectionLost, RequestTimedOut) as error:
             self._on_unreachable((host, port), error)
-            await self._check_listener(f"{host}:{port}", deadline)
-            raise
-        except RequestTimedOut as error:
-            self._on_unreachable((host, port), error)
+            if isinstance(error, ConnectionLost):
+                await self._check_listener(f"{host}:{port}", deadline)
             raise
         except AuthenticationFailed as error:
             self.refused = error
@@ -453,6 +451,8 @@ class Cluster:
         self.controller_id = response.controller_id
         now_s = asyncio.get_running_loop().time()
         for topic in response.topics:
+            is_missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            (self.missing.add if is_missing else self.missing.discard)(topic.name or "")
             if topic.error_code or topic.name is None or not topic.partitions:
                 self.topics.pop(topic.name or "", None)
                 continue
@@ -505,8 +505,8 @@ class Cluster:
 
     def _lacking(self, places: Collection[TopicPartition]) -> list[str]:
         """The topics that are not known to have all these partitions."""
-        counts = {name: topic.partition_count for name, topic in self.topics.items()}
-        return sorted({each.topic for each in places if each.partition >= counts.get(each.topic, 0)})
+        known = self.topics
+        return sorted({name for name, number in places if name not in known or number >= known[name].partition_count})
 
     def _known(self, name: str, *, is_led: bool) -> Topic | None:
         """The topic; with `is_led` only if all its partitions have leaders."""

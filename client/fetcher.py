@@ -9,6 +9,7 @@ was left.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _CHUNKS_AHEAD = 2
 _SHORT_WAIT_MS = 20
 _LEAST_FETCH_BYTES = 64 << 10
 """With less room than that nothing is requested: it would be a request for each batch."""
+_log = logging.getLogger("oncelog.client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class Fetcher:
         """The node ids of requests without a response, and how many bytes each may bring."""
         self._sessions: dict[int, FetchSession] = {}
         self._connecting: dict[int, asyncio.Task[None]] = {}
+        self._gone: set[str] = set()
+        """The topics that were reported as deleted."""
         self._pump_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -347,6 +351,7 @@ class Fetcher:
             else:
                 by_node.setdefault(node_id, []).append(state)
         if leaderless:
+            self._report_missing(leaderless)
             self._cluster.refresh_soon(leaderless, self.wake)
         ready = {}
         for node_id in [each for each in by_node if each not in self._in_flight]:
@@ -363,6 +368,13 @@ class Fetcher:
                     most = min(self._settings.max_bytes, len(states) * self._settings.max_partition_bytes)
                     self._fetch(node_id, transport, states, min(most, room_bytes))
         self._set_timer(again_at_s)
+
+    def _report_missing(self, leaderless: set[str]) -> None:
+        """Once, until it is there again. Not an error: the other topics are read, and it may be created again."""
+        self._gone &= self._cluster.missing
+        for topic in sorted((leaderless & self._cluster.missing) - self._gone):
+            self._gone.add(topic)
+            _log.warning("topic %r does not exist any more: nothing is read of it until it is created again", topic)
 
     def _room_bytes(self) -> int:
         """How much may be requested now. What is buffered for paused partitions only, so that nobody will take it, is

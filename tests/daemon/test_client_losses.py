@@ -4,7 +4,7 @@ and no commit covers it."""
 import asyncio
 import logging
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,6 +13,7 @@ from oncelog.client import (
     Admin,
     ConfigError,
     Consumer,
+    ConsumerOptions,
     InvalidState,
     NewTopic,
     OffsetAndMetadata,
@@ -254,3 +255,25 @@ async def test_a_task_that_still_waits_for_metadata_is_told_of_the_close(daemon:
         await asyncio.sleep(0)
     with pytest.raises(InvalidState):
         await waiting
+
+
+@pytest.mark.parametrize("protocol", [None, "classic", "consumer"])
+async def test_a_topic_that_is_deleted_under_its_reader_is_reported_once(
+    daemon: Daemon, protocol: Literal["classic", "consumer"] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = await topic_of(daemon, 1)
+    options = ConsumerOptions(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest")
+    if protocol is not None:
+        options.update(group_id=f"group-of-{topic}", group_protocol=protocol, enable_auto_commit=False)
+
+    def reports() -> list[str]:
+        return [each.getMessage() for each in caplog.records if repr(topic) in each.getMessage()]
+
+    async with Admin(daemon.bootstrap) as admin, Consumer(topic, **options) as consumer:
+        assert [each.value for each in await consumer.poll(10_000)] == [b"0"]
+        await admin.delete_topics(topic)
+        async with asyncio.timeout(10):
+            while not reports():
+                assert await consumer.poll(100) == []
+        assert await consumer.poll(500) == []
+    assert reports() == [f"topic {topic!r} does not exist any more: nothing is read of it until it is created again"]
