@@ -57,6 +57,8 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 )
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
+_AUTO_CREATION = "auto.create.topics.enable"
+_ASK_MS = 1_000
 CREATE_PARTITIONS = Api(
     ApiKey.CREATE_PARTITIONS,
     create_partitions_request.encode,
@@ -132,6 +134,19 @@ def resource(topic: str | None, node_id: int | Literal["all"] | None, group: str
 def describe_configs_request_of(resource_type: int, resource_name: str) -> DescribeConfigsRequest:
     resource = DescribeConfigsResource(resource_type, resource_name, configuration_keys=None)
     return DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+
+
+async def creates_topics(cluster: Cluster, deadline: Deadline) -> bool:
+    """False if a broker says that it creates no topic on its own; one that does not say may."""
+    kind, name = resource(None, min(cluster.nodes, default=0), None)
+    asked = DescribeConfigsResource(kind, name, configuration_keys=[_AUTO_CREATION])
+    try:
+        response = await cluster.call_node(
+            int(name), DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=[asked]), deadline.capped(_ASK_MS)
+        )
+    except KafkaError:
+        return True
+    return all(each.value != "false" for result in response.results for each in result.configs)
 
 
 def config_entries(result: DescribeConfigsResult) -> list[ConfigEntry]:

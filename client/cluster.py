@@ -61,7 +61,7 @@ _CLOSE_TIMEOUT_S = 1.0
 PROPAGATION_MS = 1_000
 """How long a new topic may be unknown to the broker that is asked."""
 _CREATION_MS = 5_000
-"""Apache Kafka says that a topic is unknown until it has created it."""
+"""Apache Kafka says that a topic is unknown until it has created it, and so it does where it never will."""
 _SILENCE_S = 2.0
 _MAX_CONNECT_MS = 10_000
 _NOBODY_THERE = "start a broker there (oncelog serve), or correct bootstrap_servers"
@@ -467,22 +467,24 @@ class Cluster:
         """The topic, created by the broker if it may be. A partition may have no leader: one that is down must not
         stop the others. Raises UnknownTopic soon, unless it `exists` for certain, having just been created: then the
         brokers only have to learn of it, and it waits until all partitions have leaders."""
-        give_up = deadline if exists else deadline.capped(_CREATION_MS if self._may_create_topics else PROPAGATION_MS)
-        while True:
-            known = self._known(name, is_led=exists)
-            if known is not None:
-                return known
+        give_up = deadline if exists else deadline.capped(PROPAGATION_MS)
+        may_be_created = self._may_create_topics
+        while (known := self._known(name, is_led=exists)) is None:
             response = await self.refresh((name,), deadline)
-            known = self._known(name, is_led=exists)
-            if known is not None:
-                return known
+            if self._known(name, is_led=exists) is not None:
+                continue
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not give_up.allows(self.retry_backoff_ms):
-                raise await self.unknown_topic(name, deadline)
+                from oncelog.client.admin_cluster import creates_topics
+
+                if not may_be_created or not await creates_topics(self, deadline):
+                    raise await self.unknown_topic(name, deadline)
+                give_up, may_be_created = deadline.capped(_CREATION_MS), False
             cause = error_for(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             if not cause.retriable or deadline.expired:
                 raise cause
             await deadline.pause(self.retry_backoff_ms, f"topic {name!r}", cause)
+        return known
 
     async def topics_of(self, names: Iterable[str], deadline: Deadline) -> list[Topic]:
         """`topic` of each, and one request for all that are not known yet."""

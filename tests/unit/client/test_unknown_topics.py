@@ -1,6 +1,7 @@
 """What is said of a topic that the brokers do not know: soon, by its name, and to whom it concerns."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,16 @@ from oncelog.client import (
 )
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
+from oncelog.protocol.generated.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from oncelog.protocol.generated.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from oncelog.protocol.generated.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -40,8 +50,10 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def without_topics(request: Any) -> MetadataResponse:
     """There is only the topic that every broker of these tests has."""
     usual = metadata(None)
-    unknown = [MetadataResponseTopic(UNKNOWN, name=each.name) for each in request.topics or () if each.name != TOPIC]
-    return MetadataResponse(brokers=usual.brokers, topics=[*usual.topics, *unknown])
+    if request.topics is None:
+        return usual
+    topics = [MetadataResponseTopic(UNKNOWN, name=each.name) for each in request.topics if each.name != TOPIC]
+    return MetadataResponse(brokers=usual.brokers, topics=topics or usual.topics)
 
 
 def commit(request: Any) -> OffsetCommitResponse:
@@ -126,3 +138,43 @@ def test_a_transaction_fails_soon_with_offsets_of_what_does_not_exist(
             assert transaction.state == "aborted"
 
     run_virtually(ScriptedBroker(WRITER), main)
+
+
+def configs(value: str) -> Callable[[Any], DescribeConfigsResponse]:
+    setting = DescribeConfigsResourceResult(name="auto.create.topics.enable", value=value)
+    return lambda _: DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[setting])])
+
+
+@pytest.mark.parametrize("max_block_ms", [1_000, 60_000])
+def test_a_record_for_a_topic_that_no_broker_will_create_is_refused_soon(max_block_ms: int) -> None:
+    answers = {**OF_A_PRODUCER, ApiKey.METADATA: without_topics, ApiKey.DESCRIBE_CONFIGS: configs("false")}
+
+    async def main() -> None:
+        async with Producer(HOST, max_block_ms=max_block_ms) as producer:
+            with pytest.raises(UnknownTopic, match=r"topic 'topik' does not exist \(did you mean 'topic'\?\)"):
+                await producer.send("topik", b"value")
+            assert now_s() < SOON_S
+
+    run_virtually(ScriptedBroker(answers), main)
+
+
+@pytest.mark.parametrize("describes", [True, False])
+def test_a_topic_that_the_broker_creates_on_its_own_is_waited_for(describes: bool) -> None:
+    """Also if this client may not know whether it does."""
+    created = MetadataResponseTopic(name="new", partitions=[MetadataResponsePartition(partition_index=0, leader_id=0)])
+
+    def slowly(request: Any) -> MetadataResponse:
+        if now_s() < 3:
+            return without_topics(request)
+        return MetadataResponse(brokers=metadata(None).brokers, topics=[created])
+
+    answers = {**OF_A_PRODUCER, ApiKey.METADATA: slowly}
+    if describes:
+        answers[ApiKey.DESCRIBE_CONFIGS] = configs("true")
+
+    async def main() -> None:
+        async with Producer(HOST) as producer:
+            assert await producer.partitions_for("new") == 1
+            assert 3 <= now_s() < 3 + SOON_S
+
+    run_virtually(ScriptedBroker(answers), main)
