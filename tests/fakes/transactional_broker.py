@@ -245,7 +245,6 @@ class _FaultyConnection(Connection):
     sender has given it up."""
 
     _broker: TransactionalBroker
-    _due_s = 0.0
 
     def _on_request(self, frame: memoryview) -> None:
         random = self._broker.random
@@ -260,9 +259,7 @@ class _FaultyConnection(Connection):
         delay_s = random.random() * MOST_SLOW_S if is_faulty and random.random() < 0.3 else 0.001
         if key is ApiKey.FETCH:
             delay_s = max(delay_s, 0.1)
-        # In order, as a broker responds.
-        self._due_s = max(self._due_s, self._loop.time() + delay_s)
-        self._loop.call_at(self._due_s, self._receive, response)
+        self._respond(response, delay_s)
 
     def _fail(self, fault: int, frame: bytes) -> None:
         if fault in (_DONE_AND_SWALLOWED, _DONE_AND_BROKEN):

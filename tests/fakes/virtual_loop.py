@@ -127,6 +127,7 @@ class Connection(asyncio.Transport):
         self._reader = FrameReader(1 << 20)
         self._is_closing = False
         self._unread = bytearray()
+        self._due_s = 0.0
 
     @property
     def unread_bytes(self) -> int:
@@ -162,11 +163,12 @@ class Connection(asyncio.Transport):
         answer = self._broker.answer(frame)
         if answer is None:
             return
-        delay_s = self._broker.delays_s.get(self._broker.seen[-1][0], 0.0)
-        if delay_s:
-            self._loop.call_later(delay_s, self._receive, answer)
-        else:
-            self._loop.call_soon(self._receive, answer)
+        self._respond(answer, self._broker.delays_s.get(self._broker.seen[-1][0], 0.0))
+
+    def _respond(self, answer: bytes, delay_s: float) -> None:
+        """Responses come in the order of their requests."""
+        self._due_s = max(self._due_s + _TURN_S, self._loop.time() + delay_s)
+        self._loop.call_at(self._due_s, self._receive, answer)
 
     def _receive(self, data: bytes) -> None:
         if not self.is_silent and not self._is_closing:
