@@ -180,8 +180,8 @@ async def _require_no_members(admin: "Admin", group_id: str, *, may_be_new: bool
             return
         raise
     if found.members:
-        members = "a member" if len(found.members) == 1 else f"{len(found.members)} members"
-        raise NotFound(f"group {group_id!r} has {members}: stop them first; `oncelog group describe` shows them")
+        step = "stop its consumers first; `oncelog group describe` shows them"
+        raise NotFound(f"group {group_id!r} has members: {step}")
 
 
 @asks(group)

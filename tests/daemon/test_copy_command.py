@@ -20,6 +20,7 @@ from oncelog.sync import Admin as SyncAdmin
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.copies import contents, fill, placed
+from tests.support.interrupts import interruptible
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -28,9 +29,9 @@ ROOT = Path(__file__).parent.parent.parent
 def copying(source: Broker, target: Broker, *options: str) -> Iterator["subprocess.Popen[str]"]:
     """The command, with --json; killed in the end if it still runs."""
     command = [sys.executable, "-m", "oncelog", "copy", source.bootstrap_servers, target.bootstrap_servers, "--json"]
-    process = subprocess.Popen(
-        [*command, *options], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipe = subprocess.PIPE
+    with interruptible():
+        process = subprocess.Popen([*command, *options], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     try:
         yield process
     finally:

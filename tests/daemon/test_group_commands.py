@@ -41,7 +41,7 @@ def test_the_offsets_of_a_group_with_members_cannot_be_reset_nor_tried(
         while not consumer.assignment():
             consumer.poll(1_000)
         result = run(broker, "group", "reset", "busy", "--topic", "a", "--to", "start", *options)
-    said = "oncelog: group 'busy' has a member: stop them first; `oncelog group describe` shows them\n"
+    said = "oncelog: group 'busy' has members: stop its consumers first; `oncelog group describe` shows them\n"
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", said)
 
 

@@ -12,6 +12,7 @@ from oncelog.client import (
     Producer,
     RequestTimedOut,
     TopicPartition,
+    UnknownTopic,
     ranges,
 )
 from oncelog.client.offsets import IsolationLevel
@@ -94,7 +95,7 @@ def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one_and_none_is
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_ID
     options = {"bootstrap_servers": daemon.bootstrap, "default_api_timeout_ms": 50}
     with BlockingRangeReader(**options) as reader, Admin(daemon.bootstrap) as admin:  # type: ignore[arg-type]
-        with pytest.raises(RequestTimedOut):
+        with pytest.raises(UnknownTopic, match="did you mean"):
             list(reader.read(TopicPartition(f"{topic}-mistyped", 0), 0, 1))
         assert f"{topic}-mistyped" not in admin.list_topics()
 

@@ -14,6 +14,7 @@ from oncelog.client import NewTopic, TopicPartition
 from oncelog.sync import Admin, Consumer, Producer
 from oncelog.testing import Broker
 from tests.support.daemon import Daemon
+from tests.support.interrupts import interruptible
 
 ROOT = Path(__file__).parent.parent.parent
 ONCELOG = (sys.executable, "-m", "oncelog")
@@ -32,7 +33,10 @@ def started(broker: Broker, *arguments: str, in_background: bool = False) -> Ite
     command = [*ONCELOG, *arguments, "--bootstrap", broker.bootstrap_servers]
     if in_background:
         command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with interruptible():
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
     try:
         yield process
     finally:

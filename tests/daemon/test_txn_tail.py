@@ -14,6 +14,7 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from tests.clients.conversation import Conversation
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
+from tests.support.interrupts import interruptible
 
 ROOT = Path(__file__).parent.parent.parent
 ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommit", "CompleteCommit")]
@@ -22,12 +23,12 @@ ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommi
 @contextmanager
 def tailing(bootstrap: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-P", "-m", "oncelog", "txn", "tail", "--bootstrap", bootstrap, *options]
-    # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen(
-        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        signal.signal(signal.SIGINT, before)
+    pipe = subprocess.PIPE
+    with interruptible():
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=pipe, stderr=pipe, text=True
+        )
+    with process:
         assert process.stderr is not None
         try:
             assert process.stderr.readline().startswith(f"following {bootstrap}")

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.sync import Admin, Consumer, Producer
+from tests.support.interrupts import interruptible
 from tests.support.kafka import ON_BOTH, serving
 
 
@@ -171,13 +172,9 @@ def test_what_became_of_each_transaction_is_shown(operator: Operator) -> None:
     assert [json.loads(line)["transaction"] for line in shown] == ["-", "C", "C", "A", "O"]
 
 
-def interruptible(command: list[str]) -> "subprocess.Popen[str]":
-    # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+def started(command: list[str]) -> "subprocess.Popen[str]":
+    with interruptible():
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_transactions_are_listed_by_state_producer_and_pattern(operator: Operator) -> None:
@@ -199,7 +196,7 @@ def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrup
     name, transactional_id = operator.topic(), fresh("id")
     arguments = ("record", "produce", name, "x", "--transactional-id", transactional_id, "--leave-open", "60s")
     command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
-    process = interruptible(command)
+    process = started(command)
     try:
         with Consumer(bootstrap_servers=operator.bootstrap, isolation_level="read_uncommitted") as consumer:
             consumer.assign([TopicPartition(name, 0)])
@@ -221,7 +218,7 @@ def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operato
     operator.run("record", "produce", name, "0", "-p", "0")
     arguments = ("record", "consume", name, "-o", "start", "-f", r"%s\n", *manner)
     command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
-    process = interruptible(command)
+    process = started(command)
     try:
         assert process.stdout is not None
         for number in range(3):
@@ -270,7 +267,7 @@ def test_a_group_is_listed_and_described_with_its_lag(operator: Operator) -> Non
         assert [member["partitions"] for member in described["members"]] == [[f"{name}-0"]]
         (lag,) = operator.rows("group", "lag", group)
         assert (lag["committed_offset"], lag["end_offset"], lag["lag"], lag["client_id"]) == (1, 3, 2, "reader")
-        assert "stop its consumers" in operator.refused("group", "reset", group, "--to", "start")
+        assert "has members: stop its consumers" in operator.refused("group", "reset", group, "--to", "start")
         assert "stop its consumers" in operator.refused("group", "delete", group)
     (committed,) = operator.rows("group", "offsets", group)
     assert committed["committed_offset"] == 1
