@@ -270,6 +270,10 @@ class Consumer(Generic[K, V]):
         state.seek(offset)
         reading.fetcher.wake()
 
+    def _rewind(self, records: Iterable[Record[Any, Any]]) -> None:
+        """These come again, as far as their partitions are still assigned."""
+        self._require_open().positions.rewind(records)
+
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of these partitions (default: all assigned). Raises RequestTimedOut."""
         await self._seek_to(EARLIEST, partitions)

@@ -5,7 +5,7 @@ offsets to commit, the start of partitions that have no position. Does not own: 
 Invariant: a position never covers a record that was not returned.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
@@ -81,7 +81,7 @@ class Positions:
             left = self._ahead[self._ahead_index :]
             self._put_ahead([each for each in left if each.topic_partition not in partitions])
 
-    def rewind(self, records: list[Record]) -> None:
+    def rewind(self, records: Iterable[Record]) -> None:
         """Back to before these records, which are not returned; what is ahead of their partitions comes after them."""
         first: dict[TopicPartition, int] = {}
         for record in records:

@@ -31,8 +31,6 @@ class Reading:
         self.positions = Positions(cluster, self.group, self.fetcher, settings)
         self.commits = Commits(self.group, self.positions, settings)
         self.assignment_count = 0
-        self.change_count = 0
-        """How often partitions were given up or assigned."""
         self._cluster = cluster
         self._settings = settings
         self._commits_first = settings.commit_before_return
@@ -226,14 +224,12 @@ class Reading:
                 await on_partitions(hook, revoked)
             self.positions.forget(revoked)
             fetcher.assign([each for each in fetcher.partitions if each in change.target], keep=True)
-            self.change_count += 1
             group.on_revoked(list(fetcher.partitions))
         added = [each for each in change.target if each not in fetcher.partitions]
         if change.is_assignment:
             await self._cluster.partitions_of(added, deadline)
             fetcher.assign(change.target, keep=True)
             self.assignment_count += 1
-            self.change_count += 1
             group.on_assigned(list(fetcher.partitions))
         if change.is_assignment and settings.on_assign is not None:
             await on_partitions(settings.on_assign, added)

@@ -191,7 +191,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         if batch.committed:
             self._committed |= batch.next_offsets
         elif not batch._is_undecided:
-            self._rewind(batch.records)
+            self._consumer._rewind(batch.records)
 
     async def _goes_on_after(self, error: KafkaError) -> bool:
         """Whether the batch comes again by itself. Raises ProducerFenced if another instance has the id."""
@@ -208,14 +208,6 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             return False
         await self._producer.regain_epoch()
         return True
-
-    def _rewind(self, records: ConsumerRecords[K, V]) -> None:
-        first: dict[TopicPartition, int] = {}
-        for record in records:
-            first.setdefault(record.topic_partition, record.offset)
-        for topic_partition in self._consumer.assignment():
-            if topic_partition in first:
-                self._consumer.seek(topic_partition, first[topic_partition])
 
 
 class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
@@ -248,7 +240,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
                 _log.warning("no transaction: %s; trying again", error)
             except (KafkaError, asyncio.CancelledError):
                 self.has_ended = True
-                self._session._rewind(self.records)
+                self._session._consumer._rewind(self.records)
                 raise
 
     async def __aexit__(
