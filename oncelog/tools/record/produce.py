@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from oncelog.client.errors import KafkaError
+from oncelog.client.waiters import reject, resolve
 from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
@@ -172,12 +173,10 @@ async def _read(file: io.RawIOBase) -> bytes:
     chunk: asyncio.Future[bytes] = loop.create_future()
 
     def finish(found: bytes | OSError) -> None:
-        if chunk.done():  # the command was interrupted
-            return
         if isinstance(found, OSError):
-            chunk.set_exception(found)
+            reject(chunk, found)
         else:
-            chunk.set_result(found)
+            resolve(chunk, found)
 
     def read() -> None:
         found: bytes | OSError | None
