@@ -139,5 +139,33 @@ class Disk(Protocol):
     def volume_bytes(self) -> tuple[int, int]:
         """Size of the volume, and free space on it."""
 
-    def boot_id(self) -> str | None:
-        """Another one after each boot of the machine, which loses what was written and not synced; None: unknown."""
+    @property
+    def notes(self) -> "Notes":
+        """What is noted about these files elsewhere."""
+
+
+class Note(Protocol):
+    """A few numbers in memory that outlives this process and not the machine, and that no file system writes back."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def words(self) -> memoryview:
+        """Unsigned 64-bit numbers, zero at first. A number that is assigned is there as a whole or not at all."""
+
+    def grow(self, word_count: int) -> None:
+        """Let `words` be at least that many; one taken before is of no use any more. Raises OSError."""
+
+
+class Notes(Protocol):
+    """The notes about one directory. One of another directory, such as the original of a copy, is not found."""
+
+    def create(self) -> Note | None:
+        """A new note under a name that was never used; None: there is no such memory here, or no space in it."""
+
+    def open(self, name: str) -> Note | None:
+        """None: there is none of that name."""
+
+    def delete(self, name: str) -> None:
+        """Missing is fine."""

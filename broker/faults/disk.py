@@ -13,7 +13,7 @@ from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.faults.planted import Occurrence
 from oncelog.broker.faults.rule import Action, Point
-from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.broker.ports import Buffer, Disk, File, Notes
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import TRANSACTION_STATE
 
@@ -68,8 +68,9 @@ class FaultDisk:
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
 
-    def boot_id(self) -> str | None:
-        return self._disk.boot_id()
+    @property
+    def notes(self) -> Notes:
+        return self._disk.notes
 
 
 class _LogFile:

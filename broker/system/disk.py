@@ -22,9 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from oncelog.broker.ports import Buffer
+from oncelog.broker.system.shared_notes import SharedNotes
 
 DEFAULT_OPEN_FILES = 512
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
@@ -353,12 +353,9 @@ class RealDisk:
         status = os.statvfs(self._root)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
-    def boot_id(self) -> str | None:
-        try:
-            with open(_BOOT_ID, encoding="ascii") as file:
-                return file.read().strip()
-        except OSError:
-            return None  # not Linux
+    @property
+    def notes(self) -> SharedNotes:
+        return SharedNotes(self._root)
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root

@@ -2,7 +2,8 @@
 
 Owns: files, their synced contents, the directory changes that are not yet durable, and the faults to inject.
 Invariants: `crash` keeps at least what `sync`, `sync_dir` and `write_atomically` promised, and of the rest a random
-part, files torn at any byte and changes of different directories in any order; `kill` keeps everything.
+part, files torn at any byte and changes of different directories in any order; `remounted` keeps as little, and the
+notes; `kill` keeps everything.
 """
 
 import errno
@@ -121,11 +122,49 @@ class MemoryFile:
         return
 
 
+class MemoryNote:
+    def __init__(self, name: str, words: Buffer) -> None:
+        self.name = name
+        self.words = memoryview(bytearray(words)).cast("Q")
+
+    def grow(self, word_count: int) -> None:
+        old = bytes(self.words)
+        self.words = memoryview(bytearray(old + bytes(8 * word_count - len(old)))).cast("Q")
+
+
+class MemoryNotes:
+    def __init__(self) -> None:
+        self.notes: dict[str, MemoryNote] = {}
+        self.count = 0
+        self.is_possible = True
+
+    def create(self) -> MemoryNote | None:
+        if not self.is_possible:
+            return None
+        self.count += 1
+        note = MemoryNote(f"note-{self.count}", bytes(8 * 64))
+        self.notes[note.name] = note
+        return note
+
+    def open(self, name: str) -> MemoryNote | None:
+        return self.notes.get(name)
+
+    def delete(self, name: str) -> None:
+        self.notes.pop(name, None)
+
+    def copy(self) -> "MemoryNotes":
+        """What the next process finds: another one may still write to these."""
+        notes = MemoryNotes()
+        notes.count, notes.is_possible = self.count, self.is_possible
+        notes.notes = {name: MemoryNote(name, bytes(note.words)) for name, note in self.notes.items()}
+        return notes
+
+
 class MemoryDisk:
     def __init__(self, *, is_watched: bool = True) -> None:
         """Of a watched disk every operation is noted, and its files may be changed behind its back."""
         self.is_watched = is_watched
-        self.boot_count = 1
+        self.notes = MemoryNotes()
         self.files: dict[str, Inode] = {}
         self.directories: set[str] = {""}
         self._durable_files: dict[str, Inode] = {}
@@ -192,7 +231,7 @@ class MemoryDisk:
     def kill(self) -> "MemoryDisk":
         """What the next process finds after kill -9: everything that was written."""
         disk = MemoryDisk(is_watched=self.is_watched)
-        disk.boot_count = self.boot_count
+        disk.notes = self.notes.copy()
         disk.directories = set(self.directories)
         disk.files = {
             path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes, inode.overwritten)
@@ -209,13 +248,20 @@ class MemoryDisk:
 
     def crash(self, random: Random) -> "MemoryDisk":
         """What the next process may find after a power cut."""
+        disk = self.remounted(random)
+        disk.notes.notes.clear()
+        return disk
+
+    def remounted(self, random: Random) -> "MemoryDisk":
+        """What the next process may find after the file system failed and was mounted again, on a machine that has run
+        all the time."""
         files, directories = dict(self._durable_files), set(self._durable_directories)
         for parent in sorted(self._pending):
             changes = self._pending[parent]
             for kind, path, inode in changes[: random.randint(0, len(changes))]:
                 _apply(files, directories, kind, path, inode)
         disk = MemoryDisk(is_watched=self.is_watched)
-        disk.boot_count = self.boot_count + 1
+        disk.notes = self.notes.copy()
         disk.directories = directories
         for path in sorted(files):
             parent = path.rpartition("/")[0]
@@ -341,9 +387,6 @@ class MemoryDisk:
     def volume_bytes(self) -> tuple[int, int]:
         capacity = self.capacity_bytes if self.capacity_bytes is not None else 2**30
         return capacity, capacity - self.used_bytes
-
-    def boot_id(self) -> str | None:
-        return f"boot-{self.boot_count}"
 
     def _sync_dir(self, path: str) -> None:
         for kind, changed, inode in self._pending.pop(path, []):

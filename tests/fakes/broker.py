@@ -157,6 +157,10 @@ class VirtualBroker:
     def crashed(self, seed: int) -> "VirtualBroker":
         return self._next(self.disk.crash(Random(seed)), ())
 
+    def on(self, disk: MemoryDisk) -> "VirtualBroker":
+        """The next one on another state of the disk."""
+        return self._next(disk, ())
+
     def _next(self, disk: MemoryDisk, overrides: Sequence[str], rules: Sequence[Rule] = ()) -> "VirtualBroker":
         time = VirtualTime(self.faults.time.wall_ms())
         return VirtualBroker(*self._overrides, *overrides, disk=disk, time=time, seed=self._seed + 1, rules=rules)

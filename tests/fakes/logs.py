@@ -206,6 +206,8 @@ class Logs:
             large_bytes=large_bytes,
         )
         self._is_serving = False
+        self.had_lost_answers = False
+        """At the start."""
         self.rounds = NotedRounds(self.scheduler, self.store, self.failure)
         self.manager = LogManager(
             self.store,
@@ -230,6 +232,7 @@ class Logs:
         """Every log that was found is open, and what a power cut may have taken from an open transaction is aborted."""
         if not self._is_serving:
             self._is_serving = True
+            self.had_lost_answers = self.store.ahead.may_be_lost
             self.store.begin_serving()
             with suppress(OSError):
                 self.store.ahead.settle()

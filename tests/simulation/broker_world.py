@@ -116,6 +116,7 @@ class BrokerWorld:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self._more = Random(-seed - 1)
+        self._mounts = Random(seed + 2**40)
         self.transaction_version = self.random.choice([1, 2])
         self.tally = Tally()
         self._skew_ms = 0
@@ -276,8 +277,9 @@ class BrokerWorld:
             raise AssertionError(f"too many open files are no failure of the disk: {self.broker.disk_failures}")
 
     def _without_power(self, disk: MemoryDisk) -> MemoryDisk:
+        """Or without its file system for a while, which loses as much and leaves the machine running."""
         self.recorder.history.power_cuts.append(self.recorder.tick())
-        return disk.crash(self._seeded())
+        return disk.remounted(self._seeded()) if self._mounts.random() < 0.3 else disk.crash(self._seeded())
 
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
         """Start on what is left; the power may go again in the middle of the start."""

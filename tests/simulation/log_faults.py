@@ -254,6 +254,29 @@ def take_a_torn_frame_for_a_whole_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(journal, "crc32c", lambda data, crc=0: 0)
 
 
+def take_a_machine_that_ran_on_for_a_disk_that_did(patch: pytest.MonkeyPatch) -> None:
+    compare = LocalLogStore._compare_with_note
+
+    def trusting(self: LocalLogStore, found: journal.JournalContents) -> None:
+        with pytest.MonkeyPatch.context() as kept:
+            kept.setattr(self.ahead, "lose", lambda: None)
+            compare(self, found)
+
+    patch.setattr(LocalLogStore, "_compare_with_note", trusting)
+
+
+def take_a_damaged_end_of_the_journal_for_a_torn_one(patch: pytest.MonkeyPatch) -> None:
+    compare = LocalLogStore._compare_with_note
+
+    def trusting(self: LocalLogStore, found: journal.JournalContents) -> None:
+        left = self.ahead.left
+        if left is not None:
+            self.ahead.left = left._replace(life=found.life, durable_number=0)
+        compare(self, found)
+
+    patch.setattr(LocalLogStore, "_compare_with_note", trusting)
+
+
 RUIN_PLANTS: tuple[Plant, ...] = (
     take_a_directory_that_is_gone_for_a_new_partition,
     go_offline_without_a_word,
@@ -288,10 +311,14 @@ PLANTS: tuple[Plant, ...] = (
     keep_what_was_not_committed,
     put_back_what_is_obsolete,
     take_a_torn_frame_for_a_whole_one,
+    take_a_machine_that_ran_on_for_a_disk_that_did,
+    take_a_damaged_end_of_the_journal_for_a_torn_one,
 )
 
 
 _FOUND_LATE = {
+    "take_a_machine_that_ran_on_for_a_disk_that_did": 16,
+    "take_a_damaged_end_of_the_journal_for_a_torn_one": 77,
     "answer_before_the_decision_is_durable": 11,
     "leave_prepared_transactions_of_a_partition_that_comes_back": 21,
     "go_on_after_the_loss_of_a_partition": 18,

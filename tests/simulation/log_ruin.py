@@ -10,6 +10,8 @@ from random import Random
 
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import _MAGIC as MAGIC
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs
 from tests.simulation.log_auditor import LogAuditor, require
@@ -47,6 +49,60 @@ class Ruin:
                 disk.delete_tree(self.directory)
             case "directory refused":
                 disk.refused.add(self.directory)
+
+
+JOURNAL_KINDS = ("bit", "bit of the last frames", "cut", "older", "older with flushed-offsets", "empty")
+
+
+class JournalRuin:
+    """What a bad sector, or an operator with a copy, makes of the journal of a broker that was killed or has ended."""
+
+    def __init__(self) -> None:
+        self._older: dict[str, bytes] = {}
+
+    def copy(self, disk: MemoryDisk) -> None:
+        """Now, as the copy that is restored later."""
+        self._older = {
+            name: bytes(disk.files[name].data) for name in (*JOURNALS, FLUSHED_OFFSETS) if name in disk.files
+        }
+
+    def happen(self, disk: MemoryDisk, random: Random) -> str:
+        """What has happened, or nothing."""
+        kind = random.choice(JOURNAL_KINDS)
+        if "older" in kind:
+            names = (*JOURNALS, FLUSHED_OFFSETS) if "flushed" in kind else JOURNALS
+            for name in names if len(self._older) == 3 else ():
+                disk.write_atomically(name, self._older[name])
+            return kind if len(self._older) == 3 else ""
+        name = random.choice(JOURNALS)
+        data = disk.files[name].data if name in disk.files else bytearray()
+        if not data:
+            return ""
+        if kind == "bit":
+            data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        elif kind == "bit of the last frames":
+            frames = [at for at in range(0, len(data), 512) if data.startswith(MAGIC, at)]
+            if not frames:
+                return ""
+            data[random.choice(frames[-4:]) + random.randrange(80)] ^= 1 << random.randrange(8)
+        else:
+            del data[random.randrange(len(data)) if kind == "cut" else 0 :]
+        disk.files[name].synced = bytearray(data)
+        return kind
+
+
+def audit_journal_ruin(audited: Iterable[tuple[LogAuditor, PartitionLog]]) -> None:
+    """The segments have it all, and nothing of it is removed for what the journal lacks."""
+    for auditor, log in audited:
+        auditor.damaged(log)
+        acknowledged = max(auditor.model.durable_end, auditor.model.answered_end)
+        require(
+            log.offline_error is not None or log.log_end_offset >= acknowledged,
+            "a damaged journal removes nothing that was acknowledged",
+            log.name,
+            log.log_end_offset,
+            acknowledged,
+        )
 
 
 def audit_ruin(logs: Logs, audited: Iterable[tuple[LogAuditor, PartitionLog]]) -> None:

@@ -29,7 +29,7 @@ from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
-from tests.simulation.log_ruin import Ruin, audit_ruin
+from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin
 
 PRODUCERS = 4
 KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
@@ -71,6 +71,9 @@ class LogWorld:
     def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0) -> None:
         """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable."""
         self.random = Random(seed)
+        self._more = Random(seed + 2**40)
+        """For what was added later: the lives of before stay as they were."""
+        self._journal_ruin = JournalRuin()
         # From a few rounds in each file to hundreds; in every other life many appends are synced, not written to it.
         self._journal_file_bytes, self._large_bytes = (1_024, 2_048, 16_384)[seed % 3], (100_000, 200)[seed % 2]
         self._ruin_chance = ruin_chance
@@ -105,7 +108,7 @@ class LogWorld:
             except PowerCut:
                 self.counts.power_cuts += 1
                 self._note_starts()
-                self._restart(self.logs.disk.crash(self.random), kept_all=False)
+                self._restart(self._without_what_was_unsynced(self.logs.disk), kept_all=False)
             if not self._is_over:
                 self._audit()
         if not self._is_over:
@@ -280,6 +283,8 @@ class LogWorld:
         self.logs.disk.operations_left = None
 
     def _checkpoint(self) -> None:
+        if self._more.random() < 0.5:
+            self._journal_ruin.copy(self.logs.disk)
         self.logs.store.file_sync.begin_checkpoint()
 
     def _no_room_for_the_journal(self) -> None:
@@ -380,7 +385,7 @@ class LogWorld:
         self._audit()
         if failed:
             require(bool(self.logs.failures), "a failed sync is told")
-            self._restart(disk.crash(self.random), kept_all=False)
+            self._restart(self._without_what_was_unsynced(disk), kept_all=False)
 
     def _stop(self) -> None:
         self.counts.stops += 1
@@ -397,7 +402,7 @@ class LogWorld:
             require(problem is None, "a clean stop is clean", problem)
             self._restart(disk.kill(), kept_all=True, is_clean=True)
         elif kind == "crash":
-            self._restart(disk.crash(self.random), kept_all=False)
+            self._restart(self._without_what_was_unsynced(disk), kept_all=False)
         elif kind == "bare":
             self._restart(self._bare(disk.kill()), kept_all=True)
         else:
@@ -405,6 +410,10 @@ class LogWorld:
             if kind == "twice" and not self._is_over:
                 self._audit()
                 self._restart(self.logs.disk.kill(), kept_all=True)
+
+    def _without_what_was_unsynced(self, disk: MemoryDisk) -> MemoryDisk:
+        """The power was cut, or the machine goes on and its file system was mounted again."""
+        return disk.remounted(self.random) if self._more.random() < 0.4 else disk.crash(self.random)
 
     def _bare(self, disk: MemoryDisk) -> MemoryDisk:
         """Of each partition that has its beginning yet, the `.log` files alone: all else can be rebuilt."""
@@ -425,8 +434,19 @@ class LogWorld:
             ruin.happen(disk)
         self._leave()
         rounds = self._rounds
+        has_failed = self.logs.failure.failed
+        is_kept = kept_all and damaged is None and ruin is None
+        journal_ruin = self._journal_ruin.happen(disk, self._more) if is_kept and self._more.random() < 0.08 else ""
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
+        if journal_ruin:
+            self.counts.damaged += 1
+            self._is_over = True
+            audit_journal_ruin(
+                (partition.auditor, log) for partition, log in zip(self.partitions, self.open, strict=True)
+            )
+            return
+        self._audit_answers(kept_all=kept_all and ruin is None and not has_failed)
         if ruin is not None:
             if ruin.is_late:
                 ruin.happen(disk)
@@ -450,6 +470,21 @@ class LogWorld:
             partition.auditor.whole_log(log)
         ends = tuple(log.log_end_offset for log in self.open)
         require(ends in rounds, "all of a round is there, or nothing", ends, rounds[-3:])
+
+    def _audit_answers(self, *, kept_all: bool) -> None:
+        """What was answered ahead is there, or the start knows that it may not be; after a kill it is."""
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            require(
+                log.offline_error is not None
+                or log.log_end_offset >= partition.model.answered_end
+                or self.logs.had_lost_answers,
+                "a start knows what it lacks of what was answered",
+                log.name,
+                log.log_end_offset,
+                partition.model.answered_end,
+            )
+        if kept_all and not self._was_full:
+            require(not self.logs.had_lost_answers, "no kill makes a start doubt what was answered")
 
     def _leave(self) -> None:
         """A round of compaction that was stopped cleans up after itself: on the disk of before, which nobody sees."""

@@ -1,66 +1,187 @@
-"""Whether a power cut may have taken what an earlier run answered before it was synced.
+"""Whether what an earlier run wrote and did not sync has outlived it.
 
-Owns: the file `boot`, which names the boot of the machine in which every transaction that could lack what was answered
-was aborted. What is written but not synced outlives the process and not the machine, so only another boot can lack it.
-Does not own: what is aborted (the transaction coordinator), what is answered ahead (`broker.log.rounds`).
+Owns: the file `boot`, which names the note of the run (`Notes`), and what the note says. Does not own: what is aborted
+(the transaction coordinator), what is answered ahead (`broker.log.rounds`), which frames are left (`journal`).
+
+That the machine has run all the time proves little: its file system may have failed and been mounted again, or have
+been restored, and this directory may be a copy. So a run notes in shared memory, which goes with the machine and with
+no file system, what it has written: the number of its newest frame, and of the newest one that it has synced, or
+without a journal the end of each log. A start compares that with what it finds.
 
 Invariants
-- While the file names this boot, nothing that an earlier run answered is lost. After a failed sync even the running
-  system may lose it, so the file is emptied then, and the next start aborts.
-- Nothing is answered ahead unless the file names this boot. So where it is missing, as in what Apache Kafka or an
-  earlier version has left, nothing was.
+- Nothing is answered ahead before the file names the note, durably. So where it is missing, as in what Apache Kafka
+  has left, or a clean stop, nothing was.
+- What was answered ahead is lost unless the note is found, no sync had failed, and all that it says is there.
+- From the first frame of a run on, the file names the note of this run, or says that an earlier loss is not settled.
 """
 
 from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
 
-from oncelog.broker.ports import Disk
+from oncelog.broker.ports import Disk, Note
+from oncelog.broker.storage.local.flushed_offsets import LogKey
 
 NAME = "boot"
 _UNSETTLED = b"unsettled"
+_WITHOUT_NOTE = b"without a note"
+
+FAILED, LIFE, WRITTEN, DURABLE, _LOG_COUNT = range(5)
+"""The words of a note: whether a sync has failed; the life of the journal (0: it wrote none), the number of its newest
+frame, and of the newest one that is durable; how many logs follow."""
+_FIRST_LOG = 8
+_LOG_WORDS = 4
+"""Topic id (two), partition, end offset."""
+_HALF = 64
+
+
+class NotedWrites(NamedTuple):
+    """What the note of an earlier run says."""
+
+    has_failed: bool
+    life: int
+    written_number: int
+    durable_number: int
+    ends: dict[LogKey, int]
+
+
+def no_note() -> memoryview:
+    """Words that nobody reads."""
+    return memoryview(bytearray(8 * _FIRST_LOG)).cast("Q")
 
 
 class BootMark:
     """The store's AnswersAhead."""
 
-    def __init__(self, disk: Disk, *, was_clean: bool) -> None:
-        """`was_clean`: the last run has synced everything."""
+    def __init__(self, disk: Disk, *, was_clean: bool, commits_at_once: bool = False) -> None:
+        """`was_clean`: the last run has synced everything. `commits_at_once`: what is appended is answered without a
+        sync, also where there are no notes."""
         self._disk = disk
-        boot_id = disk.boot_id()
-        self._content = None if boot_id is None else boot_id.encode()
+        self._commits_at_once = commits_at_once
         found: bytes | None = None
         if disk.exists(NAME):
             try:
                 found = disk.read_bytes(NAME)
             except OSError:
-                found = b""  # as if it named another boot
-        self.is_current = found is not None and found == self._content
-        """The file names this boot."""
-        self.may_be_lost = found == _UNSETTLED or not (found is None or was_clean or self.is_current)
+                found = b""  # as if it named a note that is gone
+        self.left: NotedWrites | None = None
+        """What the last run has noted; None: nothing, or that is unknown."""
+        self._left_note: Note | None = None
+        self._is_in_doubt = found is not None and not was_clean
+        if found is not None and self._is_in_doubt:
+            self._left_note = disk.notes.open(found.decode("ascii", "replace"))
+        if self._left_note is not None:
+            self.left = _read(self._left_note.words)
+        self.may_be_lost = found == _UNSETTLED or (self._is_in_doubt and (self.left is None or self.left.has_failed))
         self._is_settled = False
+        self._note: Note | None = None
+        self._is_begun = False
+        self._is_named = False
+        self._slots: dict[LogKey, int] = {}
+        self.words = no_note()
+        """Of this run, once it has begun."""
+
+    def lose(self) -> None:
+        """Something that the last run has noted is not there, or nobody can tell."""
+        self.may_be_lost = self.may_be_lost or self._is_in_doubt
+
+    def lost_end(self, key: LogKey, log_end_offset: int) -> int | None:
+        """Where a log ended that is shorter now, or None; its end is lost then."""
+        noted_end = self.left.ends.get(key, 0) if self.left is not None else 0
+        if noted_end <= log_end_offset:
+            return None
+        self.lose()
+        return noted_end
 
     @property
     def are_possible(self) -> bool:
-        return self.is_current
+        return self._is_named and self._note is not None
+
+    def begin(self) -> None:
+        """Everything that was found is durable, and this run begins to write. Raises OSError; may be called again."""
+        if self._is_begun:
+            return
+        if self._note is None:
+            self._note = self._disk.notes.create()
+        self._write_name()
+        self._is_begun = True
+        if self._note is not None:
+            self.words = self._note.words
+        if self._left_note is not None:
+            self._disk.notes.delete(self._left_note.name)
+
+    def _write_name(self) -> None:
+        if self.may_be_lost:
+            self._disk.write_atomically(NAME, _UNSETTLED)
+        elif self._note is not None or self._commits_at_once:
+            name = self._note.name.encode() if self._note is not None else _WITHOUT_NOTE
+            self._disk.write_atomically(NAME, name)
+        elif self._disk.exists(NAME):
+            self._disk.delete(NAME)
+            self._disk.sync_dir("")
+        self._is_named = not self.may_be_lost
 
     def settle(self) -> None:
         self._is_settled = True
-        if self._content is not None and not self.is_current:
-            self._disk.write_atomically(NAME, self._content)
-            self.is_current = True
         self.may_be_lost = False
+        self.begin()
+        if not self._is_named:
+            self._write_name()
 
     def step(self) -> None:
         """Once a second: what could not be noted is tried again."""
-        if self._is_settled and not self.is_current:
+        if self._is_settled and not self._is_named:
             with suppress(OSError):
                 self.settle()
 
+    def note_end(self, key: LogKey, end_offset: int) -> None:
+        """This log was appended to, and nothing else says where it ends."""
+        note = self._note
+        if note is None:
+            return
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._add(note, key)
+            if slot is None:
+                return
+        self.words[slot] = end_offset
+
+    def _add(self, note: Note, key: LogKey) -> int | None:
+        slot = _FIRST_LOG + _LOG_WORDS * len(self._slots)
+        if slot + _LOG_WORDS > len(self.words):
+            try:
+                note.grow(2 * len(self.words))
+            except OSError:
+                self.forget()  # no more of it can be noted
+                return None
+            self.words = note.words
+        topic_id, partition = key
+        self.words[slot], self.words[slot + 1] = topic_id.int >> _HALF, topic_id.int & ((1 << _HALF) - 1)
+        self.words[slot + 2] = partition
+        self._slots[key] = slot + 3
+        self.words[_LOG_COUNT] = len(self._slots)
+        return slot + 3
+
     def keep(self) -> None:
-        """Before a clean stop: should not all be aborted yet, the next start does that. Raises OSError."""
+        """Before a clean stop, everything is synced: should not all be aborted yet, the next start does that. Raises
+        OSError."""
         if self.may_be_lost:
             self._disk.write_atomically(NAME, _UNSETTLED)
+        elif self._disk.exists(NAME):
+            self._disk.delete(NAME)
+            self._disk.sync_dir("")
+        self._is_named = False
+        if self._note is not None:
+            self._disk.notes.delete(self._note.name)
 
     def forget(self) -> None:
         """A sync has failed."""
-        with suppress(OSError):
-            self._disk.open(NAME).truncate(0)
+        self.words[FAILED] = 1
+
+
+def _read(words: memoryview) -> NotedWrites:
+    ends = {}
+    for slot in range(_FIRST_LOG, _FIRST_LOG + _LOG_WORDS * words[_LOG_COUNT], _LOG_WORDS):
+        high, low, partition, end_offset = words[slot : slot + _LOG_WORDS]
+        ends[UUID(int=high << _HALF | low), partition] = end_offset
+    return NotedWrites(bool(words[FAILED]), words[LIFE], words[WRITTEN], words[DURABLE], ends)

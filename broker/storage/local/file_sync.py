@@ -26,6 +26,7 @@ from oncelog.broker.log.store import Failure, Fetching
 from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch, Syncable
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
+from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
 from oncelog.broker.storage.local.journal import Journal, LeftOut, Section, Span, synced_span
 
@@ -179,6 +180,8 @@ class FileSync:
         """Logs that were appended to."""
         self.is_journaling = False
         """Appends are to be collected for the journal."""
+        self.note_end: Callable[[LogKey, int], None] | None = None
+        """Where appends are to be noted that go into no journal."""
         self._unsynced: dict[SyncedLog, None] = {}
         """Committed, but the next checkpoint must sync and record them."""
         self._scheduler = scheduler
@@ -441,9 +444,11 @@ class FileSync:
         """A round is in flight."""
         return self._is_committing
 
-    def begin_journal(self, left_out: Mapping[LogKey, LeftOut]) -> None:
-        """Every log is open, and recovered: from now on rounds go to the journal. Raises OSError."""
+    def begin_journal(self, left_out: Mapping[LogKey, LeftOut], note: BootMark) -> None:
+        """Every log is open, and recovered: from now on rounds go to the journal, and `note` has what was written.
+        Raises OSError."""
         self.commit_now()
+        self.journal.words = note.words
         if self.policy == "fsync":
             self.journal.make_found_durable()
             # First what makes all frames before it obsolete: a stop in between leaves the old journal in use.
@@ -456,6 +461,7 @@ class FileSync:
             self._points.record_all(())
             self.journal.retire(left_out)
             self._points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+            self.note_end = note.note_end
         self._is_journal_settled = True
 
     def checkpoint_when_due(self) -> None:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.broker.storage.local.boot_mark import DURABLE, LIFE, WRITTEN, no_note
 from oncelog.broker.storage.local.flushed_offsets import LogKey, LogPoints
 from oncelog.protocol.checksum import crc32c
 
@@ -121,6 +122,8 @@ class JournalContents:
     is_retired: bool = False
     """It only says what was left out when its use ended."""
     problem: str | None = None
+    life: int = 0
+    """Of its newest frames."""
     generation: int = 0
     first_number: int = 1
     number: int = 1
@@ -154,6 +157,7 @@ def read_journal(disk: Disk) -> JournalContents:
     contents.is_in_use = contents.problem is None and frames[0].kind == _HEAD
     contents.is_retired = frames[0].kind == _LAST_HEAD
     contents.first_number, contents.number = frames[0].number, frames[-1].number + 1
+    contents.life = frames[-1].life
     for frame in frames:
         for key, span in _sections(frame.body):
             _note(contents.tails.setdefault(key, Tail()), span)
@@ -242,6 +246,8 @@ class Journal:
         self._kind = _ROUND
         """Of the next round."""
         self.round_count = 0
+        self.words = no_note()
+        """Where to note what is written: of the run's note (`boot_mark`), before `begin`."""
 
     @property
     def is_open(self) -> bool:
@@ -285,6 +291,7 @@ class Journal:
         files = [self._disk.open(name) for name in NAMES]
         self._disk.sync_dir("")
         self._write(files[self._slot], self._frame(kind, self._carried), self._number + 1)
+        self.words[LIFE] = self._life
         self._head_bytes = self._position
         self._is_other_free = True
         return files
@@ -322,6 +329,7 @@ class Journal:
             return False
         if body:
             file.overwrite(self._position, data)
+            self.words[WRITTEN] = self._number
             self._position, self._number, self._kind = end, self._number + 1, _ROUND_AHEAD
         return True
 
@@ -330,6 +338,7 @@ class Journal:
         if self._kind == _ROUND_AHEAD:
             self._files[self._slot].write_durably(self._position, b"")
             self._kind = _ROUND
+            self.words[DURABLE] = self.last_number
 
     def _switch(self, body: bytes) -> None:
         self.sync()
@@ -361,6 +370,7 @@ class Journal:
         file.write_durably(self._position, data)
         self._position = end
         self._number = next_number
+        self.words[WRITTEN] = self.words[DURABLE] = next_number - 1
 
     def release(self, number: int) -> None:
         """Everything up to this frame is durable in the segments, and `flushed-offsets` says so durably."""

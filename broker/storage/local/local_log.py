@@ -128,6 +128,8 @@ class LocalLog:
         file_sync = self._file_sync
         if file_sync.is_journaling:
             self._collect(segment, parts, size_bytes, next_offset)
+        elif file_sync.note_end is not None:
+            file_sync.note_end((self.topic_id, self.partition), next_offset)
         self.log_end_offset = next_offset
         segments.is_active_dirty = True
         file_sync.dirty[self] = None

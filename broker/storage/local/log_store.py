@@ -95,10 +95,12 @@ class LocalLogStore:
         self._logs: dict[PartitionKey, LocalLog] = {}
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         self.problems: list[str] = []
-        self.ahead = BootMark(disk, was_clean=self.was_clean)
+        self.ahead = BootMark(disk, was_clean=self.was_clean, commits_at_once=policy != "fsync")
         failure.watch(self.ahead.forget)
         self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
+        self._is_end_proven = False
+        """The journal has all frames of the last run."""
         disk.sync_dir("")
         self.file_sync = FileSync(
             scheduler,
@@ -143,18 +145,38 @@ class LocalLogStore:
         """What an earlier life has left, and whether all of its commits are in there or in the segments."""
         found = read_journal(self._disk)
         self._tails = found.tails
-        self._is_journal_in_use = found.is_in_use
+        if found.problem is None:
+            self._compare_with_note(found)
         number = self._flushed.journal_number
-        if number is None or not self._flushed.is_whole:
-            self._is_journal_in_use = False
+        is_known = number is not None and self._flushed.is_whole
+        if number is None or not is_known:
             if found.is_in_use and self._flushed.problem is None:
                 found.problem = f"{FLUSHED_OFFSETS} is missing"
         elif found.problem is None and not found.is_retired and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
-            self._is_journal_in_use = False
+        self._is_journal_in_use = is_known and found.is_in_use and found.problem is None
         if found.problem is not None:
+            self.ahead.lose()
             self.problems.append(f"{found.problem}: a log may lack what was committed last")
         return found
+
+    def _compare_with_note(self, found: JournalContents) -> None:
+        """What the last run has noted of its frames, with those that are left."""
+        left = self.ahead.left
+        if left is None or not left.life:
+            return
+        if found.number <= left.durable_number:
+            found.problem = f"{NAMES[0]} or {NAMES[1]} lacks frames {found.number} to {left.durable_number}"
+        elif found.life != left.life:
+            found.problem = f"{NAMES[0]} and {NAMES[1]} are not of the last run"
+        elif found.number <= left.written_number:
+            self.ahead.lose()
+            self.problems.append(
+                f"the file system has lost what was written and not synced (frames {found.number} to "
+                f"{left.written_number} of the journal): transactions that may lack it are aborted"
+            )
+        else:
+            self._is_end_proven = True
 
     def _note_problems(self) -> None:
         if self._flushed.problem is not None:
@@ -172,6 +194,14 @@ class LocalLogStore:
         return (topic_id, partition) in self._tails or self._flushed.get(topic_id, partition) is not None
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
+        opened = self._open(topic, partition, topic_id, config)
+        noted_end = self.ahead.lost_end((topic_id, partition), opened.log_end_offset)
+        if noted_end is not None and opened.offline_error is None:
+            line = f"offsets {opened.log_end_offset} to {noted_end - 1} were written by the last run, and are gone"
+            self._report(topic, partition, [f"{directory_of(topic, partition)}: {line}"])
+        return opened
+
+    def _open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
         points = self.points(topic_id, partition)
         if not self._disk.exists(directory_of(topic, partition)) and not (points is not None and points.synced_offset):
             return self._serve_empty(topic, partition, topic_id)
@@ -285,6 +315,7 @@ class LocalLogStore:
             is_journal_whole=self._flushed.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
             committed_offset=self._committed_offset(topic_id, partition, points),
+            is_end_proven=self._is_end_proven,
             checkpointed_offset=recorded.synced_offset if recorded is not None else 0,
             compatibility=self._compatibility,
             on_scanned=progress.on_scanned if progress is not None else None,
@@ -319,7 +350,7 @@ class LocalLogStore:
         tail = self._tails.get((topic_id, partition))
         if tail is not None and tail.is_left_out:
             return tail.uncommitted_from
-        if not self._is_journal_in_use:
+        if not self._is_journal_in_use or self.was_clean:
             return None
         return points.synced_offset if points is not None else 0
 
@@ -351,6 +382,7 @@ class LocalLogStore:
         self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._flushed.rewrite()
         self._tails, self._is_journal_in_use = {}, False
+        self.ahead.begin()  # the note speaks of the journal that is gone
 
     def complete_recovery(self) -> None:
         with suppress(OSError):  # a full disk: the next start repeats these checks
@@ -375,7 +407,8 @@ class LocalLogStore:
                 uncommitted_from = self._committed_offset(*key, self.points(*key))
                 left_out[key] = LeftOut(tail.end_offset(points), tail.above(points), uncommitted_from)
         try:
-            self.file_sync.begin_journal(left_out)
+            self.ahead.begin()
+            self.file_sync.begin_journal(left_out, self.ahead)
         except OSError as error:
             # Under another policy, a journal that stays would make the next start discard what was committed.
             if not is_transient(error) or self.file_sync.policy != "fsync":

@@ -9,7 +9,7 @@ Invariants
 
 from collections.abc import Sequence
 
-from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.broker.ports import Buffer, Disk, File, Note, Notes
 
 
 class _Content:
@@ -99,6 +99,22 @@ class _OverlayFile:
         self._content.close()
 
 
+class ReadOnlyNotes:
+    """Those of the directory below: found, and neither made nor deleted."""
+
+    def __init__(self, below: Notes) -> None:
+        self._below = below
+
+    def create(self) -> None:
+        return None
+
+    def open(self, name: str) -> Note | None:
+        return self._below.open(name)
+
+    def delete(self, name: str) -> None:
+        return
+
+
 class OverlayDisk:
     def __init__(self, below: Disk) -> None:
         self._below = below
@@ -172,8 +188,9 @@ class OverlayDisk:
     def volume_bytes(self) -> tuple[int, int]:
         return self._below.volume_bytes()
 
-    def boot_id(self) -> str | None:
-        return self._below.boot_id()
+    @property
+    def notes(self) -> Notes:
+        return ReadOnlyNotes(self._below.notes)
 
     def sync_dir(self, path: str) -> None:
         return

@@ -54,6 +54,10 @@ from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 
 _UNCOMMITTED = "the batches there belong to a round that was not committed"
+_NEVER_ACKNOWLEDGED = "no round had committed them, and no response had named them"
+_AFTER_THE_JOURNAL = (
+    "they come after the end of the journal, so no response had named them, unless its last frames were damaged"
+)
 _BASE_OFFSET = attrgetter("base_offset")
 
 
@@ -105,6 +109,7 @@ def recover_log(
     is_journal_whole: bool,
     compacted_offset: int = 0,
     committed_offset: int | None = None,
+    is_end_proven: bool = False,
     checkpointed_offset: int | None = None,
     compatibility: Compatibility = OURS,
     on_scanned: Callable[[int], None] | None = None,
@@ -112,16 +117,16 @@ def recover_log(
     """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, that is unknown.
 
     Below `compacted_offset` compaction may have removed batches. Nothing at or above `committed_offset` was committed;
-    None: that is unknown. The files beside the log were synced up to `checkpointed_offset`; None: as far as the log.
-    Unless `compatibility.remembers_batches`, a snapshot has one batch per producer, as in Apache Kafka. `on_scanned` is
-    called with the bytes of each segment that had to be read.
+    None: that is unknown; `is_end_proven`: no damage can have lowered it. The files beside the log were synced up to
+    `checkpointed_offset`; None: as far as the log. Unless `compatibility.remembers_batches`, a snapshot has one batch
+    per producer, as in Apache Kafka. `on_scanned` is called with the bytes of each segment that had to be read.
     """
     recovered = empty_log(disk, directory, topic_id)
     recovery = _Recovery(
         disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
     )
     recovery.compatibility = compatibility
-    recovery.committed_offset = committed_offset
+    recovery.committed_offset, recovery.is_end_proven = committed_offset, is_end_proven
     if checkpointed_offset is not None:
         recovery.checkpointed_offset = checkpointed_offset
     recovery.on_scanned = on_scanned
@@ -187,6 +192,7 @@ class _Recovery:
         self._epoch_runs = EpochRuns()
         self.compatibility, self.checkpointed_offset = OURS, self._synced_offset
         self.committed_offset: int | None = None
+        self.is_end_proven = False
         self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
@@ -272,15 +278,20 @@ class _Recovery:
         is_uncommitted = self.committed_offset is not None and base_offsets[0] > self.committed_offset
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
             raise DamagedLogError(problem + self._missing_file(end_offset, base_offsets[0], manifest), end_offset)
+        cut_bytes = 0
         for base_offset in reversed(base_offsets):
             segment = Segment(self._disk, self._directory, base_offset, self._monotonic_ms)
-            self._recovered.cut_bytes += segment.file.size_bytes
+            cut_bytes += segment.file.size_bytes
             for suffix in SEGMENT_SUFFIXES:
                 self._disk.delete(segment.path(suffix))
             if self._has_snapshot(base_offset):
                 self._snapshots.remove(base_offset)
-        if not is_uncommitted:
-            self._report(f"{problem}: {len(base_offsets)} later segments were never durable and are deleted")
+        self._recovered.cut_bytes += cut_bytes
+        what = f"{problem}: {len(base_offsets)} later segments ({cut_bytes} bytes)"
+        if is_uncommitted:
+            self._report(f"{what} are deleted: {self._why_uncommitted}")
+        else:
+            self._report(f"{what} were never durable and are deleted")
 
     def _adopt(self, segment: Segment, entry: ManifestEntry, next_base: int | None) -> bool:
         """Adopt a completed and synced segment unread, if all of its files are as they were written."""
@@ -334,11 +345,12 @@ class _Recovery:
             segment.file.read_view, file_bytes, segment.base_offset, has_gaps=segment.has_gaps, end_offset=next_base
         )
         problem: str | None = None
+        removed_end = 0
         for header, batch in scan:
-            if self.committed_offset is not None and header.next_offset > self.committed_offset:
-                problem = _UNCOMMITTED
-                break
-            self._take(segment, header, batch)
+            if removed_end or (self.committed_offset is not None and header.next_offset > self.committed_offset):
+                problem, removed_end = _UNCOMMITTED, header.next_offset
+            else:
+                self._take(segment, header, batch)
         self._recovered.scanned_bytes += segment.size_bytes
         if self.on_scanned is not None:
             self.on_scanned(segment.size_bytes)
@@ -355,6 +367,13 @@ class _Recovery:
         self._recovered.cut_bytes += cut_bytes
         if problem is not _UNCOMMITTED:
             self._report(f"{place}: {problem}; {cut_bytes} bytes that were never durable are truncated")
+        else:
+            what = f"offsets {segment.next_offset} to {removed_end - 1} ({cut_bytes} bytes)"
+            self._report(f"{segment.path(LOG_SUFFIX)}: {what} are removed: {self._why_uncommitted}")
+
+    @property
+    def _why_uncommitted(self) -> str:
+        return _NEVER_ACKNOWLEDGED if self.is_end_proven else _AFTER_THE_JOURNAL
 
     def _take(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         self._epoch_runs.add(header)

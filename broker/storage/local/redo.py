@@ -54,8 +54,11 @@ def put_back(
         if only_extend and found != span.data[: len(found)]:
             break
         if found != span.data:
-            file.truncate(span.position)
-            file.append([span.data])
+            if file.size_bytes >= span.position + len(span.data):
+                file.overwrite(span.position, span.data)  # recovery reports what lies after it
+            else:
+                file.truncate(span.position)
+                file.append([span.data])
             missing_bytes += len(span.data)
     for file in files.values():
         _sync(file)

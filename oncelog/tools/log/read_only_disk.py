@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from oncelog.broker.ports import Buffer
+from oncelog.broker.ports import Buffer, Notes
+from oncelog.broker.storage.local.overlay_disk import ReadOnlyNotes
+from oncelog.broker.system.shared_notes import SharedNotes
 
 
 class ReadOnlyFile:
@@ -79,8 +81,9 @@ class ReadOnlyDisk:
         status = os.statvfs(self._root)
         return status.f_blocks * status.f_frsize, 0
 
-    def boot_id(self) -> str | None:
-        return None  # nothing is answered here
+    @property
+    def notes(self) -> Notes:
+        return ReadOnlyNotes(SharedNotes(str(self._root)))
 
     def make_dir(self, path: str) -> None:
         _refuse(path)

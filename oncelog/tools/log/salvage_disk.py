@@ -7,7 +7,7 @@ Invariant: bytes that are not zero are those of the file; checksums find the res
 import errno
 from collections.abc import Sequence
 
-from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.broker.ports import Buffer, Disk, File, Notes
 
 BLOCK_BYTES = 4096
 _BAD_BLOCK = frozenset({errno.EIO})
@@ -78,8 +78,9 @@ class SalvageDisk:
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
 
-    def boot_id(self) -> str | None:
-        return self._disk.boot_id()
+    @property
+    def notes(self) -> Notes:
+        return self._disk.notes
 
 
 class _SalvagedFile:

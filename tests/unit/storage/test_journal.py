@@ -425,3 +425,75 @@ def test_nothing_is_written_ahead_of_a_round_in_flight_or_of_a_log_that_must_be_
     assert not logs.rounds.answer_ahead(0)
     logs.flush()
     assert ends(logs.crashed(1), 1) == [4]
+
+
+def frames_of(logs: Logs) -> tuple[bytearray, list[int]]:
+    """The newest file, and where its frames begin."""
+    data = logs.disk.files[newest(logs)].data
+    return data, [at for at in range(0, len(data), 512) if data.startswith(b"oncejrnl", at)]
+
+
+JOURNAL_FILES = (*NAMES, FLUSHED_OFFSETS)
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["kill", "clean stop"])
+@pytest.mark.parametrize(
+    "damage",
+    ["the last frame", "the second last", "the fourth last", "cut", "older", "older with the offsets", "foreign"],
+)
+def test_no_damage_of_the_journal_takes_what_a_kill_or_a_clean_stop_has_left(damage: str, is_clean: bool) -> None:
+    logs = written(journal_file_bytes=100_000)
+    older = {name: bytes(logs.disk.files[name].data) for name in JOURNAL_FILES if name in logs.disk.files}
+    for _ in range(4):  # two of them are answered ahead
+        for index in range(3):
+            logs.append(logs.open(index), batch())
+        assert logs.rounds.answer_ahead(0)
+        logs.append(logs.open(0), batch())
+        logs.flush()
+    if is_clean:
+        logs.manager.close()
+    data, frames = frames_of(logs)
+    match damage:
+        case "cut":
+            del data[frames[len(frames) // 2] + 100 :]
+        case "older" | "older with the offsets":
+            for name in older:
+                if name in NAMES or "offsets" in damage:
+                    logs.disk.files[name].data[:] = older[name]
+        case "foreign":
+            other = written(partition_count=1, rounds=9, journal_file_bytes=100_000).disk
+            for name in JOURNAL_FILES:
+                logs.disk.files[name].data[:] = other.files[name].data
+        case _:
+            back = {"the last frame": 1, "the second last": 2, "the fourth last": 4}[damage]
+            data[frames[-back] + 70] ^= 4
+    again = logs.killed()
+    assert ends(again) == [12, 8, 8]
+    assert is_clean or again.store.problems, "told"
+    assert is_clean or again.store.ahead.may_be_lost
+
+
+@pytest.mark.parametrize("stop", ["kill", "power cut"])
+def test_whole_batches_that_come_after_the_end_of_the_journal_are_told_when_they_are_removed(stop: str) -> None:
+    logs = written(rounds=2)
+    logs.append(logs.open(0), batch(3))
+    logs.append(logs.open(0), batch())
+    logs.disk.make_durable()
+    again = logs.killed() if stop == "kill" else logs.crashed(1)
+    assert ends(again) == [2, 2, 2]
+    (report,) = again.reports
+    (line,) = report.lines
+    assert f"offsets 2 to 5 ({report.cut_bytes} bytes) are removed" in line
+    assert ("no round had committed them" in line) is (stop == "kill")
+
+
+def test_what_the_journal_puts_back_hides_nothing_that_lies_after_it() -> None:
+    logs = written(partition_count=1, rounds=2)
+    logs.append(logs.open(0), batch(2))
+    segment = logs.disk.files["topic-0/00000000000000000000.log"].data
+    segment[70] ^= 1  # the first batch, which the journal has
+    again = logs.killed()
+    assert ends(again, 1) == [2]
+    lines = [line for report in again.reports for line in report.lines]
+    assert any("come from the journal" in line for line in lines)
+    assert any("offsets 2 to 3" in line for line in lines)

@@ -16,6 +16,7 @@ from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.testing.memory_disk import PowerCut
 from tests.clients.copier import CopierRequests
@@ -74,6 +75,66 @@ def test_after_a_power_cut_the_transaction_is_aborted_and_its_producer_fenced(en
     assert again.add(0) == [E.NONE]
     assert again.produce(0) is E.NONE
     assert again.end() is E.NONE
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("setting", ["oncelog.flush.policy=fsync", "oncelog.flush.policy=os"])
+def test_a_file_system_that_is_mounted_again_aborts_what_it_has_lost(setting: str, seed: int) -> None:
+    """The machine has run all the time, as after `docker start` on another copy of the volume."""
+    broker, producer = begun(setting) if "fsync" in setting else begun_at_once(setting)
+    lost = broker.disk.remounted(Random(seed))
+    producer.broker = left = broker.on(lost)
+    if log_of(left).log_end_offset == 1 and state_of(left) is TransactionState.ONGOING:
+        assert producer.end() is E.NONE, "all of it was on the disk"
+        assert log_of(left).last_stable_offset == 2
+        return
+    assert state_of(left) is TransactionState.COMPLETE_ABORT
+    assert producer.end() is E.PRODUCER_FENCED
+    assert log_of(left).last_stable_offset == log_of(left).log_end_offset
+
+
+def begun_at_once(setting: str) -> tuple[VirtualBroker, Producer]:
+    """The same where nothing is synced; what was written before may be in its place."""
+    broker = broker_with_topic(setting)
+    producer = Producer(broker).init()
+    assert producer.add(0) == [E.NONE]
+    broker.disk.make_durable()
+    assert producer.produce(0) is E.NONE
+    return broker, producer
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_part_of_a_transaction_that_was_synced_is_not_committed_without_the_rest(seed: int) -> None:
+    broker, producer = begun()
+    broker.time.advance(10)
+    assert log_of(broker).high_watermark == 1, "synced by now"
+    assert producer.add(1) == [E.NONE]
+    assert producer.produce(1) is E.NONE
+    producer.broker = left = broker.on(broker.disk.remounted(Random(seed)))
+    if state_of(left) is TransactionState.ONGOING:
+        assert log_of(left, 1).log_end_offset == 1
+        return
+    assert producer.end() is E.PRODUCER_FENCED
+    assert any("has lost what was written and not synced" in line for line in left.lines)
+
+
+def test_a_disk_that_fails_and_is_mounted_again_is_remembered_though_it_took_no_note_of_it() -> None:
+    broker, producer = begun()
+    broker.disk.sync_error = OSError(5, "Input/output error")
+    broker.send(EndTxnRequest(committed=True, **producer.identity), 3)
+    assert broker.disk_failures
+    producer.broker = broker.on(broker.disk.remounted(Random(2)))
+    assert producer.end() is E.PRODUCER_FENCED
+
+
+def test_a_copy_that_was_taken_while_the_original_ran_on_commits_nothing_that_it_lacks() -> None:
+    broker, producer = begun()
+    copy = broker.disk.kill()
+    assert producer.produce(0, sequence=1) is E.NONE
+    copy.notes = broker.disk.notes.copy()
+    producer.broker = broker.on(copy)
+    assert state_of(producer.broker) is TransactionState.COMPLETE_ABORT
+    assert producer.end() is E.PRODUCER_FENCED
 
 
 def test_who_was_at_rest_when_the_power_went_continues() -> None:
