@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
-    from oncelog.broker.storage.local.recovery import RecoveryReport
+    from oncelog.broker.storage.local.recovered_log import RecoveryReport
     from oncelog.broker.storage.local.segment_check import CheckSummary
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness

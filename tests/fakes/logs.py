@@ -21,7 +21,7 @@ from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.file_sync import LARGE_BYTES
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
-from oncelog.broker.storage.local.recovery import RecoveryReport
+from oncelog.broker.storage.local.recovered_log import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.broker.storage.local.segments import Segments

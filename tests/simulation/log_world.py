@@ -442,9 +442,8 @@ class LogWorld:
         if journal_ruin:
             self.counts.damaged += 1
             self._is_over = True
-            audit_journal_ruin(
-                (partition.auditor, log) for partition, log in zip(self.partitions, self.open, strict=True)
-            )
+            auditors = [partition.auditor for partition in self.partitions]
+            audit_journal_ruin(zip(auditors, self.open, strict=True))
             return
         self._audit_answers(kept_all=kept_all and ruin is None and not has_failed)
         if ruin is not None:

@@ -39,21 +39,14 @@ from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.file_sync import APPENDS_ON_LOOP, LARGE_BYTES, FileSync, RunAll
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
-from oncelog.broker.storage.local.journal import (
-    DEFAULT_FILE_BYTES,
-    NAMES,
-    Journal,
-    JournalContents,
-    LeftOut,
-    Tail,
-    read_journal,
-)
+from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, Journal, LeftOut
+from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segments import Segments
 
 if TYPE_CHECKING:
-    from oncelog.broker.storage.local.recovery import RecoveredLog, RecoveryReport
+    from oncelog.broker.storage.local.recovered_log import RecoveredLog, RecoveryReport
     from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
     from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
 
@@ -99,15 +92,14 @@ class LocalLogStore:
         failure.watch(self.ahead.forget)
         self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
-        self._is_end_proven = False
-        """The journal has all frames of the last run."""
+        self._left = LeftJournal(disk, self._flushed, self.ahead, was_clean=self.was_clean)
         disk.sync_dir("")
         self.file_sync = FileSync(
             scheduler,
             policy,
             failure,
             self._flushed,
-            Journal(disk, self._take_journal(), journal_file_bytes),
+            Journal(disk, self._left.contents, journal_file_bytes),
             clock,
             run_all,
             measures_syncs=measures_syncs,
@@ -141,44 +133,8 @@ class LocalLogStore:
             compaction,
         )
 
-    def _take_journal(self) -> JournalContents:
-        """What an earlier life has left, and whether all of its commits are in there or in the segments."""
-        found = read_journal(self._disk)
-        self._tails = found.tails
-        if found.problem is None:
-            self._compare_with_note(found)
-        number = self._flushed.journal_number
-        is_known = number is not None and self._flushed.is_whole
-        if number is None or not is_known:
-            if found.is_in_use and self._flushed.problem is None:
-                found.problem = f"{FLUSHED_OFFSETS} is missing"
-        elif found.problem is None and not found.is_retired and not found.covers(number):
-            found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
-        self._is_journal_in_use = is_known and found.is_in_use and found.problem is None
-        if found.problem is not None:
-            self.ahead.lose()
-            self.problems.append(f"{found.problem}: a log may lack what was committed last")
-        return found
-
-    def _compare_with_note(self, found: JournalContents) -> None:
-        """What the last run has noted of its frames, with those that are left."""
-        left = self.ahead.left
-        if left is None or not left.life:
-            return
-        if found.number <= left.durable_number:
-            found.problem = f"{NAMES[0]} or {NAMES[1]} lacks frames {found.number} to {left.durable_number}"
-        elif found.life != left.life:
-            found.problem = f"{NAMES[0]} and {NAMES[1]} are not of the last run"
-        elif found.number <= left.written_number:
-            self.ahead.lose()
-            self.problems.append(
-                f"the file system has lost what was written and not synced (frames {found.number} to "
-                f"{left.written_number} of the journal): transactions that may lack it are aborted"
-            )
-        else:
-            self._is_end_proven = True
-
     def _note_problems(self) -> None:
+        self.problems += self._left.problems
         if self._flushed.problem is not None:
             weaker = "" if self._flushed.is_whole else "; now only the last segment of a log may end in a torn write"
             self.problems.append(f"{FLUSHED_OFFSETS} {self._flushed.problem}{weaker}")
@@ -191,7 +147,7 @@ class LocalLogStore:
         return self.directory.was_found(topic, partition, topic_id)
 
     def _had_records(self, topic_id: UUID, partition: int) -> bool:
-        return (topic_id, partition) in self._tails or self._flushed.get(topic_id, partition) is not None
+        return self._left.tail((topic_id, partition)) is not None or self._flushed.get(topic_id, partition) is not None
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
         opened = self._open(topic, partition, topic_id, config)
@@ -233,7 +189,7 @@ class LocalLogStore:
         )
         if recovered.offline_error is None:
             # Everything is synced now.
-            self._tails.pop((topic_id, partition), None)
+            self._left.forget((topic_id, partition))
             points = LogPoints(recovered.log_end_offset, recovered.log_start_offset)
             self._flushed.note(topic_id, partition, points)
             self._check_later(self._logs[topic, partition])
@@ -287,7 +243,8 @@ class LocalLogStore:
         self._segment_check.add(log)
 
     def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> "RecoveredLog":
-        from oncelog.broker.storage.local.recovery import offline_log, recover_log  # not needed at a first start
+        from oncelog.broker.storage.local.recovered_log import offline_log
+        from oncelog.broker.storage.local.recovery import recover_log  # not needed at a first start
 
         points, recorded = self.points(topic_id, partition), self._flushed.get(topic_id, partition)
         directory = directory_of(topic, partition)
@@ -314,8 +271,8 @@ class LocalLogStore:
             self._clock.monotonic_ms(),
             is_journal_whole=self._flushed.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
-            committed_offset=self._committed_offset(topic_id, partition, points),
-            is_end_proven=self._is_end_proven,
+            committed_offset=self._left.committed_offset(topic_id, partition),
+            is_end_proven=self._left.is_end_proven,
             checkpointed_offset=recorded.synced_offset if recorded is not None else 0,
             compatibility=self._compatibility,
             on_scanned=progress.on_scanned if progress is not None else None,
@@ -326,7 +283,7 @@ class LocalLogStore:
         return recovered
 
     def _put_back(self, directory: str, topic_id: UUID, partition: int, lines: list[str]) -> None:
-        tail = self._tails.get((topic_id, partition))
+        tail = self._left.tail((topic_id, partition))
         if tail is not None and tail.spans:
             from oncelog.broker.storage.local.redo import put_back  # needed only after a kill
 
@@ -338,21 +295,12 @@ class LocalLogStore:
                 topic_id,
                 tail.above(points),
                 log_start_offset,
-                only_extend=not self._is_journal_in_use,
+                only_extend=not self._left.is_in_use,
             )
             # Also if the log turns out to be damaged: what a repair makes of its segments must stay.
             tail.synced_offset, tail.spans = tail.end_offset(points), []
             if missing_bytes:
                 lines.append(f"{directory}: {missing_bytes} bytes come from the journal")
-
-    def _committed_offset(self, topic_id: UUID, partition: int, points: LogPoints | None) -> int | None:
-        """Where a log ends if the journal knows that; None if there may be committed records after what it knows."""
-        tail = self._tails.get((topic_id, partition))
-        if tail is not None and tail.is_left_out:
-            return tail.uncommitted_from
-        if not self._is_journal_in_use or self.was_clean:
-            return None
-        return points.synced_offset if points is not None else 0
 
     def get(self, topic: str, partition: int) -> LocalLog:
         """An open log; KeyError if it is not."""
@@ -360,10 +308,7 @@ class LocalLogStore:
 
     def points(self, topic_id: UUID, partition: int) -> LogPoints | None:
         """Up to which offset a log is known to be durable, and where it starts; None if unknown."""
-        points, tail = self._flushed.get(topic_id, partition), self._tails.get((topic_id, partition))
-        if tail is None or not (self._is_journal_in_use or tail.is_left_out):
-            return points
-        return LogPoints(tail.end_offset(points), points.log_start_offset if points is not None else 0)
+        return self._left.points(topic_id, partition)
 
     def settle_journal(self, directories: Mapping[LogKey, str]) -> None:
         """Put everything back that only the journal has, for these partitions, and end its use: before a repair, which
@@ -374,14 +319,14 @@ class LocalLogStore:
             points = self.points(topic_id, partition)
             if points is not None:
                 self._flushed.record_all([((topic_id, partition), points)])
-            committed_offset = self._committed_offset(topic_id, partition, points)
+            committed_offset = self._left.committed_offset(topic_id, partition)
             if committed_offset is not None:
                 # Only that: a repair may leave the log with a lower end.
                 left_out[topic_id, partition] = LeftOut(0, (), committed_offset)
         self.file_sync.journal.retire(left_out)
         self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._flushed.rewrite()
-        self._tails, self._is_journal_in_use = {}, False
+        self._left.end()
         self.ahead.begin()  # the note speaks of the journal that is gone
 
     def complete_recovery(self) -> None:
@@ -403,9 +348,7 @@ class LocalLogStore:
         for log in self._logs.values():
             if log.owner.offline_error is not None:
                 key = (log.topic_id, log.partition)
-                points, tail = self._flushed.get(*key), self._tails.get(key, Tail())
-                uncommitted_from = self._committed_offset(*key, self.points(*key))
-                left_out[key] = LeftOut(tail.end_offset(points), tail.above(points), uncommitted_from)
+                left_out[key] = self._left.carried_over(key)
         try:
             self.ahead.begin()
             self.file_sync.begin_journal(left_out, self.ahead)
@@ -415,7 +358,7 @@ class LocalLogStore:
                 self._failure.fail(error)
         else:
             # A log that is opened from now on was put here by hand.
-            self._tails, self._is_journal_in_use = {}, False
+            self._left.end()
 
     def partitions(self) -> Collection[PartitionKey]:
         return self.directory.partitions()
@@ -533,7 +476,7 @@ class LocalLogStore:
         offline_error: str | None = None,
     ) -> None:
         if self._on_report is not None:
-            from oncelog.broker.storage.local.recovery import RecoveryReport
+            from oncelog.broker.storage.local.recovered_log import RecoveryReport
 
             self._on_report(RecoveryReport(topic, partition, tuple(lines), scanned_bytes, cut_bytes, offline_error))
 

@@ -13,12 +13,11 @@ Owns: the decision what is valid on disk. Does not own: serving. Invariants
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import attrgetter
 from uuid import UUID
 
 from oncelog.broker.compatibility import OURS, Compatibility
-from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
@@ -32,6 +31,7 @@ from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encod
 from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.local.reader import iterate_batches
+from oncelog.broker.storage.local.recovered_log import DamagedLogError, RecoveredLog, empty_log, take_offline
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from oncelog.broker.storage.local.segment_manifest import (
     INDEX_SUFFIXES,
@@ -59,43 +59,6 @@ _AFTER_THE_JOURNAL = (
     "they come after the end of the journal, so no response had named them, unless its last frames were damaged"
 )
 _BASE_OFFSET = attrgetter("base_offset")
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
-    """What recovery found that is of interest to an operator; no lines: nothing to report."""
-
-    topic: str
-    partition: int
-    lines: tuple[str, ...]
-    scanned_bytes: int
-    cut_bytes: int
-    offline_error: str | None
-
-
-@dataclass(slots=True)
-class RecoveredLog:
-    segments: Segments
-    producer_state: ProducerStateManager
-    log_start_offset: int
-    log_end_offset: int
-    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    lines: list[str] = field(default_factory=list)
-    scanned_bytes: int = 0
-    cut_bytes: int = 0
-    offline_error: str | None = None
-    good_end_offset: int = 0
-    """Where the damaged part begins, if it is offline."""
-
-
-class DamagedLogError(Exception):
-    """Durable data is missing or damaged; the message has the file and position.
-
-    `good_end_offset`: everything below it that was not deleted on purpose is intact."""
-
-    def __init__(self, message: str, good_end_offset: int) -> None:
-        super().__init__(message)
-        self.good_end_offset = good_end_offset
 
 
 def recover_log(
@@ -134,27 +97,10 @@ def recover_log(
         recovery.run()
     except DamagedLogError as damage:
         recovered.good_end_offset = damage.good_end_offset
-        _take_offline(recovered, directory, str(damage))
+        take_offline(recovered, directory, str(damage))
     except OSError as error:
-        _take_offline(recovered, directory, trouble(error))
+        take_offline(recovered, directory, trouble(error))
     return recovered
-
-
-def empty_log(disk: Disk, directory: str, topic_id: UUID) -> RecoveredLog:
-    """A partition that has no files yet."""
-    return RecoveredLog(Segments(disk, directory, topic_id, []), ProducerStateManager(), 0, 0)
-
-
-def offline_log(disk: Disk, directory: str, topic_id: UUID, problem: str) -> RecoveredLog:
-    """A partition whose files must not be read."""
-    recovered = empty_log(disk, directory, topic_id)
-    _take_offline(recovered, directory, problem)
-    return recovered
-
-
-def _take_offline(recovered: RecoveredLog, directory: str, problem: str) -> None:
-    recovered.offline_error = f"{directory} is offline: {problem}"
-    recovered.lines.append(recovered.offline_error)
 
 
 class _Recovery:

@@ -23,7 +23,7 @@ from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, CleanerCheckpoint
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of, read_topic_id
-from oncelog.broker.storage.local.recovery import RecoveryReport
+from oncelog.broker.storage.local.recovered_log import RecoveryReport
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
