@@ -158,3 +158,22 @@ def test_clients_read_past_what_a_repair_has_left_empty(stopped: tuple[Path, Fil
         assert producer.flush(10) == 0
         whole = [b"%d" % offset for offset in ACKNOWLEDGED if offset < 17 and offset != 6]
         assert read_all(daemon, TOPIC) == [*whole, b"later"]
+
+
+def test_a_bit_in_the_last_frame_of_the_journal_costs_nothing_after_a_kill_and_is_told(tmp_path: Path) -> None:
+    """A real daemon, whose note is in shared memory: the frame counted as torn, and took its record along."""
+    data_dir = tmp_path / "data"
+    with started(data_dir) as (broker, _):
+        fill(broker, int(time.time() * 1_000))
+        end = list_offset(broker)[1]
+    for name in ("journal.0", "journal.1"):
+        data = bytearray((data_dir / name).read_bytes())
+        at = data.rfind(b"oncejrnl")
+        if at >= 0:
+            data[at + 75] ^= 1
+            (data_dir / name).write_bytes(data)
+    verified = CliRunner().invoke(main, ["log", "verify", str(data_dir)])
+    assert (verified.exit_code, "lacks frames" in verified.output) == (0, True), "nothing is lost, and it is told"
+    with started(data_dir) as (broker, daemon):
+        assert list_offset(broker)[1] == end
+        assert "lacks frames" in daemon.stderr_path.read_text()
