@@ -18,6 +18,7 @@ from tests.conformance.transaction_recordings import TRANSACTIONS
 from tests.conformance.transcripts import (
     admin_configs_transcript,
     admin_topics_transcript,
+    append_versions_transcript,
     authorization_transcript,
     cluster_transcript,
     consumer_group_transcript,
@@ -88,6 +89,13 @@ RECORDINGS = {
     recording.name: recording
     for recording in (
         _of("admin", "admin_answers.json", admin_topics_transcript),
+        Recording(
+            "appends by version",
+            "append_version_answers.json",
+            append_versions_transcript.conversation,
+            append_versions_transcript.DIFFERENCES,
+            features=("transaction.version=2",),
+        ),
         Recording(
             "cluster",
             "cluster_answers.json",
