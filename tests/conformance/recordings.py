@@ -24,6 +24,7 @@ from tests.conformance.transcripts import (
     consumer_group_transcript,
     data_transcript,
     group_endings_transcript,
+    group_remains_transcript,
     group_transcript,
     leader_epoch_transcript,
     listener_configs_transcript,
@@ -148,6 +149,13 @@ RECORDINGS = {
             group_endings_transcript,
             ours=partial(_Stepping, *group_endings_transcript.SETTINGS),
             overrides=group_endings_transcript.SETTINGS,
+        ),
+        _of(
+            "group remains",
+            "group_remains_answers.json",
+            group_remains_transcript,
+            ours=partial(_Stepping, *group_remains_transcript.SETTINGS),
+            overrides=group_remains_transcript.SETTINGS,
         ),
         _of("groups", "group_answers.json", group_transcript),
         _of(
