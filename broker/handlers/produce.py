@@ -238,12 +238,10 @@ def _append(
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
             _verify(context, request.transactional_id, log, batch, refusal)
-        appended = log.append(
-            batch, wall_ms=broker.clock.wall_ms(), transaction_version=_transaction_version(context.api_version)
-        )
+        appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=_version_of(context))
     except KafkaError as error:
-        if log is not None and isinstance(batch, memoryview) and request.transactional_id is not None:
-            _note_refused(log, batch, context.api_version)
+        if log is not None and request.transactional_id is not None:
+            _note_refused(context, log, batch)
         answers.append(_error_response(context, data.index, error))
         return False
     broker.metrics.appends += 1
@@ -336,19 +334,20 @@ def _verify(
         raise KafkaError(_verification_error(error, context.api_version), "the partition is not in the transaction")
 
 
-def _note_refused(log: PartitionLog, batch: memoryview, api_version: int) -> None:
+def _note_refused(context: RequestContext, log: PartitionLog, batch: bytes | memoryview | None) -> None:
     """A later batch may not overtake the retry of one that would have opened a transaction."""
-    if not (is_framed(batch) and batch[FLAGS_AT] & TRANSACTIONAL_MASK):
+    if not (isinstance(batch, memoryview) and is_framed(batch) and batch[FLAGS_AT] & TRANSACTIONAL_MASK):
         return
     producer_id, producer_epoch = _producer(batch)
     if not log.has_open_transaction(producer_id, producer_epoch) and not log.is_over(producer_id, producer_epoch):
         base_sequence = int.from_bytes(batch[BASE_SEQUENCE_AT : BASE_SEQUENCE_AT + 4], "big", signed=True)
-        log.note_refused(producer_id, producer_epoch, base_sequence, _transaction_version(api_version))
+        monotonic_ms = context.broker.clock.monotonic_ms()
+        log.producer_state.note_refused(producer_id, producer_epoch, base_sequence, _version_of(context), monotonic_ms)
 
 
-def _transaction_version(api_version: int) -> int:
+def _version_of(context: RequestContext) -> int:
     """Of the transaction that a batch belongs to, if it belongs to one."""
-    return TRANSACTION_V2 if api_version >= _V2_SINCE else 0
+    return TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0
 
 
 def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:

@@ -38,10 +38,12 @@ def tidies(random: Random, count: int) -> Life:
 
 def makes_again(random: Random, count: int, *, is_exact: bool) -> Life:
     """A topic goes and comes while an idempotent producer writes to it, in any version of Produce: to the new partition
-    the producer is unknown, and its next sequence is taken. `is_exact`: no request arrives late, such as a batch that the
-    partition of before has, or its deletion."""
+    the producer is unknown, and its next sequence is taken. `is_exact`: no request arrives late, such as a deletion, or
+    a batch that the partition of before has."""
     name = "again"
-    given = yield from _until(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4, ErrorCode.NONE)
+    given = yield from _until(
+        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4, ErrorCode.NONE
+    )
     sequence = 0
     for _ in range(count):
         wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)

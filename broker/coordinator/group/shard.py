@@ -40,7 +40,7 @@ class GroupShard:
         self._groups: dict[str, StoredGroup] = {}
         self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
-        """A group whose last offset is gone is there without any, until its tombstone: as in Kafka, a clean-up ends it."""
+        """A group whose last offset is gone is here until its tombstone: as in Kafka, a clean-up ends it."""
         self._pending: dict[int, dict[OffsetKey, Recorded]] = {}
         self._pending_counts: dict[str, dict[TopicPartition, int]] = {}
         """Per group and partition, the number of open transactions: read far more often than it changes."""

@@ -25,6 +25,7 @@ from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from oncelog.protocol.topics import ZERO_UUID
 from tests.clients.conversation import IMPLICIT, PLAIN, VERIFIED, Conversation, name
 from tests.clients.group_members import Broker
 from tests.conformance.transcripts.partition_transcript import EPOCH, STATES, TOPIC, Place, must
@@ -155,7 +156,7 @@ def _flawed(talk: Conversation, kind: Kind, place: Place, flaw: str) -> bytes:
 @dataclass(slots=True)
 class _Topic:
     talk: Conversation
-    topic_id: UUID = UUID(int=0)
+    topic_id: UUID = ZERO_UUID
 
     def make(self) -> None:
         topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
@@ -249,7 +250,9 @@ def _answer(topic: _Topic, kind: Kind, place: Place, batch: bytes, version: int)
 
 
 # Where we answer otherwise on purpose, and why.
-_NO_EPOCH = "Kafka takes a producer id with the epoch -1, which no producer is given; we refuse it with the code that fits"
+_NO_EPOCH = (
+    "Kafka takes a producer id with the epoch -1, which no producer is given; we refuse it with the code that fits"
+)
 _NO_PRODUCER = (
     "Kafka writes a transactional batch without a producer id, though it belongs to no transaction; we refuse it"
 )

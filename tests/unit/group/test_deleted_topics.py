@@ -47,7 +47,11 @@ class TestTopicOfOffsets:
         assert delete(broker) == ErrorCode.NONE
         for again in (broker, broker.killed()):
             assert kept(again) == ["two"]
-            assert sorted(group.group_id for group in again.ask(ListGroupsRequest(), 5).groups) == ["one", "three", "two"]
+            assert sorted(group.group_id for group in again.ask(ListGroupsRequest(), 5).groups) == [
+                "one",
+                "three",
+                "two",
+            ]
             assert fetch(again, topic="other", group_id="two")[0] == 2
             assert create(again) == ErrorCode.NONE
             assert fetch(again, group_id="one") == fetch(again, group_id="three") == (-1, ErrorCode.NONE)

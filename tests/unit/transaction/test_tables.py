@@ -114,7 +114,7 @@ def test_nothing_goes_on_from_a_state_that_never_stands_by_itself(request_name: 
 def test_a_commit_that_an_abort_has_overtaken_is_fenced_here_and_nothing_else_differs() -> None:
     """The tables are Kafka 4.3's. A commit in CompleteAbort is fenced where an abort by the same
     pair would be a retry (KAFKA-20785)."""
-    tables, ask = REQUESTS["EndTxn of version 2"]
+    tables, _ = REQUESTS["EndTxn of version 2"]
     retried = []
     for (life, state, who), kafkas in read(tables):
         known = LIVES[life].states[state.removeprefix("pending ")]

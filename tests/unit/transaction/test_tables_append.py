@@ -96,7 +96,7 @@ def wrapped(on: Log) -> None:
 
 def refused(on: Log) -> None:
     """The first batch of a transaction, 0, was refused by the coordinator, and will come again."""
-    on[1].note_refused(PRODUCER_ID, 3, 0)
+    on[1].producer_state.note_refused(PRODUCER_ID, 3, 0, 0, 0)
 
 
 def open_at_the_last(on: Log) -> None:
