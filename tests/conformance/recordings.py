@@ -26,6 +26,7 @@ from tests.conformance.transcripts import (
     group_endings_transcript,
     group_remains_transcript,
     group_transcript,
+    id_remains_transcript,
     leader_epoch_transcript,
     listener_configs_transcript,
     produce_transcript,
@@ -63,6 +64,16 @@ class _Stepping(VirtualBroker):
             self.broker.transactions.step()
             self.broker.groups.step()
             self.time.settle()
+
+
+class _Patient(_Stepping):
+    """Its clean-ups come every ten minutes: a second of the conversation is half a minute here."""
+
+    def let_pass(self, delay_ms: int) -> None:
+        self.broker.logs.step()
+        super().let_pass(delay_ms * 30)
+        self.broker.logs.step()
+        self.time.settle()
 
 
 def _timeless(conversation: Callable[[Any], Iterable[tuple[str, Any]]]) -> Conversation:
@@ -156,6 +167,17 @@ RECORDINGS = {
             group_remains_transcript,
             ours=partial(_Stepping, *group_remains_transcript.SETTINGS),
             overrides=group_remains_transcript.SETTINGS,
+        ),
+        Recording(
+            "id remains",
+            "id_remains_answers.json",
+            id_remains_transcript.conversation,
+            ours=partial(
+                _Patient,
+                *id_remains_transcript.IDLE,
+                "transaction.remove.expired.transaction.cleanup.interval.ms=600000",
+            ),
+            overrides=(*id_remains_transcript.IDLE, *id_remains_transcript.KAFKAS_INTERVALS),
         ),
         _of("groups", "group_answers.json", group_transcript),
         _of(
