@@ -17,6 +17,10 @@ class Compatibility:
     retries_classic_ends: bool
     """Whether EndTxn 5 by a replaced instance counts as a retry of an end that its successor made with an older
     version. Kafka returns the successor's producer id and epoch, and both instances continue with them (KIP-890)."""
+    fences_late_commits: bool
+    """Whether EndTxn 5 that commits what the coordinator has aborted meanwhile is PRODUCER_FENCED, as it is up to
+    EndTxn 4. In Kafka 4.3 it is INVALID_TXN_STATE, from which Kafka Streams does not recover; later Kafkas respond as
+    we do (KAFKA-20785)."""
     keeps_prepared: bool
     """Whether an instance may take over its predecessor's prepared transaction. Kafka 4.3 only parses the request
     (KIP-939)."""
@@ -37,6 +41,7 @@ class Compatibility:
 OURS = Compatibility(
     keeps_last_epoch=True,
     retries_classic_ends=False,
+    fences_late_commits=True,
     keeps_prepared=True,
     lists_two_phase_commit=True,
     aborts_in_time=True,
@@ -47,6 +52,7 @@ OURS = Compatibility(
 KAFKA = Compatibility(
     keeps_last_epoch=False,
     retries_classic_ends=True,
+    fences_late_commits=False,
     keeps_prepared=False,
     lists_two_phase_commit=False,
     aborts_in_time=False,

@@ -21,6 +21,7 @@ from typing import Any
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.log.batch_validation import is_framed
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
@@ -224,6 +225,7 @@ def _append(
     partition's first append."""
     broker = context.broker
     batch = data.records
+    log: PartitionLog | None = None
     try:
         if name is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -236,9 +238,10 @@ def _append(
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
             _verify(context, request.transactional_id, log, batch, refusal)
-        transaction_version = TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0
-        appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=transaction_version)
+        appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=_version_of(context))
     except KafkaError as error:
+        if log is not None and request.transactional_id is not None:
+            _note_refused(context, log, batch)
         answers.append(_error_response(context, data.index, error))
         return False
     broker.metrics.appends += 1
@@ -290,7 +293,9 @@ def _add_partitions(
         for data in topic.partition_data:
             log = None if name is None or name in INTERNAL_TOPICS else broker.topics.find_partition(name, data.index)
             batch = data.records
-            if log is None or batch is None or len(batch) < HEADER_SIZE or not batch[FLAGS_AT] & TRANSACTIONAL_MASK:
+            if log is None or not isinstance(batch, memoryview) or not is_framed(batch):
+                continue
+            if not batch[FLAGS_AT] & TRANSACTIONAL_MASK:
                 continue
             producer_id, producer_epoch = _producer(batch)
             if not log.has_open_transaction(producer_id, producer_epoch) and not log.is_over(
@@ -312,7 +317,7 @@ def _verify(
     context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview, refusal: ErrorCode | None
 ) -> None:
     """For the first batch of a transaction on a partition: is the partition in the transaction?"""
-    if len(batch) < HEADER_SIZE or not batch[FLAGS_AT] & TRANSACTIONAL_MASK:
+    if not (is_framed(batch) and batch[FLAGS_AT] & TRANSACTIONAL_MASK):
         return
     producer_id, producer_epoch = _producer(batch)
     if log.has_open_transaction(producer_id, producer_epoch):
@@ -326,10 +331,23 @@ def _verify(
         ((log.topic, log.partition),),
     )
     if error:
-        # A later batch may not overtake the retry of this one: the rejected sequence is recorded.
-        base_sequence = int.from_bytes(batch[BASE_SEQUENCE_AT : BASE_SEQUENCE_AT + 4], "big", signed=True)
-        log.note_unverified(producer_id, producer_epoch, base_sequence)
         raise KafkaError(_verification_error(error, context.api_version), "the partition is not in the transaction")
+
+
+def _note_refused(context: RequestContext, log: PartitionLog, batch: bytes | memoryview | None) -> None:
+    """A later batch may not overtake the retry of one that would have opened a transaction."""
+    if not (isinstance(batch, memoryview) and is_framed(batch) and batch[FLAGS_AT] & TRANSACTIONAL_MASK):
+        return
+    producer_id, producer_epoch = _producer(batch)
+    if not log.has_open_transaction(producer_id, producer_epoch) and not log.is_over(producer_id, producer_epoch):
+        base_sequence = int.from_bytes(batch[BASE_SEQUENCE_AT : BASE_SEQUENCE_AT + 4], "big", signed=True)
+        monotonic_ms = context.broker.clock.monotonic_ms()
+        log.producer_state.note_refused(producer_id, producer_epoch, base_sequence, _version_of(context), monotonic_ms)
+
+
+def _version_of(context: RequestContext) -> int:
+    """Of the transaction that a batch belongs to, if it belongs to one."""
+    return TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0
 
 
 def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:

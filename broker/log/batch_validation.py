@@ -68,6 +68,15 @@ def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin
     return header
 
 
+def is_framed(batch: memoryview) -> bool:
+    """Whether this is exactly one batch of magic 2, by its header. Kafka looks at this before all else, also before it
+    adds partitions to a transaction."""
+    size = len(batch)
+    if size < HEADER_SIZE or batch[MAGIC_AT] != MAGIC:
+        return False
+    return int.from_bytes(batch[LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True) == size - LENGTH_OVERHEAD
+
+
 def check_size(size_bytes: int, config: LogConfig) -> None:
     """Raises KafkaError for a batch that the topic does not take, whoever wrote it: as in Kafka the limits apply to
     coordinators too."""

@@ -298,10 +298,6 @@ class PartitionLog:
         self._on_appended(offset + 1)
         return _new_result(AppendResult, (offset, offset, -1, self.log_start_offset, False))
 
-    def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """A transactional batch arrived before its transaction was verified here: see ProducerStateManager."""
-        self.producer_state.note_unverified(producer_id, producer_epoch, base_sequence)
-
     def _write(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
         if self._kept_epochs is not self.epochs.entries:  # the first record of an epoch
             self._kept_epochs = self.epochs.entries

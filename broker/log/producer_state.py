@@ -24,9 +24,18 @@ from oncelog.protocol.records.batch import SEQUENCE_MASK, TRANSACTIONAL_MASK, Ba
 KEPT_BATCHES = 5
 MAX_PRODUCER_EPOCH = 2**15 - 1
 NO_OFFSET = -1
-_UNVERIFIED_LIMIT = 1000
+_REFUSED_LIMIT = 1000
 # A NamedTuple's own constructor is a Python function that does only this.
 _new_batch = tuple.__new__
+
+
+class RefusedBatch(NamedTuple):
+    """The earliest batch that would have opened a transaction and was rejected: its retry comes first."""
+
+    producer_epoch: int
+    base_sequence: int
+    transaction_version: int  # of the first such batch, as in Kafka
+    refused_ms: int
 
 
 class AppendedBatch(NamedTuple):
@@ -104,14 +113,14 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerStateManager:
-    __slots__ = ("_ongoing", "_producers", "_unflushed", "_unverified")
+    __slots__ = ("_ongoing", "_producers", "_refused", "_unflushed")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
         # First offsets increase with every append, so insertion order is offset order.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
         self._unflushed: list[tuple[int, int]] = []
-        self._unverified: dict[int, tuple[int, int]] = {}
+        self._refused: dict[int, RefusedBatch] = {}
 
     # -- queries
 
@@ -152,16 +161,28 @@ class ProducerStateManager:
 
     # -- checking
 
-    def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """A transactional batch arrived for a transaction that is not open here; verification may still reject it.
+    def note_refused(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        transaction_version: int,
+        monotonic_ms: MonotonicMs,
+    ) -> None:
+        """A batch that would have opened a transaction here was rejected.
 
-        If so, a later batch of the same producer must not be appended before its retry: they would be out of order.
+        A later batch of the same producer must not be appended before its retry: they would be out of order.
         """
-        known = self._unverified.get(producer_id)
-        if known is None or known[0] < producer_epoch or (known[0] == producer_epoch and base_sequence < known[1]):
-            if len(self._unverified) >= _UNVERIFIED_LIMIT:
-                del self._unverified[next(iter(self._unverified))]
-            self._unverified[producer_id] = (producer_epoch, base_sequence)
+        known = self._refused.get(producer_id)
+        if known is None:
+            if len(self._refused) >= _REFUSED_LIMIT:
+                del self._refused[next(iter(self._refused))]
+        else:
+            at = known.producer_epoch, -known.base_sequence
+            if at >= (producer_epoch, -base_sequence):
+                return
+            transaction_version = known.transaction_version
+        self._refused[producer_id] = RefusedBatch(producer_epoch, base_sequence, transaction_version, monotonic_ms)
 
     def prepare_append(
         self, header: BatchHeader, origin: AppendOrigin, transaction_version: int
@@ -170,7 +191,7 @@ class ProducerStateManager:
         state = self._producers.get(header.producer_id)
         # Most batches continue their producer's last one, which they then cannot repeat: five batches never come round
         # to the same sequence.
-        if state is None or self._unverified or not state.is_next(header.producer_epoch, header.base_sequence):
+        if state is None or self._refused or not state.is_next(header.producer_epoch, header.base_sequence):
             earlier = self._check_order(state, header, origin, transaction_version)
             if earlier is not None:
                 return earlier
@@ -204,9 +225,15 @@ class ProducerStateManager:
 
     def _check_sequence(self, state: ProducerState | None, header: BatchHeader, transaction_version: int) -> None:
         producer_id, producer_epoch, first_sequence = header.producer_id, header.producer_epoch, header.base_sequence
-        unverified = self._unverified.get(producer_id)
-        if unverified is not None and unverified[0] == producer_epoch and first_sequence > unverified[1]:
-            expected = unverified[1]
+        refused = self._refused.get(producer_id)
+        if refused is not None and refused.producer_epoch != producer_epoch:
+            refused = None
+        if refused is not None:
+            transaction_version = refused.transaction_version
+        elif not header.attributes & TRANSACTIONAL_MASK:
+            transaction_version = 0  # whatever the version of its request: it belongs to no transaction
+        if refused is not None and first_sequence > refused.base_sequence:
+            expected = refused.base_sequence
         elif state is None:
             # Retention may have removed all batches of this producer: any sequence can be right. With transaction
             # version 2 each transaction has its own epoch and so begins with 0.
@@ -268,8 +295,8 @@ class ProducerStateManager:
         if header.attributes & TRANSACTIONAL_MASK and state.current_transaction_first_offset == NO_OFFSET:
             state.current_transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
-            if self._unverified:
-                self._unverified.pop(producer_id, None)
+            if self._refused:
+                self._refused.pop(producer_id, None)
 
     def replay_marker(
         self,
@@ -333,7 +360,9 @@ class ProducerStateManager:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
-            self._unverified.pop(producer_id, None)
+        for producer_id, refused in list(self._refused.items()):
+            if monotonic_ms - refused.refused_ms >= expiration_ms:
+                del self._refused[producer_id]
         return len(expired)
 
     def restore(self, state: ProducerState) -> None:

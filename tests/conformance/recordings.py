@@ -18,12 +18,15 @@ from tests.conformance.transaction_recordings import TRANSACTIONS
 from tests.conformance.transcripts import (
     admin_configs_transcript,
     admin_topics_transcript,
+    append_versions_transcript,
     authorization_transcript,
     cluster_transcript,
     consumer_group_transcript,
     data_transcript,
     group_endings_transcript,
+    group_remains_transcript,
     group_transcript,
+    id_remains_transcript,
     leader_epoch_transcript,
     listener_configs_transcript,
     produce_transcript,
@@ -63,6 +66,16 @@ class _Stepping(VirtualBroker):
             self.time.settle()
 
 
+class _Patient(_Stepping):
+    """Its clean-ups come every ten minutes: a second of the conversation is half a minute here."""
+
+    def let_pass(self, delay_ms: int) -> None:
+        self.broker.logs.step()
+        super().let_pass(delay_ms * 30)
+        self.broker.logs.step()
+        self.time.settle()
+
+
 def _timeless(conversation: Callable[[Any], Iterable[tuple[str, Any]]]) -> Conversation:
     return lambda broker, wall_ms: conversation(broker)
 
@@ -88,6 +101,13 @@ RECORDINGS = {
     recording.name: recording
     for recording in (
         _of("admin", "admin_answers.json", admin_topics_transcript),
+        Recording(
+            "appends by version",
+            "append_version_answers.json",
+            append_versions_transcript.conversation,
+            append_versions_transcript.DIFFERENCES,
+            features=("transaction.version=2",),
+        ),
         Recording(
             "cluster",
             "cluster_answers.json",
@@ -140,6 +160,24 @@ RECORDINGS = {
             group_endings_transcript,
             ours=partial(_Stepping, *group_endings_transcript.SETTINGS),
             overrides=group_endings_transcript.SETTINGS,
+        ),
+        _of(
+            "group remains",
+            "group_remains_answers.json",
+            group_remains_transcript,
+            ours=partial(_Stepping, *group_remains_transcript.SETTINGS),
+            overrides=group_remains_transcript.SETTINGS,
+        ),
+        Recording(
+            "id remains",
+            "id_remains_answers.json",
+            id_remains_transcript.conversation,
+            ours=partial(
+                _Patient,
+                *id_remains_transcript.IDLE,
+                "transaction.remove.expired.transaction.cleanup.interval.ms=600000",
+            ),
+            overrides=(*id_remains_transcript.IDLE, *id_remains_transcript.KAFKAS_INTERVALS),
         ),
         _of("groups", "group_answers.json", group_transcript),
         _of(

@@ -35,8 +35,9 @@ async def test_an_instance_and_an_operator_are_told_apart(
                 pass
 
 
-async def test_a_timeout_is_told_from_both(start_daemon: Start) -> None:
-    daemon, faults = with_faults(start_daemon, "oncelog.feature.transaction.version=1")
+@VERSIONS
+async def test_a_timeout_is_told_from_both(start_daemon: Start, version: int) -> None:
+    daemon, faults = with_faults(start_daemon, f"oncelog.feature.transaction.version={version}")
     async with Producer(daemon.bootstrap, transactional_id="id", transaction_timeout_ms=1) as producer:
         with pytest.raises(ProducerFenced) as fenced:
             async with producer.transaction() as transaction:

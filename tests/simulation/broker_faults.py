@@ -35,6 +35,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.access_control_entry_record import AccessControlEntryRecord
 from oncelog.protocol.generated.client_quota_record import ClientQuotaRecord
 from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from oncelog.protocol.records.batch import TRANSACTIONAL_MASK
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
     map_aborted_keys,
@@ -145,6 +146,16 @@ def append_a_retry_again(patch: pytest.MonkeyPatch) -> None:
         prepare(self, *arguments)
 
     patch.setattr(ProducerStateManager, "prepare_append", twice)
+
+
+def take_the_version_of_a_request_for_that_of_a_transaction(patch: pytest.MonkeyPatch) -> None:
+    """An idempotent producer that its partition has forgotten begins with 0 again, as a transaction would."""
+    check = ProducerStateManager._check_sequence
+
+    def confused(self: ProducerStateManager, state: Any, header: Any, transaction_version: int) -> None:
+        check(self, state, header._replace(attributes=header.attributes | TRANSACTIONAL_MASK), transaction_version)
+
+    patch.setattr(ProducerStateManager, "_check_sequence", confused)
 
 
 def list_no_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
@@ -315,6 +326,7 @@ PLANTS: tuple[Plant, ...] = (
     keep_offsets_of_an_abort,
     drop_offsets_of_a_commit,
     append_a_retry_again,
+    take_the_version_of_a_request_for_that_of_a_transaction,
     list_no_aborted_transactions,
     forget_a_partition_of_the_transaction,
     skip_the_sync_of_the_log,

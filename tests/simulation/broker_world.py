@@ -54,7 +54,7 @@ from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
 from tests.simulation.broker_guardian import guards
 from tests.simulation.broker_handovers import Handovers
-from tests.simulation.broker_janitor import tidies
+from tests.simulation.broker_janitor import makes_again, tidies
 from tests.simulation.broker_looks import PURGED, compares, purges
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
@@ -371,6 +371,8 @@ class BrokerWorld:
             self._readers(partition)
         self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
         self._join(Client(tidies(Random(self.random.random()), 6), "janitor"))
+        again = makes_again(Random(self.random.random()), 8, is_exact=not is_two)
+        self._join(Client(again, "remaker"))
         self._join(Client(guards(Random(self.random.random()), 6), "guardian"))
         self._join(Client(changes_rules(Random(self.random.random()), 8, is_exact=not is_two), "warden"))
         self._join(Client(purges(self.recorder, self.random, 30), "purger"))

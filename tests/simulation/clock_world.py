@@ -13,8 +13,10 @@ from random import Random
 
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
 from tests.clients.group_members import commit
@@ -87,6 +89,9 @@ class ClockWorld:
         self._kept: dict[str, Kept] = {}
         self._seen_ms: dict[int, int] = {}
         """When each producer id was last heard of, in this run."""
+        self._sequences: Counter[int] = Counter()
+        """Of the next batch of each."""
+        self._forgotten: list[int] = []
         self._open: dict[str, Opened] = {}
         self._compactable_since_ms: int | None = None
         self.counts: Counter[str] = Counter()
@@ -168,21 +173,30 @@ class ClockWorld:
     # --- what is begun ------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        # Each is silent for good after a while.
+        # Each is silent after a while, and some return with their next sequence once they are forgotten.
         producer_id = 100_000 + self.counts["writes"] // 10 + self.random.randint(0, 2)
         self.counts["writes"] += 1
-        log = self._log(DATA)
-        known = log.producer_state.producer(producer_id)
+        if self._forgotten and self.random.random() < 0.3:
+            producer_id = self.random.choice(self._forgotten)
+            self._forgotten.remove(producer_id)
+            self.counts["returns"] += 1
         timestamp = max(0, self._wall_ms + self.random.choice([0, 0, -DAY_MS, HOUR_MS // 2]))
         batch = encode_batch(
             [Record(0, timestamp, None, b"value")],
             producer_id=producer_id,
             producer_epoch=0,
-            base_sequence=known.last_sequence + 1 if known is not None else 0,
+            base_sequence=self._sequences[producer_id],
         )
-        log.append(memoryview(batch), wall_ms=self.broker.time.wall_ms())
+        data = PartitionProduceData(index=DATA, records=memoryview(batch))
+        topics = [TopicProduceData(name=TOPIC, partition_data=[data])]
+        version = self.random.randint(3, 12)
+        answer = self.broker.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics), version)
+        code = answer.responses[0].partition_responses[0].error_code
+        if code:
+            is_known = producer_id in self._seen_ms
+            raise AuditError(f"Produce {version} of a producer that is {is_known=} is refused: {ErrorCode(code).name}")
+        self._sequences[producer_id] += 1
         self._seen_ms[producer_id] = self._now_ms
-        self.broker.time.settle()
 
     def _compact(self) -> None:
         key = b"%d" % self.random.randint(0, 2)
@@ -251,6 +265,7 @@ class ClockWorld:
                 if silent_ms < KEPT_MS:
                     raise AuditError(f"producer {producer_id} is forgotten after {silent_ms} ms of silence")
                 self.counts["producers"] += 1
+                self._forgotten.append(producer_id)
                 del self._seen_ms[producer_id]
             elif silent_ms > KEPT_MS + PRODUCER_INTERVAL_MS + SLACK_MS:
                 raise AuditError(f"producer {producer_id} is known after {silent_ms} ms of silence")

@@ -12,6 +12,7 @@ from oncelog.broker.ports import Clock
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.local import local_log
 from tests.history.auditor import require_at_least
+from tests.simulation.broker_faults import take_the_version_of_a_request_for_that_of_a_transaction
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import Plant, planted
@@ -27,7 +28,7 @@ def test_a_wall_clock_that_jumps_ends_nothing_early_and_keeps_nothing_for_ever(f
         counts.update(ClockWorld(seed).run(TURNS))
     # Lives in which nothing ends would prove nothing.
     require_at_least(counts, jumps=20, restarts=3, timeouts=20, compactions=5)
-    require_at_least(counts, producers=5, id=10, offset=10, segment=40)
+    require_at_least(counts, producers=5, returns=3, id=10, offset=10, segment=40)
 
 
 class _WallClock:
@@ -97,6 +98,7 @@ PLANTS: tuple[Plant, ...] = (
     end_what_was_open_at_every_start,
     take_offsets_from_the_future_for_old,
     delete_records_from_the_future,
+    take_the_version_of_a_request_for_that_of_a_transaction,
 )
 
 

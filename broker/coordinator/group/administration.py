@@ -127,12 +127,9 @@ class GroupAdministration:
     def _tombstones(self, shard: GroupShard, group_id: str) -> list[CoordinatorRecord]:
         partitions = sorted({*shard.offsets(group_id), *shard.pending_partitions(group_id)})
         records = [offset_record(group_id, partition, None) for partition in partitions]
-        if shard.group(group_id) is not None:
-            records.append(group_record(group_id, None))
         consumer_group = shard.consumer_group(group_id)
-        if consumer_group is not None:
-            records += tombstones(consumer_group)
-        return records
+        ended = tombstones(consumer_group) if consumer_group is not None else [group_record(group_id, None)]
+        return [*records, *ended]
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
@@ -236,7 +233,7 @@ class GroupAdministration:
             return [] if consumer_group.members else tombstones(consumer_group)
         group = life.classic.get(group_id)
         is_vacant = group is None or (group.state is GroupState.EMPTY and not group.pending_members)
-        return [group_record(group_id, None)] if is_vacant and life.shard.group(group_id) is not None else []
+        return [group_record(group_id, None)] if is_vacant else []
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """Delete the topic's offsets with it, those of open transactions included."""

@@ -121,7 +121,7 @@ class OffsetCoordinator:
                 error = self._check_commit(life, committer)
                 if error:
                     raise KafkaError(error)
-            return self._records(committer.group_id, offsets, retention_ms, stale)
+            return self._records(life, committer.group_id, offsets, retention_ms, stale)
 
         return self._runtime.write(committer.group_id, operation)
 
@@ -165,7 +165,7 @@ class OffsetCoordinator:
                 error = self._check_transactional(life, committer)
                 if error:
                     raise KafkaError(error)
-            return self._records(committer.group_id, offsets, NO_TIMESTAMP, stale)
+            return self._records(life, committer.group_id, offsets, NO_TIMESTAMP, stale)
 
         return self._runtime.write_transactional(
             committer.group_id,
@@ -189,7 +189,12 @@ class OffsetCoordinator:
         return ErrorCode.NONE if committer.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
     def _records(
-        self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int, refused: Errors
+        self,
+        life: GroupShardLife,
+        group_id: str,
+        offsets: Sequence[OffsetToCommit],
+        retention_ms: int,
+        refused: Errors,
     ) -> WriteResult[Errors]:
         wall_ms = self._clock.wall_ms()
         kept_until_ms = min(wall_ms + retention_ms, _LAST_TIMESTAMP_MS)
@@ -205,6 +210,8 @@ class OffsetCoordinator:
             errors[partition] = ErrorCode.NONE
             committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expire_timestamp_ms, topic_id)
             records.append(offset_record(group_id, partition, committed))
+        if offsets and not records:
+            life.remember(group_id)
         return WriteResult(records, errors)
 
     # --- fetching -----------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class GroupShard:
         self._groups: dict[str, StoredGroup] = {}
         self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
+        """A group whose last offset is gone is here until its tombstone: as in Kafka, a clean-up ends it."""
         self._pending: dict[int, dict[OffsetKey, Recorded]] = {}
         self._pending_counts: dict[str, dict[TopicPartition, int]] = {}
         """Per group and partition, the number of open transactions: read far more often than it changes."""
@@ -60,12 +61,11 @@ class GroupShard:
         return self._consumer_groups
 
     def group_ids(self) -> list[str]:
-        """Every group that has a generation, members or an offset, even one in an open transaction."""
-        return list({**self._groups, **self._consumer_groups, **self._offsets, **self._pending_counts})
+        """Every group that has a generation or members, or has had an offset, even one in an open transaction."""
+        return list({**self._groups, **self._consumer_groups, **self._offsets})
 
     def knows(self, group_id: str) -> bool:
-        is_group = group_id in self._groups or group_id in self._consumer_groups
-        return is_group or group_id in self._offsets or group_id in self._pending_counts
+        return group_id in self._groups or group_id in self._consumer_groups or group_id in self._offsets
 
     def offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         recorded = self._offsets.get(group_id, {}).get(partition)
@@ -103,6 +103,7 @@ class GroupShard:
         elif key is not None:
             if record.value is None:
                 self._groups.pop(key, None)
+                self._end_without_offsets(key)
             else:
                 self._groups[key] = decode_group(record.value)
 
@@ -111,6 +112,7 @@ class GroupShard:
         group = self._consumer_groups.get(group_id)
         if isinstance(change, GroupChanged) and change.group_epoch is None:
             self._consumer_groups.pop(group_id, None)
+            self._end_without_offsets(group_id)
         elif record.value is not None or group is not None:  # a tombstone creates no group
             if group is None:
                 group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
@@ -123,6 +125,7 @@ class GroupShard:
         elif producer_id < 0:
             self._offsets.setdefault(key.group_id, {})[key.partition] = Recorded(offset, committed)
         else:
+            self._offsets.setdefault(key.group_id, {})
             pending = self._pending.setdefault(producer_id, {})
             if key not in pending:
                 counts = self._pending_counts.setdefault(key.group_id, {})
@@ -133,8 +136,6 @@ class GroupShard:
         offsets = self._offsets.get(key.group_id)
         if offsets is not None:
             offsets.pop(key.partition, None)
-            if not offsets:
-                del self._offsets[key.group_id]
         if key.partition not in self.pending_partitions(key.group_id):
             return
         for producer_id, pending in list(self._pending.items()):
@@ -142,6 +143,10 @@ class GroupShard:
                 self._no_longer_pending(key)
             if not pending:
                 del self._pending[producer_id]
+
+    def _end_without_offsets(self, group_id: str) -> None:
+        if group_id in self._offsets and not self._offsets[group_id] and group_id not in self._pending_counts:
+            del self._offsets[group_id]
 
     def _no_longer_pending(self, key: OffsetKey) -> None:
         counts = self._pending_counts[key.group_id]

@@ -84,6 +84,11 @@ class GroupShardLife:
         if group is not None:
             self._rebalancer.release(group)
 
+    def remember(self, group_id: str) -> None:
+        """A group of which nothing is logged is there from its first request to the next clean-up, as in Kafka."""
+        if not self.shard.knows(group_id) and group_id not in self.classic:
+            self.classic[group_id] = Group(group_id)
+
     def adopt(self, group: Group, *, must_rebalance: bool) -> None:
         """A classic group that was logged, or that was a consumer group until now: start its sessions."""
         self.classic[group.group_id] = group

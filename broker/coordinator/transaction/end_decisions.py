@@ -75,6 +75,9 @@ def prepare_end_transaction_v2(
     An abort with nothing open is legal: the client does not know whether the broker saw its transaction. An end by the
     classic protocol bumps nothing, so the holder of the previous epoch is another, replaced instance. Kafka still
     returns the producer id and epoch of its replacement (`Compatibility.retries_classic_ends`).
+
+    A retry repeats its end, so a commit that finds the transaction aborted at its retried epoch was overtaken by an
+    abort of the coordinator's own, such as a timeout (`Compatibility.fences_late_commits`).
     """
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -97,6 +100,8 @@ def prepare_end_transaction_v2(
     if not _is_valid_epoch(metadata.state, is_retry=is_retry, is_current=is_current):
         return refuse(ErrorCode.PRODUCER_FENCED)
     if is_retry:
+        if committed and metadata.state is _S.COMPLETE_ABORT and compatibility.fences_late_commits:
+            return refuse(ErrorCode.PRODUCER_FENCED)
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
     if metadata.state is not _S.ONGOING and committed:
         return refuse(ErrorCode.INVALID_TXN_STATE)

@@ -64,10 +64,10 @@ class Place:
         return int(answer.offset)
 
     def add(self) -> None:
-        _must(self.producer.add(self.partition, topic=TOPIC), ["NONE"])
+        must(self.producer.add(self.partition, topic=TOPIC), ["NONE"])
 
 
-def _must(answer: Any, expected: Any) -> None:
+def must(answer: Any, expected: Any) -> None:
     if answer != expected:
         raise AssertionError(f"{answer}, not {expected}")
 
@@ -81,24 +81,24 @@ def _nothing(place: Place) -> None:
 
 def _plain(place: Place) -> None:
     for sequence in range(6):
-        _must(place.write(sequence, transactional=False), "written")
+        must(place.write(sequence, transactional=False), "written")
 
 
 def _opened(place: Place) -> None:
-    _must(place.mark(), "NONE")
+    must(place.mark(), "NONE")
     place.add()
     for sequence in range(2):
-        _must(place.write(sequence), "written")
+        must(place.write(sequence), "written")
 
 
 def _ended(place: Place) -> None:
     _opened(place)
-    _must(place.mark(), "NONE")
+    must(place.mark(), "NONE")
 
 
 def _bumped(place: Place) -> None:
     for sequence in range(2):
-        _must(place.write(sequence, epoch=EPOCH - 1, version=IMPLICIT), "written")
+        must(place.write(sequence, epoch=EPOCH - 1, version=IMPLICIT), "written")
 
 
 def _bumped_by_its_end(place: Place) -> None:
@@ -108,24 +108,25 @@ def _bumped_by_its_end(place: Place) -> None:
 
 def _bumped_by_a_marker(place: Place) -> None:
     _bumped(place)
-    _must(place.mark(version=2), "NONE")
+    must(place.mark(version=2), "NONE")
 
 
 def _wrapped(place: Place) -> None:
-    _must(place.write(_LAST_SEQUENCE - 1, 2, transactional=False), "written")
+    must(place.write(_LAST_SEQUENCE - 1, 2, transactional=False), "written")
 
 
 def _refused(place: Place) -> None:
-    _must(place.write(0, version=VERIFIED), "TRANSACTION_ABORTABLE")
+    must(place.write(0, version=VERIFIED), "TRANSACTION_ABORTABLE")
 
 
-_STATES: dict[str, Callable[[Place], None]] = {
+STATES: dict[str, Callable[[Place], None]] = {
     "nothing": _nothing,
     "plain": _plain,
     "opened": _opened,
     "ended": _ended,
     "wrapped": _wrapped,
     "refused": _refused,
+    "bumped": _bumped_by_its_end,
 }
 
 
@@ -135,7 +136,7 @@ def _brought(talk: Conversation, partition: int, state: str, bring: Callable[[Pl
     for _ in range(EPOCH if state == "bumped" else EPOCH + 1):
         producer = talk.started(transactional_id)
     place = Place(talk, partition, producer)
-    _must(place.end, 0)
+    must(place.end, 0)
     bring(place)
     return place
 
@@ -165,9 +166,8 @@ def conversation(broker: Broker, wall_ms: int) -> Iterator[tuple[str, str]]:
     prepare(talk)
     batches, markers = list(lines_of_batches()), list(lines_of_markers())
     talk.create_empty_topic(TOPIC, len(batches) + len(markers))
-    states = _STATES | {"bumped": _bumped_by_its_end}
     for partition, (state, epoch, sequences, transactional, version, _) in enumerate(batches):
-        place = _brought(talk, partition, state, states[state])
+        place = _brought(talk, partition, state, STATES[state])
         if transactional and int(epoch) == EPOCH and state != "opened":
             place.add()
         count, _, first = sequences.rpartition(" of ")
@@ -179,7 +179,7 @@ def conversation(broker: Broker, wall_ms: int) -> Iterator[tuple[str, str]]:
             version=IMPLICIT if version == 2 else VERIFIED,
         )
         yield batch_question(state, epoch, sequences, transactional, version), answer
-    states = _STATES | {"bumped": _bumped_by_a_marker}
+    states = STATES | {"bumped": _bumped_by_a_marker}
     for partition, (state, epoch, coordinator_epoch, version, _) in enumerate(markers, start=len(batches)):
         place = _brought(talk, partition, state, states[state])
         answer = place.mark(int(epoch), int(coordinator_epoch), version)

@@ -186,8 +186,7 @@ def test_window_6_a_commit_that_comes_after_the_timeout_has_lost(level: int) -> 
     assert state_of(broker) == "CompleteAbort"
     broker.faults.release(late)
     broker.time.settle()
-    # Under version 2 the producer that timed out is told that its end was the other one, and goes on.
-    assert error_of(reply) is (E.PRODUCER_FENCED if level == V1 else E.INVALID_TXN_STATE)
+    assert error_of(reply) is E.PRODUCER_FENCED
     assert holds_outcome(broker, commit=False)
 
 
@@ -213,7 +212,8 @@ def test_window_7_an_end_whose_answer_was_lost_succeeds_again_and_its_opposite_d
     plant(broker, Point.ANSWER, Action.DROP, Selector(ApiKey.END_TXN))
     with pytest.raises(AssertionError, match="drops the response"):
         error_of(writer.send_end(commit=commit))
-    assert error_of(writer.send_end(commit=not commit)) is E.INVALID_TXN_STATE
+    opposite = E.INVALID_TXN_STATE if commit or level == V1 else E.PRODUCER_FENCED
+    assert error_of(writer.send_end(commit=not commit)) is opposite
     assert error_of(writer.send_end(commit=commit)) is E.NONE
     assert holds_outcome(broker, commit)
 
@@ -422,8 +422,7 @@ def test_window_44_a_client_that_slept_past_its_timeout_is_told_so_by_the_partit
     broker.time.settle()
     broker.faults.remove(asleep)
     broker.time.settle()
-    ended = E.PRODUCER_FENCED if level == V1 else E.INVALID_TXN_STATE
-    assert [error_of(reply) for reply in replies] == [E.INVALID_PRODUCER_EPOCH, ended]
+    assert [error_of(reply) for reply in replies] == [E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED]
     assert holds_outcome(broker, commit=False)
 
 

@@ -158,8 +158,8 @@ def test_marker_without_a_transaction_is_written_and_fences_but_aborts_nothing(l
 
 
 def test_later_batch_may_not_overtake_one_that_was_refused_unverified(logs: Logs, log: PartitionLog) -> None:
-    log.note_unverified(28, 0, 0)
-    log.note_unverified(28, 0, 1)
+    log.producer_state.note_refused(28, 0, 0, 0, 0)
+    log.producer_state.note_refused(28, 0, 1, 0, 0)
     assert refused(send, logs, log, 1, transactional=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     send(logs, log, 0, transactional=True)
     send(logs, log, 1, transactional=True)

@@ -120,6 +120,25 @@ def test_a_zombie_of_version_2_is_not_given_the_pair_of_its_classic_successor(
     assert (zombie.pair == successor.pair) is (error == ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(
+    ("settings", "late_commit"), [((), ErrorCode.PRODUCER_FENCED), ((KAFKA,), ErrorCode.INVALID_TXN_STATE)]
+)
+def test_a_commit_that_its_timeout_has_overtaken_is_fenced_and_nothing_else_changes(
+    settings: tuple[str, ...], late_commit: ErrorCode
+) -> None:
+    """KAFKA-20785: INVALID_TXN_STATE, which Kafka 4.3 gives, ends a thread of Kafka Streams for good."""
+    broker = broker_with_topic(*settings)
+    producer = Producer(broker).init()
+    assert producer.add(0) == [ErrorCode.NONE]
+    assert producer.produce(version=12) == ErrorCode.NONE
+    broker.let_pass(TIMEOUT_MS + CHECK_INTERVAL_MS)
+    assert producer.end(True, 3) == ErrorCode.PRODUCER_FENCED
+    assert producer.end(True, 5) == late_commit
+    # Its own abort is a retry of the coordinator's, and with what that gives it a commit of nothing is no retry.
+    assert producer.end(False, 5) == ErrorCode.NONE
+    assert producer.end(True, 5) == ErrorCode.INVALID_TXN_STATE
+
+
 def stopped(broker: VirtualBroker) -> VirtualBroker:
     """A clean stop: snapshots alone tell the next start of producers, nothing of the log is read again."""
     assert broker.broker.logs.close() is None

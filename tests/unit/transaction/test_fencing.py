@@ -127,7 +127,7 @@ def test_who_timed_out_is_told_so_by_the_partition_and_goes_on_under_version_2_a
         assert producer.produce(version=version) is E.NONE
         broker.let_pass(TIMEOUT_MS + 100)
         assert produce(producer, version) is OLD_EPOCH
-        assert end(producer, 5 if may_go_on else 4) is (E.INVALID_TXN_STATE if may_go_on else FENCED)
+        assert end(producer, 5 if may_go_on else 4) is FENCED
         if may_go_on:
             assert producer.end(False, 5) is E.NONE
             assert producer.produce(version=12) is E.NONE

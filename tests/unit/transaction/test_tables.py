@@ -6,11 +6,16 @@ metadata of a transactional id. What Apache Kafka itself was asked of them: `tes
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from oncelog.broker.coordinator.transaction.end_decisions import prepare_abort_by_coordinator
+from oncelog.broker.compatibility import KAFKA
+from oncelog.broker.coordinator.transaction.end_decisions import (
+    prepare_abort_by_coordinator,
+    prepare_end_transaction_v2,
+)
 from oncelog.broker.coordinator.transaction.metadata import Decision, TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from oncelog.protocol.errors import ErrorCode
@@ -104,6 +109,30 @@ def test_nothing_goes_on_from_a_state_that_never_stands_by_itself(request_name: 
         with suppress(IllegalTransition, KeyError):
             target = ask(metadata(state), pair, False, kind).target
             assert target is None or (state, target.state) == (FENCE, TransactionState.PREPARE_ABORT)
+
+
+def test_a_commit_that_an_abort_has_overtaken_is_fenced_here_and_nothing_else_differs() -> None:
+    """The tables are Kafka 4.3's. A commit in CompleteAbort is fenced where an abort by the same
+    pair would be a retry (KAFKA-20785)."""
+    tables, _ = REQUESTS["EndTxn of version 2"]
+    retried = []
+    for (life, state, who), kafkas in read(tables):
+        known = LIVES[life].states[state.removeprefix("pending ")]
+        for pair, kind in product(LIVES[life].who[who], (0, 1)):
+            decision = prepare_end_transaction_v2(
+                known,
+                *pair,
+                kind == 0,
+                is_pending=state.startswith("pending "),
+                fresh_producer_id=FRESH_ID,
+                wall_ms=NOW_MS,
+                compatibility=replace(KAFKA, fences_late_commits=True),
+            )
+            is_overtaken = state == "CompleteAbort" and kind == 0 and kafkas[1] == "NONE"
+            assert told(known, decision) == ("PRODUCER_FENCED" if is_overtaken else kafkas[kind])
+            retried += [(life, who)] * is_overtaken
+            assert not is_overtaken or kafkas[0] == "INVALID_TXN_STATE"
+    assert {life for life, _ in retried} == {"ordinary", "last epoch", "fenced at the last epoch", "rotated"}
 
 
 # --- the coordinator's own aborts: a timeout, a new instance ----------------------------------------------------------

@@ -96,7 +96,7 @@ def wrapped(on: Log) -> None:
 
 def refused(on: Log) -> None:
     """The first batch of a transaction, 0, was refused by the coordinator, and will come again."""
-    on[1].note_unverified(PRODUCER_ID, 3, 0)
+    on[1].producer_state.note_refused(PRODUCER_ID, 3, 0, 0, 0)
 
 
 def open_at_the_last(on: Log) -> None:
@@ -125,7 +125,11 @@ def in_state(bring: Callable[[Log], None]) -> Log:
 def test_a_batch_is_taken_or_refused_as_the_table_says(row: list[str]) -> None:
     state, epoch, sequences, *outcomes = row
     count, _, first = sequences.rpartition(" of ")
-    for (transactional, version), expected in zip(KINDS, outcomes, strict=True):
+    (plain_kind, *others), (expected_of_plain, *_) = KINDS, outcomes
+    # A plain batch belongs to no transaction: the version of its request says nothing about it.
+    kinds = [(*plain_kind, expected_of_plain), (False, 2, expected_of_plain)]
+    kinds += [(*kind, expected) for kind, expected in zip(others, outcomes[1:], strict=True)]
+    for transactional, version, expected in kinds:
         on = in_state(STATES[state])
         end = on[1].log_end_offset
         answer = write(on, int(epoch), int(first), int(count or 1), transactional=transactional, version=version)
