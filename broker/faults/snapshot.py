@@ -18,10 +18,10 @@ def show_transactions(faults: Faults) -> list[Shown]:
     """Every transactional id, with the partitions that still lack their marker."""
     if faults.broker is None:
         return []
-    return [_transaction(faults, status) for status in faults.broker.transactions.current()]
+    return [_transaction(status) for status in faults.broker.transactions.current()]
 
 
-def _transaction(faults: Faults, status: TransactionStatus) -> Shown:
+def _transaction(status: TransactionStatus) -> Shown:
     metadata = status.metadata
     shown: Shown = {
         "transactional_id": metadata.transactional_id,
@@ -34,11 +34,7 @@ def _transaction(faults: Faults, status: TransactionStatus) -> Shown:
         "last_update_timestamp_ms": metadata.last_update_timestamp_ms,
         "transaction_version": metadata.client_transaction_version,
         "partitions": [_name(*partition) for partition in sorted(metadata.partitions)],
-        "without_marker": [
-            _name(*partition)
-            for partition in status.without_marker
-            if not faults.has_marker(metadata.producer_id, partition)
-        ],
+        "without_marker": [_name(*partition) for partition in status.without_marker],
     }
     if metadata.next_producer_id != NO_PRODUCER_ID:
         shown["next_producer_id"] = metadata.next_producer_id
