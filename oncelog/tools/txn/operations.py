@@ -110,11 +110,11 @@ def _described(found: TransactionDescription, now_ms: int) -> Row:
         "producer_id": found.producer_id,
         "producer_epoch": found.producer_epoch,
         "state": found.state,
+        "meaning": explained(found.state, places),
         "timeout_ms": found.timeout_ms,
         "start_time_ms": found.start_time_ms if has_begun else None,
         "duration_ms": now_ms - found.start_time_ms if is_running else None,
         "partitions": places,
-        "meaning": explained(found.state, places),
     }
 
 
