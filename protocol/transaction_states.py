@@ -42,7 +42,7 @@ class StateMeaning(NamedTuple):
 
 
 MEANINGS: Final = (
-    StateMeaning("Empty", 0, "idle", None, "Nothing open: its producer has begun no transaction"),
+    StateMeaning("Empty", 0, "idle", None, "Nothing open"),
     StateMeaning("Ongoing", 1, "open", None, "Open"),
     StateMeaning("PrepareCommit", 2, "decided", "COMMIT", "Decided: COMMIT"),
     StateMeaning("PrepareAbort", 3, "decided", "ABORT", "Decided: ABORT"),
@@ -63,7 +63,7 @@ _BY_NAME: Final = {each.name: each for each in MEANINGS}
 
 def meaning_of(state: str) -> StateMeaning:
     """Of a state by its name; one that a later release of Kafka has added is neither open nor decided."""
-    return _BY_NAME.get(state) or StateMeaning(state, -1, "unknown", None, f"In a state that is not known: {state}")
+    return _BY_NAME.get(state) or StateMeaning(state, -1, "unknown", None, f"Unknown: {state}")
 
 
 def explained(state: str, waiting: Sequence[str] | None = None) -> str:

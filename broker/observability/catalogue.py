@@ -146,7 +146,7 @@ OF_PARTITIONS = (
     Family(
         "partition_last_stable_offset_lag",
         GAUGE,
-        "Offsets that read_committed does not reach yet, because of open transactions",
+        "Offsets that read_committed does not reach yet, because of transactions that are open or wait for markers",
         "kafka.cluster:type=Partition,name=LastStableOffsetLag",
         _PARTITION,
     ),
