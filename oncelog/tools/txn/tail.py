@@ -22,7 +22,7 @@ from oncelog.protocol.generated import transaction_log_key, transaction_log_valu
 from oncelog.protocol.generated.transaction_log_key import TransactionLogKey
 from oncelog.protocol.generated.transaction_log_value import TransactionLogValue
 from oncelog.protocol.topics import TRANSACTION_STATE
-from oncelog.protocol.transaction_states import MEANINGS, StateMeaning, explained
+from oncelog.protocol.transaction_states import MEANINGS, StateMeaning, meaning_of
 
 _POLL_MS = 1_000
 _MISSING_TOPIC_RETRY_S = 0.2
@@ -45,8 +45,8 @@ class Transition:
 
     @property
     def meaning(self) -> str:
-        """Where the outcome is decided, each partition still lacks its marker when that is logged."""
-        return explained(self.state, self.partitions)
+        """Of the state then: what a partition waits for may have come since."""
+        return meaning_of(self.state).words
 
     def as_row(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"meaning": self.meaning}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.protocol.printable import printable
-from oncelog.protocol.transaction_states import STATE_NAMES, explained, meaning_of
+from oncelog.protocol.transaction_states import STATE_NAMES, meaning_of
 from oncelog.tools.asking import attempt, connection_options, reach, run_loop
 from oncelog.tools.terminal import Styled, say, say_json, say_row
 
@@ -128,7 +128,7 @@ class Printer:
         previous, state = transition.previous_state or "-", transition.state
         rest = f"{_duration(transition.duration_ms):>9}  {_partitions(transition.partitions)}".rstrip()
         if meaning_of(state).phase == "decided":
-            rest += f"  {explained(state, None if transition.partitions else ())}"
+            rest += f"  {transition.meaning}"
         padding = " " * (_STATE_WIDTH - len(state) + 2) if rest else ""
         before = (
             f"{_time_text(transition.time_ms)}  {transactional_id:<{self._id_width}}  "
