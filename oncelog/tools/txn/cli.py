@@ -35,7 +35,7 @@ def txn() -> None:
     metavar="MS",
     type=click.IntRange(-1, 2**63 - 1),
     default=-1,
-    help="Only transactions open for longer.",
+    help="Only ids whose transaction began longer ago, also if it has ended; see --state.",
 )
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
 async def list_(
