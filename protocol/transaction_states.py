@@ -27,7 +27,7 @@ class StateMeaning(NamedTuple):
 
     @property
     def has_timeout(self) -> bool:
-        """The coordinator aborts the transaction when its timeout has passed."""
+        """The coordinator aborts the transaction when its timeout has passed, unless that is NO_TIMEOUT_MS."""
         return self.phase == "open"
 
     @property
@@ -57,6 +57,8 @@ OPEN_NAMES: Final = tuple(each.name for each in MEANINGS if each.phase == "open"
 DECIDED_NAMES: Final = tuple(each.name for each in MEANINGS if each.phase == "decided")
 UNSTABLE_NAMES: Final = OPEN_NAMES + DECIDED_NAMES
 """For which read_committed readers may wait."""
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""The timeout of a two-phase commit transaction, which the coordinator never ends by itself (KIP-939)."""
 _MOST_NAMED: Final = 3
 _BY_NAME: Final = {each.name: each for each in MEANINGS}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oncelog.client.descriptions import ListedTransaction, TransactionDescription
-from oncelog.protocol.transaction_states import Phase, StateMeaning, meaning_of
+from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, Phase, StateMeaning, meaning_of
 from oncelog.tools.txn.tail import Transition
 
 LINE_UNITS = 1_000
@@ -26,7 +26,7 @@ class LifeLine:
     """Of 1,000 between its begin and its timeout."""
     urgency: str
     """"fresh", "late" (half its timeout is over), or "overdue" (its coordinator will abort it at the next look);
-    "decided": no timeout applies any more."""
+    "decided": no timeout applies any more; "endless": none does, as in a two-phase commit."""
 
     @property
     def meaning(self) -> StateMeaning:
@@ -41,6 +41,8 @@ def life_line(transaction: TransactionDescription, now_ms: int) -> LifeLine:
     age_ms = max(0, now_ms - transaction.start_time_ms)
     if not meaning.has_timeout:
         return LifeLine(transaction, age_ms, 0, "decided")
+    if transaction.timeout_ms == NO_TIMEOUT_MS:
+        return LifeLine(transaction, age_ms, 0, "endless")
     share = age_ms / max(1, transaction.timeout_ms)
     urgency = "overdue" if share >= 1 else "late" if share >= _LATE_SHARE else "fresh"
     return LifeLine(transaction, age_ms, min(LINE_UNITS, int(share * LINE_UNITS)), urgency)

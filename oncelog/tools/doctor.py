@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from oncelog.protocol.transaction_states import meaning_of
+from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, meaning_of
 from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show, tls_context_of
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ async def _transactions(admin: "Admin") -> list[Finding]:
 def _long_open(row: dict[str, Any]) -> Finding:
     is_overdue = row["duration_ms"] > row["timeout_ms"]
     timeout = f"its timeout is {row['timeout_ms'] // 1000} s{', which has passed' if is_overdue else ''}"
+    if row["timeout_ms"] == NO_TIMEOUT_MS:
+        timeout = "a two-phase commit, which has no timeout: its owner ends it"
     detail = f"{row['transactional_id']} is open for {row['duration_ms'] // 1000} s in {_some(row['partitions'])}"
     advice = f"read_committed readers wait there; `oncelog txn fence {quote(row['transactional_id'])}` ends it"
     return Finding("transactions", "wrong" if is_overdue else "look", f"{detail} ({timeout}): {advice}")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oncelog.client.descriptions import ListedTransaction, TransactionDescription
 from oncelog.console import life_lines
 from oncelog.console.life_lines import LINE_UNITS, life_line
-from oncelog.protocol.transaction_states import STATE_NAMES
+from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, STATE_NAMES
 from oncelog.tools.txn.tail import Transition
 
 NOW_MS = 1_000_000
@@ -33,6 +33,11 @@ def test_a_line_stays_on_its_rail_whatever_a_coordinator_says(start_ms: int, tim
 def test_no_timeout_applies_to_what_is_decided() -> None:
     line = life_line(replace(OPEN, state="PrepareCommit"), NOW_MS + 10**9)
     assert (line.age_ms, line.units, line.urgency) == (10**9 + 15_000, 0, "decided")
+
+
+def test_a_two_phase_commit_has_no_line_to_a_timeout() -> None:
+    line = life_line(replace(OPEN, timeout_ms=NO_TIMEOUT_MS), NOW_MS)
+    assert (line.age_ms, line.units, line.urgency) == (15_000, 0, "endless")
 
 
 def test_only_what_readers_may_wait_for_has_an_age() -> None:
