@@ -17,7 +17,6 @@ from oncelog.broker.coordinator.transaction.states import (
     check_transition,
 )
 from oncelog.broker.ports import WallMs
-from oncelog.protocol import transaction_states
 from oncelog.protocol.errors import ErrorCode
 
 NO_PRODUCER_ID = -1
@@ -27,7 +26,8 @@ EXHAUSTED_PRODUCER_EPOCH = 32_766
 """The last epoch that a client is assigned; what follows is a new producer id."""
 FENCING_PRODUCER_EPOCH = 32_767
 """Never assigned: markers and fences carry it when the epochs are exhausted."""
-NO_TIMEOUT_MS = transaction_states.NO_TIMEOUT_MS
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a two-phase commit transaction, which the coordinator never ends by itself (KIP-939)."""
 
 TopicPartition = tuple[str, int]
 

@@ -2,14 +2,19 @@
 
 import pytest
 
+from oncelog.broker.coordinator.transaction import metadata
 from oncelog.broker.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TransactionState
-from oncelog.protocol.transaction_states import MEANINGS, STATE_NAMES, Phase, explained, meaning_of
+from oncelog.protocol.transaction_states import MEANINGS, NO_TIMEOUT_MS, STATE_NAMES, Phase, explained, meaning_of
 
 
 def test_it_has_the_states_of_the_coordinator_by_name_and_number() -> None:
     assert [(each.number, each.name) for each in MEANINGS] == [
         (each.value, each.kafka_name) for each in TransactionState
     ]
+
+
+def test_a_transaction_without_a_timeout_is_told_by_the_number_that_the_coordinator_gives_it() -> None:
+    assert NO_TIMEOUT_MS == metadata.NO_TIMEOUT_MS
 
 
 def test_what_is_decided_ended_or_at_rest_is_that_for_the_coordinator_too() -> None:
