@@ -49,6 +49,7 @@ from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from oncelog.protocol.generated.offset_delete_response import OffsetDeleteResponse
+from oncelog.protocol.group_states import GROUP_STATES, GROUP_TYPES
 
 _LIST = Api(
     ApiKey.LIST_GROUPS,
@@ -90,18 +91,6 @@ _DELETE_OFFSETS = Api(
     0,
     0,
 )
-_STATES = (
-    "PreparingRebalance",
-    "CompletingRebalance",
-    "Stable",
-    "Dead",
-    "Empty",
-    "Assigning",
-    "Reconciling",
-    "NotReady",
-)
-"""As Kafka's GroupState names them."""
-_TYPES = ("classic", "consumer", "share", "streams")
 _NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
 _HAS_MEMBERS = frozenset(
     (
@@ -118,7 +107,7 @@ async def list_groups(
     cluster: Cluster, states: Sequence[str], types: Sequence[str], deadline: Deadline
 ) -> list[ListedGroup]:
     request = ListGroupsRequest(
-        states_filter=known_names("states", states, _STATES), types_filter=known_names("types", types, _TYPES)
+        states_filter=known_names("states", states, GROUP_STATES), types_filter=known_names("types", types, GROUP_TYPES)
     )
     found = [
         ListedGroup(each.group_id, node_id, each.protocol_type, each.group_state, each.group_type)

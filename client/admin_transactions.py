@@ -33,6 +33,7 @@ from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from oncelog.protocol.transaction_states import STATE_NAMES
 
 _DESCRIBE_PRODUCERS = Api(
     ApiKey.DESCRIBE_PRODUCERS,
@@ -66,17 +67,6 @@ _WRITE_TXN_MARKERS = Api(
     1,
     1,
 )
-_STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-"""As Kafka's TransactionState names them."""
 OPERATORS_TIMEOUT_MS = 1
 """The transaction timeout that `fence_producer` leaves behind, by which `fencing` knows it: no producer has it, and
 the next instance sets its own."""
@@ -109,7 +99,7 @@ async def find_transactions(
     deadline: Deadline,
 ) -> list[ListedTransaction]:
     request = ListTransactionsRequest(
-        state_filters=known_names("states", states, _STATES),
+        state_filters=known_names("states", states, STATE_NAMES),
         producer_id_filters=producer_ids,
         duration_filter=duration_ms,
         transactional_id_pattern=pattern,

@@ -15,8 +15,8 @@ from oncelog.client.batch import ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import FencedBy, KafkaError
+from oncelog.protocol.transaction_states import meaning_of
 
-_ABORTS = ("PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 _ASK_AGAIN_MS = 10
 """After the abort of an open transaction, the InitProducerId that caused it is repeated as soon."""
 
@@ -30,7 +30,7 @@ async def who_fenced(
             found = await describe_transaction(cluster, transactional_id, deadline)
             if (found.producer_id, found.producer_epoch) == (fenced.producer_id, fenced.producer_epoch):
                 return "unknown"
-            if found.state not in _ABORTS:
+            if meaning_of(found.state).outcome != "ABORT":
                 return "operator" if found.timeout_ms == OPERATORS_TIMEOUT_MS else "instance"
             if is_overdue:
                 return "timeout"

@@ -2,8 +2,8 @@
 
     PYTHONPATH=. python tools/update_console_pictures.py
 
-It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late, and a
-consumer at read_uncommitted.
+It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late, one that
+waits for a marker, and a consumer at read_uncommitted.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Literal
 
 from oncelog.client.sync import Consumer, Producer
 from oncelog.console.reading import Reader
+from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.testing import Broker
 from tests.support.chromium import Chromium
 from tests.support.console_scene import scene
@@ -34,7 +35,13 @@ def main() -> None:
         late = Producer(broker.bootstrap_servers, transactional_id="import", transaction_timeout_ms=_LATE_TIMEOUT_MS)
         _read_what_is_aborted(broker.bootstrap_servers)
         reader = Reader(broker.bootstrap_servers, 3_000, broker._running().admin_port())
-        with late as producer, serving(reader) as address, Chromium() as browser:
+        mover = Producer(broker.bootstrap_servers, transactional_id="stock-mover")
+        held = broker.faults.plant(
+            Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="stock-mover"), times=None)
+        )
+        with late as producer, mover, serving(reader) as address, Chromium() as browser:
+            with mover.transaction() as transaction:
+                transaction.send("payments", b"moved")
             producer.transaction().__enter__().send("payments", b"late")
             page = browser.open("about:blank")
             for name, (path, scheme) in SHOTS.items():
@@ -44,6 +51,7 @@ def main() -> None:
                 if path == "/transactions":
                     page.wait("document.querySelector('.life.late')")
                 page.screenshot(IMAGES / f"{name}.png", width=WIDTH)
+            broker.faults.remove(held)
 
 
 def _read_what_is_aborted(bootstrap_servers: str) -> None:

@@ -57,7 +57,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Now",
         (
-            _number("Open transactions", "short", "Open or ending.", "sum(oncelog_open_transactions)"),
+            _number("Open transactions", "short", "Not decided yet.", "sum(oncelog_open_transactions)"),
             _number("Oldest open transaction", "s", "It holds back readers at read_committed.",
                     "max(oncelog_oldest_open_transaction_age_seconds)"),
             _number("Largest lag", "short", "Of a group in one partition.", "max(oncelog_group_lag) or vector(0)"),
@@ -89,8 +89,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 Query("sum by (error) (rate(oncelog_rejected_batches_total[]))", "rejected: {{error}}"),
                 Query("sum(rate(oncelog_duplicate_batches_total[]))", "duplicates"),
             )),
-            Panel("Age of the oldest open transaction", "s", "", (
-                Query("max(oncelog_oldest_open_transaction_age_seconds)", "oldest"),
+            Panel("Age of the oldest transaction", "s", "Open since it began; decided since it waits for markers.", (
+                Query("max(oncelog_oldest_open_transaction_age_seconds)", "open"),
+                Query("max(oncelog_oldest_decided_transaction_age_seconds)", "decided"),
             )),
         ),
     ),

@@ -9,12 +9,13 @@ Invariants
   that a PREPARE still lacks, no member or group expires.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.markers import EndMarker
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.machine import System
 from oncelog.broker.ports import Scheduler, Timer
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
@@ -61,3 +62,6 @@ class HeldMarkers:
 
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
         return Completion()
+
+    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return list(partitions)

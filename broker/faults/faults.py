@@ -14,7 +14,6 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.dependencies import TransitionListener
 from oncelog.broker.coordinator.transaction.markers import MarkerSender
-from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.faults.disk import FaultDisk
 from oncelog.broker.faults.error_answers import has_place_for_error
 from oncelog.broker.faults.events import Events, TransitionEvents
@@ -48,7 +47,6 @@ class Faults:
         )
         self.broker: Broker | None = None
         self._transactions: TransactionCoordinator | None = None
-        self._markers: FaultMarkers | None = None
         self._rules: dict[int, PlantedRule] = {}
         self._last_number = 0
         # Whether any rule is planted there: the points check this first.
@@ -147,18 +145,13 @@ class Faults:
             if status.metadata.producer_id == producer_id
         )
 
-    def has_marker(self, producer_id: int, partition: TopicPartition) -> bool:
-        """Whether a partition of a prepared transaction has its marker, while others of it are held."""
-        return self._markers is not None and self._markers.is_answered(producer_id, partition)
-
     # --- assembly -----------------------------------------------------------------------------------------------------
 
     def around_handler(self, _: ApiKey, handle: Handler) -> Handler:
         return FaultHandler(self, handle).handle
 
     def around_markers(self, markers: MarkerSender) -> MarkerSender:
-        self._markers = FaultMarkers(self, markers)
-        return self._markers
+        return FaultMarkers(self, markers)
 
     def around_listener(self, listener: TransitionListener) -> TransitionListener:
         return TransitionEvents(self.events, listener)

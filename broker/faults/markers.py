@@ -27,10 +27,10 @@ class FaultMarkers:
         self._markers = markers
         self._unanswered: dict[tuple[int, TopicPartition], None] = {}
 
-    def is_answered(self, producer_id: int, partition: TopicPartition) -> bool:
-        """While others of the same transaction are pending: whether the partition already has its marker."""
-        unanswered = self._unanswered
-        return (producer_id, partition) not in unanswered and any(known == producer_id for known, _ in unanswered)
+    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Each was sent one of its own. All, if none is in flight: then they wait to be sent again."""
+        held = [each for each in partitions if (producer_id, each) in self._unanswered]
+        return held or list(partitions)
 
     def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
         """None while a rule watches markers or appends: then each step is durable before the next one begins, and can

@@ -10,6 +10,7 @@ from oncelog.broker.coordinator.transaction.shard_life import TransactionStatus
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import NO_OFFSET
+from oncelog.protocol.transaction_states import explained
 
 Shown = dict[str, Any]
 
@@ -18,14 +19,17 @@ def show_transactions(faults: Faults) -> list[Shown]:
     """Every transactional id, with the partitions that still lack their marker."""
     if faults.broker is None:
         return []
-    return [_transaction(faults, status) for status in faults.broker.transactions.current()]
+    return [_transaction(status) for status in faults.broker.transactions.current()]
 
 
-def _transaction(faults: Faults, status: TransactionStatus) -> Shown:
+def _transaction(status: TransactionStatus) -> Shown:
     metadata = status.metadata
+    partitions = [_name(*partition) for partition in sorted(metadata.partitions)]
+    without_marker = [_name(*partition) for partition in status.without_marker]
     shown: Shown = {
         "transactional_id": metadata.transactional_id,
         "state": metadata.state.kafka_name,
+        "meaning": explained(metadata.state.kafka_name, without_marker or partitions),
         "is_pending": status.is_pending,
         "producer_id": metadata.producer_id,
         "producer_epoch": metadata.producer_epoch,
@@ -33,12 +37,8 @@ def _transaction(faults: Faults, status: TransactionStatus) -> Shown:
         "start_timestamp_ms": metadata.start_timestamp_ms,
         "last_update_timestamp_ms": metadata.last_update_timestamp_ms,
         "transaction_version": metadata.client_transaction_version,
-        "partitions": [_name(*partition) for partition in sorted(metadata.partitions)],
-        "without_marker": [
-            _name(*partition)
-            for partition in status.without_marker
-            if not faults.has_marker(metadata.producer_id, partition)
-        ],
+        "partitions": partitions,
+        "without_marker": without_marker,
     }
     if metadata.next_producer_id != NO_PRODUCER_ID:
         shown["next_producer_id"] = metadata.next_producer_id

@@ -82,7 +82,8 @@ _KEPT: dict[str, tuple[str, str]] = {
     "connections_closed_idle": ("Connections closed for their silence", f"{_SOCKETS}connection-close-rate"),
     "connections_closed_slow": ("Connections closed since they held memory and read nothing", ""),
     "file_problems": ("Log lines about files that are damaged, missing or unreadable", ""),
-    "open_transactions": ("Transactions open or ending", ""),
+    "open_transactions": ("Transactions that are open", ""),
+    "decided_transactions": ("Transactions whose outcome is decided, and that wait for markers", ""),
     "open_connections": ("Connections", f"{_SOCKETS}connection-count"),
     "waiting_fetches": (
         "Fetches that wait for records",
@@ -145,7 +146,7 @@ OF_PARTITIONS = (
     Family(
         "partition_last_stable_offset_lag",
         GAUGE,
-        "Offsets that read_committed does not reach yet, because of open transactions",
+        "Offsets that read_committed does not reach yet, because of transactions that are open or wait for markers",
         "kafka.cluster:type=Partition,name=LastStableOffsetLag",
         _PARTITION,
     ),
@@ -153,7 +154,10 @@ OF_PARTITIONS = (
 TRANSACTIONAL_IDS = Family(
     "transactional_ids", GAUGE, "Transactional ids by the state of their transaction", "", ("state",)
 )
-OLDEST = Family("oldest_open_transaction_age_seconds", GAUGE, "Since it began; 0: none is open")
+OLDEST_OPEN = Family("oldest_open_transaction_age_seconds", GAUGE, "Since it began; 0: none is open")
+OLDEST_DECIDED = Family(
+    "oldest_decided_transaction_age_seconds", GAUGE, "Since its outcome was decided; 0: none waits for markers"
+)
 GROUPS = Family(
     "groups",
     GAUGE,
@@ -192,4 +196,4 @@ BOUNDS = (
 )
 LEFT_OUT = Family("series_left_out", GAUGE, "Series of a metric beyond oncelog.metrics.max.series", "", ("metric",))
 
-ALL = (*KEPT, *OF_PARTITIONS, TRANSACTIONAL_IDS, OLDEST, GROUPS, *OF_COMMITTED, *BOUNDS, LEFT_OUT)
+ALL = (*KEPT, *OF_PARTITIONS, TRANSACTIONAL_IDS, OLDEST_OPEN, OLDEST_DECIDED, GROUPS, *OF_COMMITTED, *BOUNDS, LEFT_OUT)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.observability.catalogue import (
     BOUNDS,
     GROUPS,
@@ -22,7 +22,8 @@ from oncelog.broker.observability.catalogue import (
     LEFT_OUT,
     OF_COMMITTED,
     OF_PARTITIONS,
-    OLDEST,
+    OLDEST_DECIDED,
+    OLDEST_OPEN,
     TRANSACTIONAL_IDS,
     Distribution,
     Family,
@@ -32,6 +33,7 @@ from oncelog.broker.observability.catalogue import (
 from oncelog.broker.observability.metrics import Histogram, Metrics
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.printable import printable
+from oncelog.protocol.transaction_states import DECIDED_NAMES, OPEN_NAMES, meaning_of
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
@@ -56,7 +58,7 @@ class Collection:
     def __init__(
         self, broker: "Broker", max_series: int, refresh: Callable[[], None], bounds: Callable[[], Iterable[Bound]]
     ) -> None:
-        """`refresh` updates the gauges of `broker.metrics`, but for the open transactions."""
+        """`refresh` updates the gauges of `broker.metrics`, but for those of transactions."""
         self._broker = broker
         self._max_series = max_series
         self._refresh = refresh
@@ -107,15 +109,22 @@ class Collection:
     async def _transactions(self) -> list[Sampled]:
         states = {state.kafka_name: 0 for state in TransactionState}
         wall_ms = self._broker.clock.wall_ms()
-        longest_ms = 0
+        open_ms = decided_ms = 0
         async for metadata in _in_slices(self._broker.transactions.all()):
             states[metadata.state.kafka_name] += 1
-            if metadata.state is TransactionState.ONGOING:
-                longest_ms = max(longest_ms, wall_ms - metadata.start_timestamp_ms)
-        is_open = (TransactionState.ONGOING, *PREPARED)
-        self._broker.metrics.open_transactions = sum(states[state.kafka_name] for state in is_open)
+            phase = meaning_of(metadata.state.kafka_name).phase
+            if phase == "open":
+                open_ms = max(open_ms, wall_ms - metadata.start_timestamp_ms)
+            elif phase == "decided":
+                decided_ms = max(decided_ms, wall_ms - metadata.last_update_timestamp_ms)
+        self._broker.metrics.open_transactions = sum(states[name] for name in OPEN_NAMES)
+        self._broker.metrics.decided_transactions = sum(states[name] for name in DECIDED_NAMES)
         by_state = [Sample((state,), count) for state, count in sorted(states.items())]
-        return [Sampled(TRANSACTIONAL_IDS, by_state), Sampled(OLDEST, [Sample((), longest_ms / 1000)])]
+        return [
+            Sampled(TRANSACTIONAL_IDS, by_state),
+            Sampled(OLDEST_OPEN, [Sample((), open_ms / 1000)]),
+            Sampled(OLDEST_DECIDED, [Sample((), decided_ms / 1000)]),
+        ]
 
     def _groups(self) -> Iterator[tuple[str, str]]:
         groups = self._broker.known_groups

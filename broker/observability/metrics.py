@@ -36,7 +36,14 @@ COUNTERS = (
     "connections_closed_slow",
     "file_problems",
 )
-GAUGES = ("open_transactions", "open_connections", "waiting_fetches", "fetch_sessions", "offline_partitions")
+GAUGES = (
+    "open_transactions",
+    "decided_transactions",
+    "open_connections",
+    "waiting_fetches",
+    "fetch_sessions",
+    "offline_partitions",
+)
 # Counted by the name of an error; those that are listed are reported as 0 before the first one.
 BY_ERROR = {
     "rejected_batches": (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -107,6 +114,7 @@ class Metrics:
         self.file_problems = 0
         """Log lines about files that are damaged, missing or unreadable."""
         self.open_transactions = 0
+        self.decided_transactions = 0
         self.open_connections = 0
         self.waiting_fetches = 0
         self.fetch_sessions = 0

@@ -4,7 +4,7 @@ Owns: routes, what an action checks before and where it leads to. Does not own: 
 of errors (`trouble`), who may ask (`security`).
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from oncelog.client.descriptions import ListedTransaction
 from oncelog.client.records import TopicPartition
 from oncelog.console.live import INTERVAL_S, LIVE, Streams
 from oncelog.console.pages import PAGES, Page
@@ -23,6 +24,7 @@ from oncelog.console.reading import Reader
 from oncelog.console.rendering import Renderer, url
 from oncelog.console.security import Guard
 from oncelog.console.trouble import EXPECTED, UNREACHABLE, ReadOnly, status_of, trouble_of
+from oncelog.protocol.transaction_states import explained, meaning_of
 from oncelog.tools.asking import NotFound
 from oncelog.tools.log.map.partition import MEANINGS
 
@@ -134,9 +136,15 @@ async def _require_hanging(reader: Reader, place: TopicPartition, start: int) ->
     """A marker on one partition would break a transaction that its coordinator can end. Raises NotFound."""
     holders = [each for each in await reader.producers(place) if each.transaction_start_offset == start]
     if len(await reader.hanging(place, holders)) < len(holders):
-        owners = await reader.transactional_ids(each.producer_id for each in holders)
-        named = ", ".join(map(repr, owners.values()))
-        raise NotFound(f"the transaction is that of {named}: fence it, and its coordinator ends it")
+        owners = (await reader.owners(each.producer_id for each in holders)).values()
+        named = ", ".join(repr(each.transactional_id) for each in owners)
+        if any(meaning_of(each.state).can_be_aborted for each in owners):
+            raise NotFound(f"the transaction is that of {named}: fence it, and its coordinator ends it")
+        raise NotFound(f"the transaction is that of {named}, whose coordinator ends it: {_states_of(owners)}")
+
+
+def _states_of(owners: Iterable[ListedTransaction]) -> str:
+    return ", ".join(explained(each.state) for each in owners)
 
 
 def _asked(request: Request, read_only: bool) -> Query:

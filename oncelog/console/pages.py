@@ -17,6 +17,7 @@ from oncelog.console.messages import messages_of
 from oncelog.console.query import Query
 from oncelog.console.reading import MOST_DESCRIBED, Reader, now_ms
 from oncelog.console.trouble import UNREACHABLE, status_of
+from oncelog.protocol.transaction_states import meaning_of
 
 Model = Mapping[str, Any]
 
@@ -52,21 +53,23 @@ class Page:
 
 async def _overview(reader: Reader, _: Query) -> Model:
     listed = await reader.transactions()
-    lines = await _life_lines(reader, listed)
+    lines = await _life_lines(reader, life_lines.matching(listed, "", ""))
+    states = life_lines.count_by_state(listed)
     names = await reader.topic_names()
     return {
         "cluster": await reader.cluster(),
         "topic_count": len(names),
         "groups": await reader.groups(),
-        "states": life_lines.count_by_state(listed),
+        "states": states,
         "transaction_count": len(listed),
         "oldest": lines[:_OLDEST],
-        "open_count": sum(life_lines.is_open(each.state) for each in listed),
+        "open_count": life_lines.count_of("open", states),
+        "decided_count": life_lines.count_of("decided", states),
     }
 
 
 async def _life_lines(reader: Reader, listed: Sequence[ListedTransaction]) -> list[life_lines.LifeLine]:
-    described = await reader.open_transactions(listed)
+    described = await reader.unstable_transactions(listed)
     now = now_ms()
     return life_lines.oldest_first(life_lines.life_line(each, now) for each in described)
 
@@ -125,7 +128,7 @@ async def _partition(reader: Reader, query: Query) -> Model:
         "is_end": query.number_or_none("from") is None,
         "holders": holders,
         "hanging": await reader.hanging(query.place, holders),
-        "ids": await reader.transactional_ids(each.producer_id for each in holders),
+        "ids": await reader.owners(each.producer_id for each in holders),
     }
 
 
@@ -152,7 +155,7 @@ async def _messages(reader: Reader, query: Query) -> Model:
 
 async def _producers(reader: Reader, query: Query) -> Model:
     shown = query.page_of(await reader.producers(query.place), _PRODUCERS_A_PAGE)
-    ids = await reader.transactional_ids(each.producer_id for each in shown.items)
+    ids = await reader.owners(each.producer_id for each in shown.items)
     return {"place": query.place, "slice": shown, "ids": ids}
 
 
@@ -165,11 +168,13 @@ async def _transactions(reader: Reader, query: Query) -> Model:
     rows: list[life_lines.LifeLine | ListedTransaction] = [*lines]
     rows += [each for each in found if each.transactional_id not in described]
     shown = query.page_of(rows, _TRANSACTIONS_A_PAGE)
+    lines = [each for each in shown.items if isinstance(each, life_lines.LifeLine)]
     others = [each for each in shown.items if isinstance(each, ListedTransaction)]
     return {
-        "lines": [each for each in shown.items if isinstance(each, life_lines.LifeLine)],
-        "undescribed": [each for each in others if life_lines.is_open(each.state)],
-        "rest": [each for each in others if not life_lines.is_open(each.state)],
+        "open": [each for each in lines if each.meaning.has_timeout],
+        "decided": [each for each in lines if not each.meaning.has_timeout],
+        "undescribed": [each for each in others if meaning_of(each.state).holds_readers],
+        "rest": [each for each in others if not meaning_of(each.state).holds_readers],
         "slice": shown,
         "states": life_lines.count_by_state(listed),
         "wanted": wanted,
@@ -183,9 +188,9 @@ async def _transaction(reader: Reader, query: Query) -> Model:
     history = await reader.history(described.transactional_id)
     return {
         "line": life_lines.life_line(described, now_ms()),
-        "is_open": life_lines.is_open(described.state),
         "history": history[::-1][:_NEWEST_STEPS],
         "fenced_below": query.number_or_none("fenced"),
+        "last_end": next((each.state for each in reversed(history) if meaning_of(each.state).phase == "ended"), None),
     }
 
 
@@ -222,7 +227,7 @@ async def _group(reader: Reader, query: Query) -> Model:
         "slice": query.page_of(sorted({*lags, *pending}), _PRODUCERS_A_PAGE),
         "lags": lags,
         "pending": pending,
-        "ids": await reader.transactional_ids(each.producer_id for each in pending.values()),
+        "ids": await reader.owners(each.producer_id for each in pending.values()),
         "total_lag": sum(each.lag for each in lags.values()),
     }
 
@@ -233,7 +238,7 @@ async def _findings(reader: Reader, _: Query) -> Model:
 
 async def _fence(reader: Reader, query: Query) -> Model:
     described = await reader.transaction(query.text("id"))
-    return {"line": life_lines.life_line(described, now_ms()), "is_open": life_lines.is_open(described.state)}
+    return {"line": life_lines.life_line(described, now_ms())}
 
 
 async def _abort(reader: Reader, query: Query) -> Model:
@@ -244,7 +249,7 @@ async def _abort(reader: Reader, query: Query) -> Model:
         "start": start,
         "holders": holders,
         "hanging": await reader.hanging(query.place, holders),
-        "ids": await reader.transactional_ids(each.producer_id for each in holders),
+        "ids": await reader.owners(each.producer_id for each in holders),
     }
 
 

@@ -29,20 +29,20 @@ from oncelog.client.errors import KafkaError
 from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.security import SecurityOptions
-from oncelog.console.life_lines import is_open
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
 from oncelog.http_port import HttpPort
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.txn import operations
 from oncelog.tools.txn.tail import Transition, TransitionReader
 from oncelog.witness import Report, ask_witness
 
 _T = TypeVar("_T")
 MOST_DESCRIBED = 200
-"""Open transactions whose begin is asked for at a look, each with a request of its own."""
+"""Open and decided transactions whose begin is asked for at a look, each with a request of its own."""
 MOST_PENDING_BATCHES = 2_000
 _STATE_RECORDS = 40
 """Of each partition of `__transaction_state`, for the list of the newest steps."""
@@ -203,21 +203,21 @@ class Reader:
     async def transactions(self) -> list[ListedTransaction]:
         return await (await self._admin()).find_transactions()
 
-    async def transactional_ids(self, producer_ids: Iterable[int]) -> dict[int, str]:
-        """The transactional id of each producer id that has one now."""
+    async def owners(self, producer_ids: Iterable[int]) -> dict[int, ListedTransaction]:
+        """The transactional id of each producer id that has one now, and its state."""
         wanted = sorted(set(producer_ids))
         if not wanted:
             return {}
         found = await (await self._admin()).find_transactions(producer_ids=wanted)
-        return {each.producer_id: each.transactional_id for each in found}
+        return {each.producer_id: each for each in found}
 
     async def transaction(self, transactional_id: str) -> TransactionDescription:
         """Raises TRANSACTIONAL_ID_NOT_FOUND."""
         return await (await self._admin()).describe_transaction(transactional_id)
 
-    async def open_transactions(self, listed: Iterable[ListedTransaction]) -> list[TransactionDescription]:
-        """Those of the list that are open, up to MOST_DESCRIBED of them."""
-        ids = (each.transactional_id for each in listed if is_open(each.state))
+    async def unstable_transactions(self, listed: Iterable[ListedTransaction]) -> list[TransactionDescription]:
+        """Those of the list that are open or decided, in its order, up to MOST_DESCRIBED of them."""
+        ids = (each.transactional_id for each in listed if meaning_of(each.state).holds_readers)
         return await operations.describe_all(await self._admin(), islice(ids, MOST_DESCRIBED))
 
     async def newest_steps(self) -> list[Transition]:
@@ -267,8 +267,8 @@ class Reader:
         return TopicPartition(topic, coordinator_partition(identifier, description.partition_count))
 
     async def fence(self, transactional_id: str) -> int:
-        """Returns the epoch below which producers are fenced. Raises TRANSACTIONAL_ID_NOT_FOUND."""
-        (row,) = await operations.fence(await self._admin(), (transactional_id,))
+        """Returns the epoch below which producers are fenced. Raises TRANSACTIONAL_ID_NOT_FOUND, AlreadyDecided."""
+        row = await operations.fence_what_is_open(await self._admin(), transactional_id)
         return int(row["fenced_below"])
 
     async def abort(self, place: TopicPartition, start_offset: int) -> None:

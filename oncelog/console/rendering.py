@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from oncelog.protocol.printable import printable
+from oncelog.protocol.transaction_states import explained, meaning_of
 from oncelog.tools.log.map.picture import size_text
 
 _NOTHING = "–"
@@ -30,7 +31,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["url"] = url
+    made.globals |= {"url": url, "meaning_of": meaning_of, "explained": explained}
     made.filters |= {"duration": duration, "moment": moment, "count": count, "size": size_text}
     return made
 

@@ -8,6 +8,7 @@ from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut
 from oncelog.console.query import BadQuery
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.tools.asking import NotFound
+from oncelog.tools.txn.operations import AlreadyDecided
 from oncelog.witness import WitnessUnavailable
 
 
@@ -34,6 +35,8 @@ def status_of(error: Exception) -> int:
             return 403
         case BadQuery():
             return 400
+        case AlreadyDecided():
+            return 409
         case NotFound():
             return 404
         case ConnectionLost() | RequestTimedOut() | OSError() | ProtocolError() | WitnessUnavailable():

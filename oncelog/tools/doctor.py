@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, meaning_of
 from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show, tls_context_of
 
 if TYPE_CHECKING:
@@ -173,12 +174,30 @@ async def _transactions(admin: "Admin") -> list[Finding]:
         advice = "read_committed readers wait there; `oncelog txn find-hanging` tells more"
         found.append(Finding("transactions", "wrong", f"hanging in {places}: {advice}"))
     for row in (await find_long(admin, now_ms, _LONG_MS))[:_MOST_TRANSACTIONS]:
-        is_overdue = row["duration_ms"] > row["timeout_ms"]
-        timeout = f"its timeout is {row['timeout_ms'] // 1000} s{', which has passed' if is_overdue else ''}"
-        detail = f"{row['transactional_id']} is open for {row['duration_ms'] // 1000} s in {_some(row['partitions'])}"
-        advice = f"read_committed readers wait there; `oncelog txn fence {quote(row['transactional_id'])}` ends it"
-        found.append(Finding("transactions", "wrong" if is_overdue else "look", f"{detail} ({timeout}): {advice}"))
+        found.append(_long_open(row) if meaning_of(row["state"]).has_timeout else _long_decided(row))
     return found or [Finding("transactions", "ok", "none hangs, and none is open for long")]
+
+
+def _long_open(row: dict[str, Any]) -> Finding:
+    is_overdue = row["duration_ms"] > row["timeout_ms"]
+    timeout = f"its timeout is {row['timeout_ms'] // 1000} s{', which has passed' if is_overdue else ''}"
+    if row["timeout_ms"] == NO_TIMEOUT_MS:
+        timeout = "a two-phase commit, which has no timeout: its owner ends it"
+    detail = f"{row['transactional_id']} is open for {row['duration_ms'] // 1000} s in {_some(row['partitions'])}"
+    advice = f"read_committed readers wait there; `oncelog txn fence {quote(row['transactional_id'])}` ends it"
+    return Finding("transactions", "wrong" if is_overdue else "look", f"{detail} ({timeout}): {advice}")
+
+
+def _long_decided(row: dict[str, Any]) -> Finding:
+    """No response says when it was decided; if it began before its timeout and a while, a while ago at least."""
+    is_stuck = row["duration_ms"] > row["timeout_ms"] + _LONG_MS
+    meaning = row["meaning"][0].lower() + row["meaning"][1:]
+    detail = f"{row['transactional_id']}, begun {row['duration_ms'] // 1000} s ago, is {meaning}"
+    advice = (
+        "read_committed readers wait there, and neither its timeout nor a fence ends it, but its coordinator, which "
+        "repeats the markers: look at the leaders of these partitions"
+    )
+    return Finding("transactions", "wrong" if is_stuck else "look", f"{detail}: {advice}")
 
 
 async def _clocks(admin: "Admin") -> list[Finding]:

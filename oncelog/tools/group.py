@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from oncelog.protocol.group_states import GROUP_STATES, GROUP_TYPES
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, not_empty, planned
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from oncelog.client.admin import Admin
     from oncelog.client.records import TopicPartition
 
-_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
-_TYPES = ("classic", "consumer", "share", "streams")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _group = click.argument("group_id", metavar="GROUP", type=not_empty, shell_complete=GROUPS)
 
@@ -42,8 +41,8 @@ def group() -> None:
 
 
 @asks(group, "list")
-@click.option("--state", "states", type=click.Choice(_STATES), multiple=True)
-@click.option("--type", "types", type=click.Choice(_TYPES), multiple=True)
+@click.option("--state", "states", type=click.Choice(GROUP_STATES), multiple=True)
+@click.option("--type", "types", type=click.Choice(GROUP_TYPES), multiple=True)
 async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> Shown:
     """Every group, of all coordinators."""
     return Answer(

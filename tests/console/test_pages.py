@@ -238,7 +238,7 @@ async def test_open_transactions_beyond_those_that_are_described_are_listed_too(
     monkeypatch.setattr(reading, "MOST_DESCRIBED", 1)
     async with console(cluster.bootstrap) as client:
         text = text_of((await client.get("/transactions")).text)
-    first, _, others = text.partition("Open too")
+    first, _, others = text.partition("Open or decided too")
     assert re.search("nightly-export Ongoing .* of 30.0 s", first)
     assert "till-2 Ongoing" in others and "till-1" in others.partition("Nothing open")[2]
 

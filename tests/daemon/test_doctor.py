@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from oncelog.cli import main
 from oncelog.client.descriptions import PartitionDescription, TopicDescription
 from oncelog.client.sync import Admin, Producer
+from oncelog.protocol.transaction_states import NO_TIMEOUT_MS
 from oncelog.tools import doctor as doctor_module
 from tests.support.daemon import Daemon
 from tests.support.hanging import hang
@@ -70,6 +71,12 @@ def test_a_transaction_that_is_open_for_long_is_told_with_the_command_that_ends_
             found = examined(daemon, exit_code=1 if result == "wrong" else 0)["transactions"]
             assert found[0] == result and said in found[1]
             assert ("moved-0" in found[1] and "`oncelog txn fence 'a mover'` ends it" in found[1]) == (result != "ok")
+
+
+def test_of_a_two_phase_commit_no_timeout_is_told() -> None:
+    row = {"transactional_id": "till", "duration_ms": 90_000, "timeout_ms": NO_TIMEOUT_MS, "partitions": ["orders-0"]}
+    found = doctor_module._long_open(row)
+    assert found.result == "look" and "has no timeout: its owner ends it" in found.detail
 
 
 def test_records_of_the_future_are_worth_a_look(daemon: Daemon) -> None:

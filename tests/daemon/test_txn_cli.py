@@ -69,7 +69,7 @@ def test_list_shows_each_id_and_filters_as_kafka_does(operator: Operator) -> Non
     ):
         assert [row["transactional_id"] for row in operator.rows("list", *filters)] == ["orders-1"], filters
     table = operator.run("list").output.splitlines()
-    assert table[0].split() == ["transactional_id", "coordinator", "producer_id", "state"]
+    assert table[0].split() == ["transactional_id", "coordinator", "producer_id", "state", "meaning"]
     assert len(table) == 3
 
 
@@ -95,7 +95,7 @@ def test_ids_that_would_steer_a_terminal_are_shown_and_kept_and_the_daemon_logs_
     for transactional_id in HOSTILE.values():
         described = operator.run("describe", transactional_id).output
         require_harmless(described)
-        assert len(described.splitlines()) == 9
+        assert len(described.splitlines()) == 10
     refused = operator.run("describe", SURROGATE)
     require_harmless(refused.stderr)
     assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)

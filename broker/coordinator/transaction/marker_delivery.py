@@ -48,7 +48,10 @@ class MarkerDelivery:
 
     def left(self, transactional_id: str) -> list[TopicPartition] | None:
         """The partitions that still lack their marker; None if no marker of this id is in flight."""
-        return self._left.get(transactional_id)
+        left = self._left.get(transactional_id)
+        if left is None:
+            return None
+        return self._markers.without_response(self._prepared[transactional_id].producer_id, left)
 
     def forget_all(self) -> None:
         """The shard is gone: send no more of its markers."""

@@ -60,6 +60,9 @@ class MarkerSender(Protocol):
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
         """The error code of each partition, in order, once all have responded: markers written are durable then."""
 
+    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Of the partitions to which a marker of this producer was sent together, those that have not responded."""
+
 
 class MarkerWriter(Protocol):
     """`broker.coordinator.partition_markers.PartitionMarkers`."""
@@ -103,6 +106,9 @@ class LocalMarkerChannel:
         if node_id != self._node_id:
             raise ValueError(f"the local channel of node {self._node_id} cannot reach node {node_id}")
         return all_of(self._each(self._writer.write_marker, marker))
+
+    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return list(partitions)  # one round makes them durable together
 
     def _each(self, write: Callable[..., T], marker: EndMarker) -> list[T]:
         return [

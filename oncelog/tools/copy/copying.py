@@ -26,6 +26,7 @@ from oncelog.client.errors import (
 from oncelog.client.following import BatchFollower
 from oncelog.client.producer import Producer
 from oncelog.client.records import TopicPartition
+from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.copy.groups import GroupCopy
 from oncelog.tools.copy.life import Life, LifeEnds, Watcher, commit
 from oncelog.tools.copy.state import topic_of, transactional_id_of
@@ -37,7 +38,6 @@ _FETCH_BYTES = 4 << 20
 _PAUSE_S = 0.5
 _HANGING_S = 10.0
 """What a coordinator has ended has all its markers after some milliseconds."""
-_ENDED = frozenset(("Empty", "CompleteCommit", "CompleteAbort"))
 _CLIENT_ID = "oncelog-copy"
 _QUIET_LOOKS = 3
 """In a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be added."""
@@ -142,7 +142,7 @@ class Copier:
             self._open_offset, self._open_since_s = found.open_offset, time.monotonic()
         own_id = transactional_id_of(found.source_cluster_id, found.target_cluster_id)
         described = await target.describe_transaction(own_id)
-        if described.state in _ENDED and time.monotonic() - self._open_since_s >= _HANGING_S:
+        if not meaning_of(described.state).holds_readers and time.monotonic() - self._open_since_s >= _HANGING_S:
             topic = topic_of(found.source_cluster_id)
             raise CopyError(
                 f"a transaction hangs on the target, in {topic}-0 at offset {found.open_offset}: the coordinator does "

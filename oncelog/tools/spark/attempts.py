@@ -18,18 +18,13 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.topics import TRANSACTION_STATE
+from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.spark.ranges import has_all_records
 from oncelog.tools.txn.tail import TransitionReader
 
 Fate = Literal["committed", "aborted", "open", "nothing"]
-_DECIDED: dict[str, Fate] = {
-    "Ongoing": "open",
-    "PrepareCommit": "committed",
-    "CompleteCommit": "committed",
-    "PrepareEpochFence": "aborted",
-    "PrepareAbort": "aborted",
-    "CompleteAbort": "aborted",
-}
+_FATES: dict[str | None, Fate] = {"COMMIT": "committed", "ABORT": "aborted", None: "open"}
+"""By the outcome that is decided."""
 _NEVER_MS = 1 << 62
 Key = tuple[int, int]
 """Producer id and epoch."""
@@ -116,10 +111,10 @@ async def _read_states(consumer: Consumer, sink_id: str, found: _Found) -> None:
                 current = (step.producer_id, step.producer_epoch)
             if step.state == "Empty":
                 found.change(current, fenced_ms=step.time_ms)
-            elif step.state in _DECIDED:
+            elif (meaning := meaning_of(step.state)).phase != "idle":
                 # An end bumps the epoch (KIP-890), and so does a fence: it is still the end of this attempt.
-                is_end = step.state.startswith("Complete")
-                found.change(current, fate=_DECIDED[step.state], ended_ms=step.time_ms if is_end else None)
+                is_end = meaning.phase == "ended"
+                found.change(current, fate=_FATES[meaning.outcome], ended_ms=step.time_ms if is_end else None)
             found.partitions.update(_partition(name) for name in step.partitions)
 
 

@@ -10,9 +10,10 @@ from shlex import quote
 
 import click
 
+from oncelog.protocol.transaction_states import STATE_NAMES
 from oncelog.tools.asking import EXIT_FOUND, LONG_NUMBER, NUMBER, Answer, Session, Shown, asks, not_empty
 from oncelog.tools.names import TOPICS, TRANSACTIONAL_IDS
-from oncelog.tools.txn.tail_cli import STATES, tail
+from oncelog.tools.txn.tail_cli import tail
 
 _topic = click.option("--topic", metavar="NAME", required=True, type=not_empty, shell_complete=TOPICS)
 _partition = click.option("--partition", metavar="NUMBER", type=NUMBER, required=True)
@@ -24,7 +25,7 @@ def txn() -> None:
 
 
 @asks(txn, "list")
-@click.option("--state", "states", type=click.Choice(STATES), multiple=True)
+@click.option("--state", "states", type=click.Choice(STATE_NAMES), multiple=True)
 @click.option(
     "--producer-id", "producer_ids", metavar="ID", type=LONG_NUMBER, multiple=True, help="Only ids of this producer."
 )
@@ -34,7 +35,7 @@ def txn() -> None:
     metavar="MS",
     type=click.IntRange(-1, 2**63 - 1),
     default=-1,
-    help="Only transactions open for longer.",
+    help="Only ids whose transaction began longer ago, also if it has ended; see --state.",
 )
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
 async def list_(
@@ -103,7 +104,8 @@ async def find_hanging(
     hint = "`oncelog txn abort --topic NAME --partition NUMBER --start-offset OFFSET` ends one."
     nothing = (
         "No transaction hangs. `oncelog txn list --state Ongoing --duration-filter 60000` shows those that are open "
-        "for over a minute, and `oncelog txn fence` ends one."
+        "for over a minute, and `oncelog txn fence` ends one; with `--state PrepareCommit --state PrepareAbort` those "
+        "that are decided and wait for markers."
     )
     return Answer(rows, nothing, hint, EXIT_FOUND if rows else 0)
 
@@ -165,7 +167,10 @@ async def abort(
     shell_complete=TRANSACTIONAL_IDS,
 )
 async def fence(session: Session, transactional_ids: tuple[str, ...]) -> Shown:
-    """Abort the open transactions of these ids, and fence their producers."""
+    """Abort the open transactions of these ids, and fence their producers.
+
+    A transaction whose outcome is decided is not aborted: its producer is fenced once every partition has its marker.
+    """
     from oncelog.tools.txn.operations import fence as fence_all
 
     return await fence_all(session.admin, transactional_ids)

@@ -11,17 +11,27 @@ from typing import Any
 
 from oncelog.client.admin import Admin
 from oncelog.client.descriptions import ProducerState, TransactionDescription
-from oncelog.client.errors import KafkaError
+from oncelog.client.errors import KafkaError, RequestTimedOut
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.transaction_states import OPEN_NAMES, UNSTABLE_NAMES, explained, meaning_of
 from oncelog.tools.asking import NotFound, require_broker
 
 Row = dict[str, Any]
 
 _MS_IN_A_MINUTE = 60_000
-_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
-_OVER = frozenset(("Empty", "CompleteCommit", "CompleteAbort", "Dead"))
-"""States without a running transaction. DescribeTransactions does not say when the last one ended."""
+
+
+class AlreadyDecided(NotFound):
+    """The outcome of the transaction is decided, so that nothing aborts it any more."""
+
+    def __init__(self, found: TransactionDescription) -> None:
+        meaning = explained(found.state, [_name(partition) for partition in found.partitions])
+        super().__init__(
+            f"the transaction of {found.transactional_id!r} is {meaning[0].lower()}{meaning[1:]}: it cannot be aborted "
+            "any more. Its coordinator repeats the markers until every partition has its own; a fence is answered "
+            "CONCURRENT_TRANSACTIONS until then"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,7 @@ async def list_transactions(
             "coordinator": each.coordinator_id,
             "producer_id": each.producer_id,
             "state": each.state,
+            "meaning": explained(each.state),
         }
         for each in found
     ]
@@ -89,16 +100,21 @@ async def describe_all(admin: Admin, transactional_ids: Iterable[str]) -> list[T
 
 def _described(found: TransactionDescription, now_ms: int) -> Row:
     has_begun = found.start_time_ms > 0
+    meaning = meaning_of(found.state)
+    places = [_name(partition) for partition in found.partitions]
+    # DescribeTransactions does not say when the last one ended.
+    is_running = has_begun and meaning.phase not in ("idle", "ended")
     return {
         "transactional_id": found.transactional_id,
         "coordinator": found.coordinator_id,
         "producer_id": found.producer_id,
         "producer_epoch": found.producer_epoch,
         "state": found.state,
+        "meaning": explained(found.state, places),
         "timeout_ms": found.timeout_ms,
         "start_time_ms": found.start_time_ms if has_begun else None,
-        "duration_ms": now_ms - found.start_time_ms if has_begun and found.state not in _OVER else None,
-        "partitions": [_name(partition) for partition in found.partitions],
+        "duration_ms": now_ms - found.start_time_ms if is_running else None,
+        "partitions": places,
     }
 
 
@@ -180,7 +196,17 @@ async def unknown_to_coordinators(admin: Admin, candidates: Sequence[OpenTransac
                 continue
             raise
         known.update((description.producer_id, partition) for partition in description.partitions)
-    return [each for each in candidates if (each.producer.producer_id, each.partition) not in known]
+    unknown = [each for each in candidates if (each.producer.producer_id, each.partition) not in known]
+    # A transaction that was ended since the partition was asked is unknown too, and no longer open there.
+    still_open = {
+        (each.partition, each.producer.producer_id, each.producer.transaction_start_offset)
+        for each in await _find_open(admin, dict.fromkeys(each.partition for each in unknown))
+    }
+    return [
+        each
+        for each in unknown
+        if (each.partition, each.producer.producer_id, each.producer.transaction_start_offset) in still_open
+    ]
 
 
 def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
@@ -202,16 +228,29 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
 
 async def find_long(admin: Admin, now_ms: int, least_ms: int) -> list[Row]:
     """Transactions that are open for longer than `least_ms` or than their timeout, as `describe_transaction` has them,
-    the oldest first. Their coordinators know them: `fence` ends them."""
-    found = await describe_all(admin, await admin.list_transactions(states=_OPEN))
+    the oldest first. Their coordinators know them: `fence` ends those that are open, and markers those that are
+    decided, to which no timeout applies."""
+    found = await describe_all(admin, await _list_unstable(admin))
     rows = (_described(each, now_ms) for each in found)
-    long = (row for row in rows if (row["duration_ms"] or 0) > min(least_ms, row["timeout_ms"]))
+    long = (
+        row
+        for row in rows
+        if (row["duration_ms"] or 0)
+        > (min(least_ms, row["timeout_ms"]) if meaning_of(row["state"]).has_timeout else least_ms)
+    )
     return sorted(long, key=lambda row: row["start_time_ms"])
+
+
+async def _list_unstable(admin: Admin, producer_ids: Sequence[int] = ()) -> list[str]:
+    return [
+        each.transactional_id
+        for each in await admin.find_transactions(states=UNSTABLE_NAMES, producer_ids=producer_ids)
+    ]
 
 
 async def open_id_of(admin: Admin, producer_id: int) -> str | None:
     """The transactional id whose coordinator has a transaction of this producer open."""
-    found = await admin.find_transactions(states=_OPEN, producer_ids=(producer_id,))
+    found = await admin.find_transactions(states=OPEN_NAMES, producer_ids=(producer_id,))
     return found[0].transactional_id if found else None
 
 
@@ -235,6 +274,10 @@ async def abort_at(admin: Admin, partition: TopicPartition, start_offset: int) -
 async def abort(
     admin: Admin, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> Row:
+    """Raises AlreadyDecided if a coordinator will write its own marker there: the other one would tear a commit."""
+    for found in await describe_all(admin, await _list_unstable(admin, (producer_id,))):
+        if meaning_of(found.state).phase == "decided" and partition in found.partitions:
+            raise AlreadyDecided(found)
     await admin.abort_on_partition(partition, producer_id, producer_epoch, coordinator_epoch)
     return {
         "topic": partition.topic,
@@ -246,12 +289,29 @@ async def abort(
 
 
 async def fence(admin: Admin, transactional_ids: Sequence[str]) -> list[Row]:
-    """Abort the open transactions of these ids, and fence their producers. Raises TRANSACTIONAL_ID_NOT_FOUND for an id
-    without a transaction before anything is changed: InitProducerId would create it."""
-    for transactional_id in transactional_ids:
-        await admin.describe_transaction(transactional_id)
+    """Abort the open transactions of these ids, and fence their producers. One that is decided is not aborted: it is
+    completed first, as Kafka does it. `found` is what the transaction was before. Raises TRANSACTIONAL_ID_NOT_FOUND for
+    an id without a transaction before anything is changed, as InitProducerId would create it; AlreadyDecided if markers
+    were missing until the timeout."""
+    before = {each: await describe_transaction(admin, each, 0) for each in transactional_ids}
     rows = []
     for transactional_id in transactional_ids:
-        producer_id, producer_epoch = await admin.fence_producer(transactional_id)
-        rows.append({"transactional_id": transactional_id, "producer_id": producer_id, "fenced_below": producer_epoch})
+        try:
+            producer_id, producer_epoch = await admin.fence_producer(transactional_id)
+        except RequestTimedOut as error:
+            found = await admin.describe_transaction(transactional_id)
+            if meaning_of(found.state).phase == "decided":
+                raise AlreadyDecided(found) from error
+            raise
+        row = {"transactional_id": transactional_id, "producer_id": producer_id, "fenced_below": producer_epoch}
+        rows.append({**row, "found": before[transactional_id]["meaning"]})
     return rows
+
+
+async def fence_what_is_open(admin: Admin, transactional_id: str) -> Row:
+    """As `fence`. Raises AlreadyDecided if the transaction cannot be aborted any more."""
+    found = await admin.describe_transaction(transactional_id)
+    if meaning_of(found.state).phase == "decided":
+        raise AlreadyDecided(found)
+    (row,) = await fence(admin, (transactional_id,))
+    return row

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.broker.coordinator.transaction.states import COMPLETED, TransactionState
 from oncelog.client.admin import Admin
 from oncelog.client.admin_settings import AdminOptions
 from oncelog.client.consumer import Consumer
@@ -23,6 +22,7 @@ from oncelog.protocol.generated import transaction_log_key, transaction_log_valu
 from oncelog.protocol.generated.transaction_log_key import TransactionLogKey
 from oncelog.protocol.generated.transaction_log_value import TransactionLogValue
 from oncelog.protocol.topics import TRANSACTION_STATE
+from oncelog.protocol.transaction_states import MEANINGS, StateMeaning, meaning_of
 
 _POLL_MS = 1_000
 _MISSING_TOPIC_RETRY_S = 0.2
@@ -43,8 +43,13 @@ class Transition:
     duration_ms: int | None
     """Since the transaction began; None outside a transaction."""
 
+    @property
+    def meaning(self) -> str:
+        """Of the state then: what a partition waits for may have come since."""
+        return meaning_of(self.state).words
+
     def as_row(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"meaning": self.meaning}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +79,16 @@ class TransitionReader:
         if record.value is None:
             return self._forgotten(transactional_id, record.timestamp_ms)
         value: TransactionLogValue = state_record_codec.decode(transaction_log_value, record.value)
-        state = TransactionState(value.transaction_status)
+        state = _state(value.transaction_status)
         before = self._known.get(transactional_id)
         partitions = tuple(
             f"{topic.topic}-{index}" for topic in value.transaction_partitions or () for index in topic.partition_ids
         )
-        if state in COMPLETED and before is not None:
+        has_ended = state.phase == "ended"
+        if has_ended and before is not None:
             partitions = before.partitions
         self._known[transactional_id] = _Known(
-            state.kafka_name, value.producer_id, value.producer_epoch, () if state in COMPLETED else partitions
+            state.name, value.producer_id, value.producer_epoch, () if has_ended else partitions
         )
         started_ms = value.transaction_start_timestamp_ms
         time_ms = value.transaction_last_update_timestamp_ms
@@ -92,17 +98,23 @@ class TransitionReader:
             value.producer_id,
             value.producer_epoch,
             None if before is None else before.state,
-            state.kafka_name,
+            state.name,
             partitions,
-            None if state is TransactionState.EMPTY or started_ms < 0 else max(0, time_ms - started_ms),
+            None if state.phase == "idle" or started_ms < 0 else max(0, time_ms - started_ms),
         )
 
     def _forgotten(self, transactional_id: str, time_ms: int) -> Transition:
         before = self._known.pop(transactional_id, None)
         producer = (-1, -1) if before is None else (before.producer_id, before.producer_epoch)
         previous = None if before is None else before.state
-        dead = TransactionState.DEAD.kafka_name
-        return Transition(time_ms, transactional_id, *producer, previous, dead, (), None)
+        return Transition(time_ms, transactional_id, *producer, previous, "Dead", (), None)
+
+
+def _state(number: int) -> StateMeaning:
+    """Raises ProtocolError for one of a later release."""
+    if not 0 <= number < len(MEANINGS):
+        raise ProtocolError(f"{number} is no state of a transaction")
+    return MEANINGS[number]
 
 
 async def transitions(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.protocol.printable import printable
+from oncelog.protocol.transaction_states import STATE_NAMES, meaning_of
 from oncelog.tools.asking import attempt, connection_options, reach, run_loop
 from oncelog.tools.terminal import Styled, say, say_json, say_row
 
@@ -19,17 +20,7 @@ if TYPE_CHECKING:
     from oncelog.tools.profiles import Target
     from oncelog.tools.txn.tail import Transition
 
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-_STATE_WIDTH = 17
+_STATE_WIDTH = max(map(len, STATE_NAMES))
 _NAMED_PARTITIONS = 3
 _COLOURS = {
     "Ongoing": "yellow",
@@ -38,6 +29,7 @@ _COLOURS = {
     "CompleteCommit": "green",
     "CompleteAbort": "red",
     "Dead": "bright_black",
+    "PrepareEpochFence": "magenta",
 }
 
 
@@ -59,7 +51,9 @@ def _pattern_option(
     callback=_pattern_option,
     help="Only ids that match completely.",
 )
-@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only transitions into this state.")
+@click.option(
+    "--state", "states", type=click.Choice(STATE_NAMES), multiple=True, help="Only transitions into this state."
+)
 @click.option("--from-beginning", is_flag=True, help="Start with the transitions that the log still has.")
 @click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after this many transitions.")
 def tail(
@@ -133,6 +127,8 @@ class Printer:
         self._producer_width = max(self._producer_width, len(producer))
         previous, state = transition.previous_state or "-", transition.state
         rest = f"{_duration(transition.duration_ms):>9}  {_partitions(transition.partitions)}".rstrip()
+        if meaning_of(state).phase == "decided":
+            rest += f"  {transition.meaning}"
         padding = " " * (_STATE_WIDTH - len(state) + 2) if rest else ""
         before = (
             f"{_time_text(transition.time_ms)}  {transactional_id:<{self._id_width}}  "

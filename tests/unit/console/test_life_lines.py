@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from oncelog.client.descriptions import ListedTransaction, TransactionDescription
 from oncelog.console import life_lines
 from oncelog.console.life_lines import LINE_UNITS, life_line
+from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, STATE_NAMES
 from oncelog.tools.txn.tail import Transition
-from oncelog.tools.txn.tail_cli import STATES
 
 NOW_MS = 1_000_000
 OPEN = TransactionDescription("till", "Ongoing", 7, 3, 60_000, NOW_MS - 15_000, ())
@@ -24,14 +24,24 @@ def test_the_line_is_the_part_of_its_timeout_that_has_passed() -> None:
     assert (overdue.units, overdue.urgency) == (LINE_UNITS, "overdue")
 
 
-@given(st.integers(-(2**62), 2**62), st.integers(-(2**31), 2**31 - 1), st.sampled_from(STATES))
+@given(st.integers(-(2**62), 2**62), st.integers(-(2**31), 2**31 - 1), st.sampled_from(STATE_NAMES))
 def test_a_line_stays_on_its_rail_whatever_a_coordinator_says(start_ms: int, timeout_ms: int, state: str) -> None:
     line = life_line(replace(OPEN, start_time_ms=start_ms, timeout_ms=timeout_ms, state=state), NOW_MS)
     assert 0 <= line.units <= LINE_UNITS and (line.age_ms is None or line.age_ms >= 0)
 
 
-def test_only_what_holds_partitions_open_has_an_age() -> None:
-    ages = {state: life_line(replace(OPEN, state=state), NOW_MS).age_ms for state in STATES}
+def test_no_timeout_applies_to_what_is_decided() -> None:
+    line = life_line(replace(OPEN, state="PrepareCommit"), NOW_MS + 10**9)
+    assert (line.age_ms, line.units, line.urgency) == (10**9 + 15_000, 0, "decided")
+
+
+def test_a_two_phase_commit_has_no_line_to_a_timeout() -> None:
+    line = life_line(replace(OPEN, timeout_ms=NO_TIMEOUT_MS), NOW_MS)
+    assert (line.age_ms, line.units, line.urgency) == (15_000, 0, "endless")
+
+
+def test_only_what_readers_may_wait_for_has_an_age() -> None:
+    ages = {state: life_line(replace(OPEN, state=state), NOW_MS).age_ms for state in STATE_NAMES}
     assert [state for state, age in ages.items() if age is not None] == [
         "Ongoing",
         "PrepareCommit",
@@ -49,11 +59,13 @@ def test_the_oldest_comes_first_and_what_has_no_age_last() -> None:
 
 
 def test_a_list_has_what_is_open_first_and_only_what_was_asked_for() -> None:
-    states = {"b-1": "CompleteCommit", "b-2": "Ongoing", "a-1": "Empty", "c": "Ongoing"}
+    states = {"b-1": "CompleteCommit", "b-2": "Ongoing", "a-1": "Empty", "a-2": "PrepareCommit", "c": "Ongoing"}
     listed = [ListedTransaction(name, 1, 7, state) for name, state in states.items()]
-    assert [each.transactional_id for each in life_lines.matching(listed, "", "")] == ["b-2", "c", "a-1", "b-1"]
+    assert [each.transactional_id for each in life_lines.matching(listed, "", "")] == ["b-2", "c", "a-2", "a-1", "b-1"]
     assert [each.transactional_id for each in life_lines.matching(listed, "b-", "Ongoing")] == ["b-2"]
-    assert list(life_lines.count_by_state(listed).items()) == [("Ongoing", 2), ("CompleteCommit", 1), ("Empty", 1)]
+    counts = life_lines.count_by_state(listed)
+    assert list(counts.items()) == [("Ongoing", 2), ("PrepareCommit", 1), ("CompleteCommit", 1), ("Empty", 1)]
+    assert (life_lines.count_of("open", counts), life_lines.count_of("decided", counts)) == (2, 1)
 
 
 def test_steps_of_several_logs_are_the_newest_first_and_those_of_one_millisecond_in_their_order() -> None:

@@ -78,7 +78,7 @@ def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(noth
 MOST_MODULES = {
     "topic create loaded": 44,
     "topic list": 44,
-    "txn list": 52,
+    "txn list": 53,
     "record produce loaded x": 97,
     "record consume loaded --exit": 100,
 }
@@ -545,7 +545,7 @@ AT_80 = {
     "config describe --topic orders": 4,
     "group list": 5,
     f"group lag {WIDE}": 8,
-    "txn list": 4,
+    "txn list": 5,
 }
 
 

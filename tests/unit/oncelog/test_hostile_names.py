@@ -222,7 +222,7 @@ ASKING: dict[str, tuple[tuple[str, ...], int]] = {
     "topic describe": (("t",), 2),
     "topic list": ((), 2),
     "txn list": ((), 2),
-    "txn describe": (("id",), 9),
+    "txn describe": (("id",), 10),
     "txn producers": (PLACE, 2),
     "txn find-hanging": ((), 4),
     "user list": ((), 2),

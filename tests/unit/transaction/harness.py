@@ -1,6 +1,6 @@
 """A transaction coordinator on its own: virtual time, flushes that are held back, markers that wait for answers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,9 @@ class HeldMarkers:
         if not self.holds:
             self.release()
         return self.sent[-1].answer
+
+    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return list(partitions)
 
     @property
     def waiting(self) -> list[SentMarker]:

@@ -31,7 +31,7 @@ MEANINGS = {
     State.PLAIN: (".", "outside any transaction"),
     State.COMMITTED: ("C", "committed"),
     State.ABORTED: ("A", "aborted"),
-    State.OPEN: ("O", "open: neither committed nor aborted"),
+    State.OPEN: ("O", "open: no COMMIT or ABORT marker here yet"),
     State.COMMIT_MARKER: ("c", "COMMIT marker"),
     State.ABORT_MARKER: ("a", "ABORT marker"),
     State.OTHER_CONTROL: ("k", "other control batch"),
