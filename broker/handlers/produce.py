@@ -21,12 +21,13 @@ from typing import Any
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest
 from oncelog.protocol.generated.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -50,7 +51,6 @@ from oncelog.protocol.topics import INTERNAL_TOPICS
 _ZSTD = CODECS["zstd"]
 
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.PRODUCE]
-_TOPIC_IDS_SINCE = 13
 _PARTITIONS_AT_ONCE = 100
 _APPEND_ELEMENTS = 64
 _FIRST_APPEND_ELEMENTS = 250
@@ -115,7 +115,7 @@ def _append_rest(
 ) -> Sliced[Answer]:
     """Append the rest after these topics, and after these partitions of the next one."""
     for topic in request.topic_data[len(responses) :]:
-        name = _name_of(context, topic)
+        name = asked_topic(context, topic)
         for data in topic.partition_data[len(partitions) :]:
             is_first = _append(context, request, name, data, refusal, partitions, waits)
             yield _FIRST_APPEND_ELEMENTS if is_first else _APPEND_ELEMENTS
@@ -133,7 +133,7 @@ def _append_all(
     waits: list[_Wait] = []
     first_appends = 0
     for topic in request.topic_data:
-        name = _name_of(context, topic)
+        name = asked_topic(context, topic)
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             if _append(context, request, name, data, refusal, partitions, waits):
@@ -144,14 +144,6 @@ def _append_all(
                     return answered
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(context, request, responses, waits)
-
-
-def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
-    """None for an id that no topic has."""
-    if context.api_version < _TOPIC_IDS_SINCE:
-        return asked.name
-    topic = context.broker.topics.by_id(asked.topic_id)
-    return None if topic is None else topic.name
 
 
 def _answer(
@@ -286,7 +278,7 @@ def _add_partitions(
     missing: list[tuple[str, int]] = []
     producer_id = producer_epoch = -1
     for topic in request.topic_data:
-        name = _name_of(context, topic)
+        name = asked_topic(context, topic)
         for data in topic.partition_data:
             log = None if name is None or name in INTERNAL_TOPICS else broker.topics.find_partition(name, data.index)
             batch = data.records
@@ -316,6 +308,11 @@ def _verify(
         return
     producer_id, producer_epoch = _producer(batch)
     if log.has_open_transaction(producer_id, producer_epoch):
+        # The right was asked for the transactional id, the transaction is found by the producer id.
+        broker = context.broker
+        is_bound = broker.authorizer is not None and broker.compatibility.binds_producer_ids
+        if is_bound and not broker.transactions.owns_producer(transactional_id, producer_id):
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transaction is that of another id")
         return
     if log.is_over(producer_id, producer_epoch):
         raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "a later epoch of the producer has written here")
