@@ -34,7 +34,7 @@ class Compatibility:
     one."""
     binds_producer_ids: bool
     """Whether, with an authorizer, a batch may join the open transaction of its producer id only under that
-    transaction's own id. Kafka asks for a right on the id that the request names, and looks at the producer id alone."""
+    transaction's own id. Kafka asks for a right on the id in the request, and looks at the producer id alone."""
 
 
 OURS = Compatibility(
