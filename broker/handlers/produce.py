@@ -17,11 +17,13 @@ the batches; everything is verified in the turn of the append. v13 topic ids (KI
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
+from oncelog.broker.log.batch_validation import LongBatch
+from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
@@ -47,6 +49,9 @@ from oncelog.protocol.records.batch import (
 )
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.topics import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.opening import OpenedBatch
 
 _ZSTD = CODECS["zstd"]
 
@@ -117,7 +122,12 @@ def _append_rest(
     for topic in request.topic_data[len(responses) :]:
         name = asked_topic(context, topic)
         for data in topic.partition_data[len(partitions) :]:
-            is_first = _append(context, request, name, data, refusal, partitions, waits)
+            try:
+                is_first = _append(context, request, name, data, refusal, partitions, waits)
+            except LongBatch as long:
+                is_first = yield from _append_long(
+                    context, request, name, data, refusal, partitions, waits, long.config
+                )
             yield _FIRST_APPEND_ELEMENTS if is_first else _APPEND_ELEMENTS
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         partitions = []
@@ -136,12 +146,15 @@ def _append_all(
         name = asked_topic(context, topic)
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
-            if _append(context, request, name, data, refusal, partitions, waits):
-                first_appends += 1
-                if first_appends == _FIRST_APPENDS_AT_ONCE:
-                    rest = _append_rest(context, request, refusal, responses, partitions, waits)
-                    answered: Answer | Completion[Answer] = context.run(rest)
-                    return answered
+            try:
+                first_appends += _append(context, request, name, data, refusal, partitions, waits)
+                takes_turns = first_appends == _FIRST_APPENDS_AT_ONCE
+            except LongBatch:
+                takes_turns = True
+            if takes_turns:
+                rest = _append_rest(context, request, refusal, responses, partitions, waits)
+                answered: Answer | Completion[Answer] = context.run(rest)
+                return answered
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(context, request, responses, waits)
 
@@ -203,6 +216,33 @@ def _with_errors(
     return response
 
 
+def _append_long(
+    context: RequestContext,
+    request: ProduceRequest,
+    name: str | None,
+    data: PartitionProduceData,
+    refusal: ErrorCode | None,
+    answers: list[PartitionProduceResponse],
+    waits: list[_Wait],
+    config: LogConfig,
+) -> Sliced[bool]:
+    """`_append` of a batch that takes long to open; again, if the topic's settings change meanwhile."""
+    from oncelog.broker.log.opening import opened
+
+    batch = data.records
+    while isinstance(batch, memoryview):
+        try:
+            ready = yield from opened(batch, config, context.broker.clock.wall_ms(), context.broker.slices)
+        except KafkaError as error:
+            answers.append(_error_response(context, data.index, error))
+            return False
+        try:
+            return _append(context, request, name, data, refusal, answers, waits, ready)
+        except LongBatch as long:
+            config = long.config
+    return False
+
+
 def _append(
     context: RequestContext,
     request: ProduceRequest,
@@ -211,9 +251,10 @@ def _append(
     refusal: ErrorCode | None,
     answers: list[PartitionProduceResponse],
     waits: list[_Wait],
+    opened: "OpenedBatch | None" = None,
 ) -> bool:
     """Adds the response to `answers`, and what it has to wait for to `waits`; returns whether this may have been the
-    partition's first append."""
+    partition's first append. Raises LongBatch, and then has done nothing."""
     broker = context.broker
     batch = data.records
     try:
@@ -229,7 +270,8 @@ def _append(
         if request.transactional_id is not None:
             _verify(context, request.transactional_id, log, batch, refusal)
         transaction_version = TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0
-        appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=transaction_version)
+        wall_ms = broker.clock.wall_ms()
+        appended = log.append(batch, wall_ms=wall_ms, transaction_version=transaction_version, opened=opened)
     except KafkaError as error:
         answers.append(_error_response(context, data.index, error))
         return False
