@@ -36,6 +36,9 @@ class Compatibility:
     remembers_batches: bool
     """Whether five batches of each producer are recognised as duplicates after a clean stop too. Kafka's snapshots have
     one."""
+    binds_producer_ids: bool
+    """Whether, with an authorizer, a batch may join the open transaction of its producer id only under that
+    transaction's own id. Kafka asks for a right on the id in the request, and looks at the producer id alone."""
 
 
 OURS = Compatibility(
@@ -47,6 +50,7 @@ OURS = Compatibility(
     aborts_in_time=True,
     guards_open_transactions=True,
     remembers_batches=True,
+    binds_producer_ids=True,
 )
 
 KAFKA = Compatibility(
@@ -58,6 +62,7 @@ KAFKA = Compatibility(
     aborts_in_time=False,
     guards_open_transactions=False,
     remembers_batches=False,
+    binds_producer_ids=False,
 )
 
 COMPATIBILITIES: Mapping[str, Compatibility] = MappingProxyType({"oncelog": OURS, "kafka": KAFKA})

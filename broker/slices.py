@@ -103,6 +103,30 @@ class TooMany(Exception):
     """More elements than one request or response may hold."""
 
 
+class OneByOne:
+    """A turnstile: one of many holds it, the others wait in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: deque[Completion[None]] = deque()
+
+    def take(self) -> Completion[None]:
+        """Completes once it is the caller's, who must `give_back`."""
+        granted: Completion[None] = Completion()
+        if self._is_taken:
+            self._waiting.append(granted)
+        else:
+            self._is_taken = True
+            granted.complete(None)
+        return granted
+
+    def give_back(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().complete(None)
+        else:
+            self._is_taken = False
+
+
 class _Work(Generic[T]):
     __slots__ = ("completion", "elements", "is_wanted", "steps")
 
@@ -125,6 +149,8 @@ class Slices:
         self._charged = 0
         self.elements_held = 0
         """Held by all unfinished work."""
+        self.opening, self.matching = OneByOne(), OneByOne()
+        """For work beside the loop whose size a client chooses: batches that are opened, patterns that are matched."""
 
     def run(self, steps: Sliced[T], is_wanted: Callable[[], bool]) -> T | Completion[T]:
         """The result, if the rest of this turn's budget is enough for it; else a completion of it. Raises what the
@@ -146,10 +172,34 @@ class Slices:
     def run_own(self, steps: Sliced[T]) -> Completion[T]:
         """Like `run`, for the broker's own work: it continues even if no client waits, and its elements hold no
         memory."""
-        done = self.run(self._charged_only(steps), lambda: True)
+        done = self.run(self.charged(steps), lambda: True)
         return done if isinstance(done, Completion) else Completion.of(done)
 
-    def _charged_only(self, steps: Sliced[T]) -> Sliced[T]:
+    def beside(self, work: Callable[[], T]) -> Sliced[T]:
+        """The result of work in a thread. Raises what it raises."""
+        done: Completion[T] = Completion()
+        results: list[T] = []
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                results.append(work())
+            except Exception as error:
+                errors.append(error)
+
+        def on_done(error: Exception | None) -> None:
+            failure = error or (errors[0] if errors else None)
+            if failure is None:
+                done.complete(results[0])
+            else:
+                done.fail(failure)
+
+        self._scheduler.run_beside(run, on_done)
+        yield done
+        return done.result()
+
+    def charged(self, steps: Sliced[T]) -> Sliced[T]:
+        """The same steps, whose elements take time and hold no memory."""
         while True:
             try:
                 step = next(steps)

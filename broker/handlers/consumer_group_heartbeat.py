@@ -8,13 +8,18 @@
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult
+from oncelog.broker.coordinator.group.consumer.regex import LongMatch
+from oncelog.broker.handlers.shared.matching import matching_beside
 from oncelog.broker.handlers.shared.topic_filter import topic_filter
 from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.generated.consumer_group_heartbeat_response import Assignment, ConsumerGroupHeartbeatResponse
@@ -26,7 +31,7 @@ _MESSAGE_CHARACTERS = 4_000
 
 def handle(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Completion[ConsumerGroupHeartbeatResponse]:
+) -> Completion[ConsumerGroupHeartbeatResponse] | Any:
     heartbeat = HeartbeatRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -43,7 +48,25 @@ def handle(
         makes_its_own_id=context.api_version >= _OWN_MEMBER_ID_SINCE,
         may_describe=topic_filter(context),
     )
-    return context.broker.groups.consumers.heartbeat(heartbeat).map(_respond, _refuse)
+    done = context.broker.groups.consumers.heartbeat(heartbeat)
+    if isinstance(done.error, LongMatch):
+        return context.run(_match(context, heartbeat, done.error))
+    return done.map(_respond, _refuse)
+
+
+def _match(
+    context: RequestContext, heartbeat: HeartbeatRequest, long: LongMatch
+) -> Sliced[Completion[ConsumerGroupHeartbeatResponse]]:
+    """Once more with what was matched beside the loop, until no large part is new."""
+    while True:
+        patterns = long.patterns
+        found = yield from matching_beside(tuple(patterns.values()), long.names, context.broker.slices)
+        matches = heartbeat.matches.with_more(frozenset(long.names), dict(zip(patterns, found, strict=True)))
+        heartbeat = replace(heartbeat, matches=matches)
+        done = context.broker.groups.consumers.heartbeat(heartbeat)
+        if not isinstance(done.error, LongMatch):
+            return done.map(_respond, _refuse)
+        long = done.error
 
 
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Mapping[UUID, Collection[int]] | None:

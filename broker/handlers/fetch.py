@@ -41,6 +41,7 @@ from oncelog.broker.fetching.partition import (
     refuse_follower,
 )
 from oncelog.broker.fetching.session import INITIAL_EPOCH, FetchedPartition, FetchSession
+from oncelog.broker.handlers.shared.asked_topics import names_by_id
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.ports import Timer
 from oncelog.broker.request import RequestContext
@@ -57,7 +58,6 @@ from oncelog.protocol.generated.fetch_response import (
 )
 
 _FUTURE_LOCAL_REPLICA_ID = -3
-_TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
 _AT_ONCE = 100
@@ -80,7 +80,7 @@ def handle(
 ) -> FetchResponse | Completion[Any]:
     """`prepared` is the session, of this request alone if it has no id, that already has the requested partitions."""
     broker = context.broker
-    by_topic_id = context.api_version >= _TOPIC_IDS_SINCE
+    by_topic_id = names_by_id(context)
     try:
         session = broker.fetch_sessions.resume(request, by_topic_id, prepared)
     except KafkaError as error:
@@ -109,7 +109,7 @@ def _handle_in_slices(context: RequestContext, request: FetchRequest) -> Sliced[
     """A request that may name many partitions: a session takes them in slices, then it is handled like any other."""
     broker = context.broker
     topics = broker.topics
-    by_topic_id = context.api_version >= _TOPIC_IDS_SINCE
+    by_topic_id = names_by_id(context)
     session = broker.fetch_sessions.find(request, by_topic_id)
     if session is None:
         session = FetchSession(broker.purgatory, by_topic_id)

@@ -10,22 +10,21 @@
 
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
-from oncelog.broker.pattern import matcher
+from oncelog.broker.handlers.shared.matching import matching_beside
+from oncelog.broker.pattern import compiled_pattern
 from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.slices import Sliced, each
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from oncelog.protocol.generated.list_transactions_response import ListTransactionsResponse
 from oncelog.protocol.generated.list_transactions_response import TransactionState as ListedTransaction
 
-_MATCH_ELEMENTS = 50
-"""Measured: a costly pattern takes 0.3 ms for a short id."""
 _STATE_NAMES = frozenset(state.kafka_name for state in TransactionState)
 
 
 def handle(context: RequestContext, request: ListTransactionsRequest) -> Sliced[ListTransactionsResponse]:
     try:
-        matches = matcher(request.transactional_id_pattern or "")
+        pattern = compiled_pattern(request.transactional_id_pattern) if request.transactional_id_pattern else None
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     wanted_states = set(request.state_filters) & _STATE_NAMES
@@ -37,23 +36,29 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Sliced[
             (not request.state_filters or metadata.state.kafka_name in wanted_states)
             and (not producer_ids or metadata.producer_id in producer_ids)
             and (request.duration_filter < 0 or metadata.start_timestamp_ms < started_before_ms)
-            and matches(metadata.transactional_id)
         )
 
     listed = context.broker.transactions.list_all()
     yield listed
     if isinstance(listed.error, KafkaError):
         return ListTransactionsResponse(error_code=listed.error.code)
-    states = []
+    wanted = []
     for metadata in listed.result():
-        yield _MATCH_ELEMENTS if request.transactional_id_pattern else 1
+        yield 1
         if is_wanted(metadata):
-            states.append(
-                ListedTransaction(
-                    transactional_id=metadata.transactional_id,
-                    producer_id=metadata.producer_id,
-                    transaction_state=metadata.state.kafka_name,
-                )
-            )
+            wanted.append(metadata)
+    if pattern is not None:
+        ids = [metadata.transactional_id for metadata in wanted]
+        matched = (yield from matching_beside([pattern], ids, context.broker.slices))[0]
+        wanted = [metadata for metadata in wanted if metadata.transactional_id in matched]
+    states = yield from each(wanted, _listed)
     unknown = dict.fromkeys(name for name in request.state_filters if name not in _STATE_NAMES)
     return ListTransactionsResponse(unknown_state_filters=list(unknown), transaction_states=states)
+
+
+def _listed(metadata: TransactionMetadata) -> ListedTransaction:
+    return ListedTransaction(
+        transactional_id=metadata.transactional_id,
+        producer_id=metadata.producer_id,
+        transaction_state=metadata.state.kafka_name,
+    )

@@ -21,6 +21,8 @@ from uuid import UUID
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.completion import Completion
+from oncelog.broker.handlers.rights.checks import may_create_topic
+from oncelog.broker.handlers.shared.asked_topics import asked_ids
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, each
@@ -33,7 +35,7 @@ from oncelog.protocol.generated.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from oncelog.protocol.topics import INTERNAL_TOPICS, ZERO_UUID
+from oncelog.protocol.topics import INTERNAL_TOPICS
 
 _BY_ID_SINCE = 12
 _PARTITIONS_A_STEP = 64
@@ -54,10 +56,9 @@ def handle(
     found: Iterable[Topic | Completion[Topic] | MetadataResponseTopic] = ()
     if request.topics is None or (context.api_version == 0 and not request.topics):
         found = tuple(topics.all())
-    elif any(wanted.name is None or wanted.topic_id != ZERO_UUID for wanted in request.topics):
+    elif (ids := asked_ids(request.topics)) is not None:
         if context.api_version < _BY_ID_SINCE:
             return _refuse(request)
-        ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != ZERO_UUID)
         found = yield from each(ids, view.find_id)
     else:
         may_create = (context.api_version < 4 or request.allow_auto_topic_creation) and context.broker.config.get_bool(
@@ -148,6 +149,9 @@ class _View:
         broker = self._context.broker
         try:
             check_topic_name(name)
+            # Asked where it counts: a topic that was there when the rights were checked may be gone by now.
+            if may_create and not may_create_topic(self._context, name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if name in INTERNAL_TOPICS and may_create:
                 return broker.topics.ensure_internal(name)
             if may_create:

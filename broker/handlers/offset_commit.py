@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Committer, Errors
+from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, each
@@ -33,12 +33,11 @@ from oncelog.protocol.generated.offset_commit_response import (
 )
 
 _MEMBER_EPOCHS_SINCE = 9
-_TOPIC_IDS_SINCE = 10
 
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[OffsetCommitResponse]:
-    by_id = context.api_version >= _TOPIC_IDS_SINCE
-    wanted = [_resolve_name(context.broker.topics, topic) for topic in request.topics] if by_id else request.topics
+    by_id = names_by_id(context)
+    wanted = [_resolve_name(context, topic) for topic in request.topics] if by_id else request.topics
     offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
     committed = context.broker.groups.offsets.commit(_committer(context, request), offsets, request.retention_time_ms)
     to_client_error = partial(_to_client_error, context.api_version)
@@ -53,10 +52,10 @@ def handle_large(context: RequestContext, request: OffsetCommitRequest) -> Any:
 
 def _handle_in_slices(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
     topics, offsets = context.broker.topics, context.broker.groups.offsets
-    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    by_id = names_by_id(context)
     wanted: Sequence[OffsetCommitRequestTopic] = request.topics
     if by_id:
-        wanted = yield from each(request.topics, partial(_resolve_name, topics))
+        wanted = yield from each(request.topics, partial(_resolve_name, context))
     committer = _committer(context, request)
     errors = yield from commit_in_slices(
         topics,
@@ -87,10 +86,9 @@ def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
 
 
-def _resolve_name(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+def _resolve_name(context: RequestContext, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
     """By its name; an unknown one by its id, which is not a legal name."""
-    topic = topics.by_id(wanted.topic_id)
-    name = str(wanted.topic_id) + "?" if topic is None else topic.name
+    name = asked_topic(context, wanted) or f"{wanted.topic_id}?"
     return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)
 
 

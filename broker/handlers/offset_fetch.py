@@ -17,6 +17,7 @@ from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset, GroupOffsets
 from oncelog.broker.coordinator.group.records import NO_COMMITTED_OFFSET, TopicPartition
+from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +36,6 @@ from oncelog.protocol.generated.offset_fetch_response import (
 )
 from oncelog.protocol.topics import ZERO_UUID
 
-_TOPIC_IDS_SINCE = 10
 _UNKNOWN_TOPIC = FetchedOffset(ErrorCode.UNKNOWN_TOPIC_ID, NO_COMMITTED_OFFSET)
 
 
@@ -70,14 +70,10 @@ class _Result(NamedTuple):
 
 
 def _resolve(context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> Sliced[_Asked]:
-    by_id = context.api_version >= _TOPIC_IDS_SINCE
     unknown: list[OffsetFetchRequestTopics] = []
     partitions: list[TopicPartition] | None = None if group.topics is None else []
     for wanted in group.topics or ():
-        name: str | None = wanted.name
-        if by_id:
-            topic = context.broker.topics.by_id(wanted.topic_id)
-            name = None if topic is None else topic.name
+        name = asked_topic(context, wanted)
         if name is None:
             unknown.append(wanted)
         elif partitions is not None:
@@ -148,7 +144,7 @@ def _single_partition(entry: tuple[int, FetchedOffset]) -> OffsetFetchResponsePa
 
 def _group_response(context: RequestContext, group_id: str, asked: _Asked) -> Sliced[OffsetFetchResponseGroup]:
     topics = context.broker.topics
-    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    by_id = names_by_id(context)
     result = yield from _result(topics, asked.fetched, asked.partitions)
     answers = []
     for name, entries in result.topics.items():

@@ -17,17 +17,19 @@ the batches; everything is verified in the turn of the append. v13 topic ids (KI
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.log.batch_validation import is_framed
+from oncelog.broker.handlers.shared.asked_topics import asked_topic
+from oncelog.broker.log.batch_validation import LongBatch, is_framed
+from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest
 from oncelog.protocol.generated.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -48,10 +50,12 @@ from oncelog.protocol.records.batch import (
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.topics import INTERNAL_TOPICS
 
+if TYPE_CHECKING:
+    from oncelog.broker.log.opening import OpenedBatch
+
 _ZSTD = CODECS["zstd"]
 
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.PRODUCE]
-_TOPIC_IDS_SINCE = 13
 _PARTITIONS_AT_ONCE = 100
 _APPEND_ELEMENTS = 64
 _FIRST_APPEND_ELEMENTS = 250
@@ -116,9 +120,14 @@ def _append_rest(
 ) -> Sliced[Answer]:
     """Append the rest after these topics, and after these partitions of the next one."""
     for topic in request.topic_data[len(responses) :]:
-        name = _name_of(context, topic)
+        name = asked_topic(context, topic)
         for data in topic.partition_data[len(partitions) :]:
-            is_first = _append(context, request, name, data, refusal, partitions, waits)
+            try:
+                is_first = _append(context, request, name, data, refusal, partitions, waits)
+            except LongBatch as long:
+                is_first = yield from _append_long(
+                    context, request, name, data, refusal, partitions, waits, long.config
+                )
             yield _FIRST_APPEND_ELEMENTS if is_first else _APPEND_ELEMENTS
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         partitions = []
@@ -134,25 +143,20 @@ def _append_all(
     waits: list[_Wait] = []
     first_appends = 0
     for topic in request.topic_data:
-        name = _name_of(context, topic)
+        name = asked_topic(context, topic)
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
-            if _append(context, request, name, data, refusal, partitions, waits):
-                first_appends += 1
-                if first_appends == _FIRST_APPENDS_AT_ONCE:
-                    rest = _append_rest(context, request, refusal, responses, partitions, waits)
-                    answered: Answer | Completion[Answer] = context.run(rest)
-                    return answered
+            try:
+                first_appends += _append(context, request, name, data, refusal, partitions, waits)
+                takes_turns = first_appends == _FIRST_APPENDS_AT_ONCE
+            except LongBatch:
+                takes_turns = True
+            if takes_turns:
+                rest = _append_rest(context, request, refusal, responses, partitions, waits)
+                answered: Answer | Completion[Answer] = context.run(rest)
+                return answered
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(context, request, responses, waits)
-
-
-def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
-    """None for an id that no topic has."""
-    if context.api_version < _TOPIC_IDS_SINCE:
-        return asked.name
-    topic = context.broker.topics.by_id(asked.topic_id)
-    return None if topic is None else topic.name
 
 
 def _answer(
@@ -212,6 +216,33 @@ def _with_errors(
     return response
 
 
+def _append_long(
+    context: RequestContext,
+    request: ProduceRequest,
+    name: str | None,
+    data: PartitionProduceData,
+    refusal: ErrorCode | None,
+    answers: list[PartitionProduceResponse],
+    waits: list[_Wait],
+    config: LogConfig,
+) -> Sliced[bool]:
+    """`_append` of a batch that takes long to open; again, if the topic's settings change meanwhile."""
+    from oncelog.broker.log.opening import opened
+
+    batch = data.records
+    while isinstance(batch, memoryview):
+        try:
+            ready = yield from opened(batch, config, context.broker.clock.wall_ms(), context.broker.slices)
+        except KafkaError as error:
+            answers.append(_error_response(context, data.index, error))
+            return False
+        try:
+            return _append(context, request, name, data, refusal, answers, waits, ready)
+        except LongBatch as long:
+            config = long.config
+    return False
+
+
 def _append(
     context: RequestContext,
     request: ProduceRequest,
@@ -220,9 +251,10 @@ def _append(
     refusal: ErrorCode | None,
     answers: list[PartitionProduceResponse],
     waits: list[_Wait],
+    opened: "OpenedBatch | None" = None,
 ) -> bool:
     """Adds the response to `answers`, and what it has to wait for to `waits`; returns whether this may have been the
-    partition's first append."""
+    partition's first append. Raises LongBatch, and then has done nothing."""
     broker = context.broker
     batch = data.records
     log: PartitionLog | None = None
@@ -238,7 +270,8 @@ def _append(
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
             _verify(context, request.transactional_id, log, batch, refusal)
-        appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=_version_of(context))
+        wall_ms = broker.clock.wall_ms()
+        appended = log.append(batch, wall_ms=wall_ms, transaction_version=_version_of(context), opened=opened)
     except KafkaError as error:
         if log is not None and request.transactional_id is not None:
             _note_refused(context, log, batch)
@@ -289,7 +322,7 @@ def _add_partitions(
     missing: list[tuple[str, int]] = []
     producer_id = producer_epoch = -1
     for topic in request.topic_data:
-        name = _name_of(context, topic)
+        name = asked_topic(context, topic)
         for data in topic.partition_data:
             log = None if name is None or name in INTERNAL_TOPICS else broker.topics.find_partition(name, data.index)
             batch = data.records
@@ -321,6 +354,11 @@ def _verify(
         return
     producer_id, producer_epoch = _producer(batch)
     if log.has_open_transaction(producer_id, producer_epoch):
+        # The right was asked for the transactional id, the transaction is found by the producer id.
+        broker = context.broker
+        is_bound = broker.authorizer is not None and broker.compatibility.binds_producer_ids
+        if is_bound and not broker.transactions.owns_producer(transactional_id, producer_id):
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transaction is that of another id")
         return
     if log.is_over(producer_id, producer_epoch):
         raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "a later epoch of the producer has written here")

@@ -15,7 +15,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -64,6 +64,9 @@ __all__ = [
     "LogInvariantError",
     "PartitionLog",
 ]
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.opening import OpenedBatch
 
 T = TypeVar("T")
 
@@ -193,11 +196,15 @@ class PartitionLog:
         wall_ms: WallMs,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
+        opened: "OpenedBatch | None" = None,
     ) -> AppendResult:
-        """Append one batch, or recognise the retry of an earlier one. Raises KafkaError."""
+        """Append one batch, or recognise the retry of an earlier one. Raises KafkaError, and LongBatch for one that
+        must be `opened` first, with the config of this moment."""
         self._check_writable()
         config = self.config
-        header = validate_batch(batch, config, wall_ms, origin)
+        if opened is not None and opened.config is not config:
+            opened = None
+        header = validate_batch(batch, config, wall_ms, origin) if opened is None else opened.header
         is_log_append_time = config.is_log_append_time
         producer_state = self.producer_state
         if header.producer_id >= 0:
@@ -207,7 +214,9 @@ class PartitionLog:
                 return AppendResult(
                     earlier.first_offset, earlier.last_offset, log_append_time_ms, self.log_start_offset, True
                 )
-        if config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
+        if opened is not None:
+            batch = opened.batch
+        elif config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
             from oncelog.broker.log.recompression import recompressed  # few topics need it, a start never does
 
             batch, header = recompressed(batch, header, config)

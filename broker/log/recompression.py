@@ -4,42 +4,60 @@ Owns: the decision and the new bytes. Invariant: only the body and what depends 
 As in Kafka's LogValidator, a batch is rebuilt when the codecs differ, never for another level.
 """
 
-from oncelog.broker.log.batch_validation import decompressed
+from oncelog.broker.log.batch_validation import AT_ONCE_BYTES, LongBatch, opened_at_once
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import COMPRESSION_MASK, HEADER_SIZE, BatchHeader, assemble_batch, read_header
 from oncelog.protocol.records.compression import CODECS, compress
 
-_UNCOMPRESSED = "uncompressed"
+
+def codec_of(config: LogConfig, header: BatchHeader) -> int:
+    """The codec that the batch will have."""
+    match config.compression_type:
+        case "producer":
+            return header.compression_type
+        case "uncompressed":
+            return 0
+        case name:
+            return CODECS[name]
 
 
 def recompressed(batch: memoryview, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
-    """The batch in the topic's codec, unchanged if it already is. Raises MESSAGE_TOO_LARGE if it becomes too large."""
-    codec = 0 if config.compression_type == _UNCOMPRESSED else CODECS[config.compression_type]
-    if header.compression_type == codec:
+    """The batch in the topic's codec, unchanged if it already is. Raises MESSAGE_TOO_LARGE if it becomes too large, and
+    LongBatch."""
+    if header.compression_type == codec_of(config, header):
         return batch, header
-    body: bytes | memoryview = batch[HEADER_SIZE:]
+    body = batch[HEADER_SIZE:]
     if header.compression_type:
-        body = decompressed(header.compression_type, batch[HEADER_SIZE:])
-    if codec:
-        body = compress(codec, bytes(body), config.compression_levels.get(codec))
-    data = assemble_batch(
-        bytes(body),
-        attributes=header.attributes & ~COMPRESSION_MASK | codec,
-        record_count=header.record_count,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
-        base_offset=header.base_offset,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        partition_leader_epoch=header.partition_leader_epoch,
-    )
-    if len(data) > config.max_message_bytes:
+        body = memoryview(opened_at_once(header.compression_type, body, config))
+    if len(body) > AT_ONCE_BYTES:
+        raise LongBatch(config)
+    return rebuilt(body, header, config)
+
+
+def rebuilt(body: memoryview, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
+    """A batch of these records, uncompressed here, in the topic's codec. Raises MESSAGE_TOO_LARGE."""
+    codec = codec_of(config, header)
+    data = compress(codec, body, config.compression_levels.get(codec)) if codec else body
+    size_bytes = HEADER_SIZE + len(data)
+    if size_bytes > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {len(data)} bytes in the topic's codec {config.compression_type}, "
+            f"the batch has {size_bytes} bytes in the topic's codec {config.compression_type}, "
             f"max.message.bytes is {config.max_message_bytes}",
         )
-    view = memoryview(data)
-    return view, read_header(view)
+    whole = memoryview(
+        assemble_batch(
+            bytes(data),
+            attributes=header.attributes & ~COMPRESSION_MASK | codec,
+            record_count=header.record_count,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=header.max_timestamp,
+            base_offset=header.base_offset,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            partition_leader_epoch=header.partition_leader_epoch,
+        )
+    )
+    return whole, read_header(whole)

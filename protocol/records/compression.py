@@ -8,6 +8,7 @@ decompression bomb costs no more than that.
 
 import sys
 import zlib
+from collections.abc import Iterator
 from struct import Struct, error
 from typing import Any
 
@@ -24,6 +25,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _STEP_BYTES = 256 * 1024
+_INPUT_BYTES = 64 * 1024
 _BLOCK_LENGTH = Struct(">i")
 _SNAPPY_RATIO = 64
 """Three bytes of snappy copy at most 64, and the announced size of a block is allocated before it is read."""
@@ -54,16 +56,32 @@ def compress(codec: int, body: bytes | memoryview, level: int | None = None) -> 
 
 def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = None) -> bytes:
     """Raises ProtocolError for an unknown codec, for malformed data, and above `max_bytes`."""
+    return b"".join(_parts(codec, body, max_bytes))
+
+
+def decompress_in_steps(codec: int, body: bytes | memoryview, max_bytes: int) -> bytearray:
+    """The same for a thread beside others: to join all parts at once would keep them from running."""
+    whole = bytearray()
+    for part in _parts(codec, body, max_bytes):
+        whole += part
+    return whole
+
+
+def _parts(codec: int, body: bytes | memoryview, max_bytes: int | None) -> Iterator[bytes]:
     limit = DEFAULT_MAX_BYTES if max_bytes is None else max_bytes
     try:
         if codec == _GZIP:
-            return _gunzip(body, limit)
+            yield from _gunzip(body, limit)
+            return
         if codec == _SNAPPY:
-            return _unsnappy(bytes(body), limit)
+            yield from _unsnappy(bytes(body), limit)
+            return
         if codec == _LZ4:
-            return _unlz4(body, limit)
+            yield from _unlz4(body, limit)
+            return
         if codec == _ZSTD:
-            return _unzstd(body, limit)
+            yield from _unzstd(body, limit)
+            return
     except ProtocolError:
         raise
     except (zlib.error, error, RuntimeError, ValueError, EOFError) as problem:
@@ -75,21 +93,26 @@ def _too_large(limit: int) -> DecompressedSizeError:
     return DecompressedSizeError(f"the batch decompresses to more than {limit} bytes")
 
 
-def _bounded(data: bytes, limit: int) -> bytes:
-    if len(data) > limit:
-        raise _too_large(limit)
-    return data
-
-
-def _gunzip(body: bytes | memoryview, limit: int) -> bytes:
+def _gunzip(body: bytes | memoryview, limit: int) -> Iterator[bytes]:
     decompressor = zlib.decompressobj(_GZIP_WINDOW)
-    data = _bounded(decompressor.decompress(body, limit + 1), limit)
+    left = limit
+    for start in range(0, len(body), _INPUT_BYTES):  # what is left of the input is copied with each step
+        data: bytes | memoryview = body[start : start + _INPUT_BYTES]
+        is_full = True
+        while is_full and not decompressor.eof:
+            most = min(_STEP_BYTES, left + 1)
+            part = decompressor.decompress(data, most)
+            left -= len(part)
+            if left < 0:
+                raise _too_large(limit)
+            yield part
+            data = decompressor.unconsumed_tail
+            is_full = len(part) == most
     if not decompressor.eof:
         raise ProtocolError("the gzip data ends early")
-    return data
 
 
-def _unsnappy(body: bytes, limit: int) -> bytes:
+def _unsnappy(body: bytes, limit: int) -> Iterator[bytes]:
     from cramjam import DecompressionError, snappy
 
     if not body.startswith(_XERIAL_MAGIC):
@@ -103,7 +126,7 @@ def _unsnappy(body: bytes, limit: int) -> bytes:
                 raise ProtocolError(f"a snappy block of {length} bytes at byte {position} of {len(body)}")
             blocks.append(body[position : position + length])
             position += length
-    out, size = [], 0
+    size = 0
     try:
         for block in blocks:
             announced = snappy.decompress_raw_len(block)
@@ -112,28 +135,26 @@ def _unsnappy(body: bytes, limit: int) -> bytes:
             size += announced
             if size > limit:
                 raise _too_large(limit)
-            out.append(bytes(snappy.decompress_raw(block)))
+            yield bytes(snappy.decompress_raw(block))
     except DecompressionError as problem:
         raise ProtocolError(f"the snappy data is damaged: {problem}") from problem
-    return b"".join(out)
 
 
-def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
+def _unlz4(body: bytes | memoryview, limit: int) -> Iterator[bytes]:
     import lz4.frame
 
     decompressor = lz4.frame.LZ4FrameDecompressor()
-    parts, left = [], limit
+    left = limit
     # In steps: decompress() allocates as much as it is allowed to return.
     part = decompressor.decompress(body, _STEP_BYTES)
     while part:
-        parts.append(part)
         left -= len(part)
         if left < 0:
             raise _too_large(limit)
+        yield part
         part = b"" if decompressor.eof else decompressor.decompress(b"", _STEP_BYTES)
     if not decompressor.eof:
         raise ProtocolError("the lz4 frame ends early")
-    return b"".join(parts)
 
 
 def _zstd() -> Any:
@@ -145,21 +166,20 @@ def _zstd() -> Any:
     return zstd
 
 
-def _unzstd(body: bytes | memoryview, limit: int) -> bytes:
+def _unzstd(body: bytes | memoryview, limit: int) -> Iterator[bytes]:
     zstd = _zstd()
     decompressor = zstd.ZstdDecompressor()
-    parts, left = [], limit
+    left = limit
     data: bytes | memoryview = body
     try:
         while not decompressor.eof:
             part = decompressor.decompress(data, min(_STEP_BYTES, left + 1))
             if not part and decompressor.needs_input:
                 raise ProtocolError("the zstd frame ends early")
-            parts.append(part)
             left -= len(part)
             if left < 0:
                 raise _too_large(limit)
+            yield part
             data = b""
     except zstd.ZstdError as problem:
         raise ProtocolError(f"the zstd data is damaged: {problem}") from problem
-    return b"".join(parts)

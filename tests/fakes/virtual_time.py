@@ -34,6 +34,8 @@ class VirtualTime:
         self._turn: list[Callable[[], None]] = []
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._order = count()
+        self.is_beside = False
+        """What runs now would run in a thread, beside the loop."""
 
     def wall_ms(self) -> WallMs:
         return WallMs(max(0, self._monotonic_ms + self.wall_offset_ms))
@@ -55,10 +57,13 @@ class VirtualTime:
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         def run() -> None:
             error: Exception | None = None
+            self.is_beside = True
             try:
                 function()
             except OSError as raised:
                 error = raised
+            finally:
+                self.is_beside = False
             self.call_soon(lambda: done(error))
 
         self.call_soon(run)

@@ -5,7 +5,7 @@ One seed gives one climb; work is counted, not timed.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from oncelog.broker.api_table import API_TABLE, Api
@@ -14,9 +14,9 @@ from oncelog.protocol.headers import encode_request_header
 from tests.fuzz.frames import spoil_pieces
 from tests.fuzz.layout import Segment, segments
 from tests.fuzz.requests import request_schema
-from tests.support.adversary import attacks
+from tests.support.adversary import Stored, attacks
 from tests.support.costs import Cost, cost_of, over_budget
-from tests.support.stored import full_broker
+from tests.support.stored import COSTLY_PATTERNS, OPENED_TOPICS, costly_batches, full_broker
 
 _LARGEST_FRAME_BYTES = 60_000
 _BYTES_OF_ANY_REQUEST = 500
@@ -58,6 +58,7 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
     """For so long, or so many frames; ends with the first frame that is over the budget."""
     source = Random(seed)
     broker, stored = full_broker()
+    batches = costly_batches(broker.time.wall_ms())
     kept: dict[str, Costly] = {}
     until = time.monotonic() + seconds
     played = 0
@@ -67,7 +68,7 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
             api = source.choice(tuple(API_TABLE.values()))
             version = source.randint(api.minimum, api.maximum)
             attack = source.choice(tuple(attacks(api, version)))
-            message = attack.message(stored, source.choice((1, 10, 100)))
+            message = attack.message(_asked(stored, batches, source), source.choice((1, 10, 100)))
             pieces = segments(request_schema(api), version, message)
         else:
             parent = source.choice(tuple(kept.values()))
@@ -94,6 +95,17 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
             kept[api.name] = costly
     costliest = max(kept.values(), key=lambda each: each.calls_a_byte, default=None)
     return Climb(seed, played, costliest, None)
+
+
+def _asked(stored: Stored, batches: tuple[bytes, ...], source: Random) -> Stored:
+    """What clients write is costly as well, and topics whose batches are opened come first."""
+    return replace(
+        stored,
+        topics=[source.choice((*OPENED_TOPICS, stored.topics[0])), *stored.topics],
+        topic_ids=[stored.topic_ids[0], *stored.topic_ids],
+        patterns=(source.choice((*COSTLY_PATTERNS, ".*")),),
+        batches=(source.choice(batches),),
+    )
 
 
 def _frame(api: Api, version: int, pieces: list[Segment]) -> bytes:

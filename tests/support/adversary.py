@@ -25,6 +25,9 @@ class Stored:
     topic_ids: list[UUID]
     groups: list[str]
     transactional_ids: list[str]
+    patterns: tuple[str, ...] = (".*",)
+    batches: tuple[bytes, ...] = (b"",)
+    """What clients write; the first are harmless, and what an attack sends unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,10 @@ class _Writer:
             return self._value(field.name, field.type, path, number)
         is_attacked = attacked[: len(path)] == path
         if not is_attacked and field.is_nullable(self._attack.version):
-            return None  # which often asks for all there is
+            # None often asks for all there is; a member that joins has nothing yet.
+            return (
+                () if (self._attack.api.name, field.name) == ("consumer_group_heartbeat", "topic_partitions") else None
+            )
         count = self._count if is_attacked else 1
         same = self._attack.is_same or not is_attacked
         if same:
@@ -105,6 +111,9 @@ class _Writer:
                 return self.structure(kind, path, number)
             case Variable(name="string"):
                 return self._text(name, number)
+            case Variable(name="records"):
+                batches = self._stored.batches
+                return memoryview(batches[number % len(batches)])
             case Variable():
                 return b""
             case Primitive(name="bool"):
@@ -121,7 +130,7 @@ class _Writer:
     def _text(self, name: str, number: int) -> str:
         stored = self._stored
         if name.endswith(("pattern", "regex")):
-            return ".*"
+            return stored.patterns[number % len(stored.patterns)]
         if "transactional_id" in name:
             known = stored.transactional_ids
         elif "group" in name or name == "key":

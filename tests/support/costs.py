@@ -6,20 +6,26 @@ nine million of them take a second.
 
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+import re2
 
 from oncelog.broker.dispatch import Exchange
 from oncelog.broker.request import Peer
+from oncelog.protocol.records import compression
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 
 T = TypeVar("T")
 CALLS_IN_20_MS = 150_000
 """Measured: 5 to 9 calls a microsecond of processor time, with the code between them."""
+INFLATED_BYTES_IN_20_MS = 4_000_000
+"""Measured: gzip inflates 200 to 400 MB a second."""
+PATTERN_STEPS_IN_20_MS = 500_000
+"""Measured: 10 to 40 ns for an instruction of the pattern and a character of the text, at worst."""
 STORED_ELEMENTS = 5_000
 """What `tests.support.stored` stores: partitions, groups, offsets, transactional ids, producers."""
 CALLS, CALLS_A_BYTE, CALLS_A_STORED_ELEMENT = 10_000, 100, 120
@@ -36,6 +42,33 @@ class Cost:
     """What was allocated at most beyond what there was before; 0 where it was not measured."""
     answered_bytes: int
     closes: str | None
+    inflated_bytes: int
+    """Decompressed on the loop in one turn, by a call or two: what runs beside the loop keeps nobody waiting."""
+    pattern_steps: int
+    """On the loop in one turn: instructions of the pattern times characters of the text."""
+
+
+class _Unseen:
+    """Counts work on the loop that few calls do, however long it takes."""
+
+    def __init__(self, is_beside: Callable[[], bool]) -> None:
+        self.inflated_bytes = self.pattern_steps = 0
+        self._is_beside = is_beside
+
+    def watch(self, patches: pytest.MonkeyPatch) -> None:
+        parts_of, fullmatch = compression._parts, re2._Regexp.fullmatch
+
+        def parts(*arguments: Any) -> Iterator[bytes]:
+            for part in parts_of(*arguments):
+                self.inflated_bytes += 0 if self._is_beside() else len(part)
+                yield part
+
+        def match(pattern: Any, text: str, *bounds: Any) -> Any:
+            self.pattern_steps += 0 if self._is_beside() else pattern.programsize * len(text)
+            return fullmatch(pattern, text, *bounds)
+
+        patches.setattr(compression, "_parts", parts)
+        patches.setattr(re2._Regexp, "fullmatch", match)
 
 
 class _Calls:
@@ -60,15 +93,22 @@ class _Calls:
 
 def cost_of(broker: VirtualBroker, frame: bytes | memoryview, *, measures_memory: bool = False) -> Cost:
     """Plays a frame, turn by turn, until it is answered or nothing is left to do at this moment."""
-    calls, turns = _Calls(), []
+    calls, turns, unseen = _Calls(), [], []
     exchanges: list[Exchange] = []
     if measures_memory:
         tracemalloc.start()
     peer = Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT))
-    turns.append(calls.during(lambda: exchanges.append(broker.dispatcher.dispatch(memoryview(frame), peer))))
+
+    def run(turn: Callable[[], object]) -> None:
+        unseen.append(_Unseen(lambda: broker.time.is_beside))
+        with pytest.MonkeyPatch.context() as patches:
+            unseen[-1].watch(patches)
+            turns.append(calls.during(turn))
+
+    run(lambda: exchanges.append(broker.dispatcher.dispatch(memoryview(frame), peer)))
     has_more = [True]
     while has_more[-1]:
-        turns.append(calls.during(lambda: has_more.append(broker.time.turn())))
+        run(lambda: has_more.append(broker.time.turn()))
     peak_bytes = 0
     if measures_memory:
         peak_bytes = tracemalloc.get_traced_memory()[1]
@@ -76,7 +116,16 @@ def cost_of(broker: VirtualBroker, frame: bytes | memoryview, *, measures_memory
     exchange = exchanges[0]
     answered_bytes = sum(map(len, exchange.parts or ()))
     peer.disconnect()
-    return Cost(calls.count, max(turns), len(turns), peak_bytes, answered_bytes, exchange.closes)
+    return Cost(
+        calls.count,
+        max(turns),
+        len(turns),
+        peak_bytes,
+        answered_bytes,
+        exchange.closes,
+        max(each.inflated_bytes for each in unseen),
+        max(each.pattern_steps for each in unseen),
+    )
 
 
 def turns_of(broker: VirtualBroker, action: Callable[[], None]) -> list[int]:
@@ -105,6 +154,8 @@ def over_budget(cost: Cost, size_bytes: int) -> list[str]:
     bounds = (
         ("calls", cost.calls, CALLS + CALLS_A_BYTE * size_bytes + CALLS_A_STORED_ELEMENT * stored),
         ("calls in one turn", cost.longest_turn_calls, CALLS_IN_20_MS),
+        ("bytes inflated in one turn", cost.inflated_bytes, INFLATED_BYTES_IN_20_MS),
+        ("steps of a pattern in one turn", cost.pattern_steps, PATTERN_STEPS_IN_20_MS),
         (
             "bytes answered",
             cost.answered_bytes,

@@ -1,6 +1,6 @@
 """A broker that stores some thousands of everything that a request may ask for."""
 
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest
@@ -15,6 +15,11 @@ from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Stored
 
+COSTLY_PATTERNS = ("(a?){500}a{500}", "(a?){290}a{290}", "([a-z0-9]?){150}[a-z0-9]{150}", "(.*a.{20}b){3}")
+_INFLATED_BYTES, _MANY_RECORDS = 12_000_000, 60_000
+OPENED_TOPICS = {"compacted": {"cleanup.policy": "compact"}, "zipped": {"compression.type": "gzip"}}
+"""Whose batches the broker opens."""
+_LONG = "a" * 200
 WIDE_PARTITIONS, TOPICS, GROUPS, TRANSACTIONS, PRODUCERS = 2_000, 100, 300, 300, 300
 
 
@@ -29,6 +34,16 @@ def full_broker() -> tuple[VirtualBroker, Stored]:
     names = ["wide", *(f"t{number}" for number in range(TOPICS))]
     topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in names[1:]]
     topics.append(CreatableTopic(name="wide", num_partitions=WIDE_PARTITIONS, replication_factor=1))
+    topics += [
+        CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        for name, configs in OPENED_TOPICS.items()
+    ]
+    topics += [CreatableTopic(name=f"{_LONG}{number}", num_partitions=1, replication_factor=1) for number in range(20)]
     broker.ask(CreateTopicsRequest(topics=topics), 4)
     broker.ask(FindCoordinatorRequest(key="any"), 1)
     broker.ask(FindCoordinatorRequest(key="any", key_type=1), 1)
@@ -44,6 +59,13 @@ def full_broker() -> tuple[VirtualBroker, Stored]:
     described = broker.ask(MetadataRequest(topics=None), 12).topics
     ids = {topic.name: topic.topic_id for topic in described}
     return broker, Stored(names, [ids[name] for name in names], groups, transactional_ids)
+
+
+def costly_batches(wall_ms: int) -> tuple[bytes, ...]:
+    """Small ones that become large when they are opened: by their bytes, and by their records."""
+    large = [Record(0, wall_ms, b"key", bytes(_INFLATED_BYTES))]
+    many = [Record(0, wall_ms, b"k", b"") for _ in range(_MANY_RECORDS)]
+    return tuple(encode_batch(records, compression=codec) for records in (large, many) for codec in ("lz4", "zstd"))
 
 
 def _commit(broker: VirtualBroker, group_id: str, partition_count: int) -> None:

@@ -301,6 +301,15 @@ class TransactionCoordinator:
                 return error_code
         return ErrorCode.NONE
 
+    def owns_producer(self, transactional_id: str, producer_id: int) -> bool:
+        """Whether the producer id is, was just now, or will be that of the transactional id. Raises KafkaError."""
+        metadata = self._runtime.shard(transactional_id).get(transactional_id)
+        return metadata is not None and producer_id in (
+            metadata.producer_id,
+            metadata.previous_producer_id,
+            metadata.next_producer_id,
+        )
+
     # --- looking ------------------------------------------------------------------------------------------------------
 
     @property

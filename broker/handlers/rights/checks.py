@@ -45,6 +45,13 @@ def may(
     return authorizer is None or authorizer.allows(peer.principal, peer.host, operation, resource, name, request)
 
 
+def may_create_topic(context: RequestContext, name: str) -> bool:
+    """Create, on the cluster or on the topic."""
+    return may(context, AclOperation.CREATE, ResourceType.CLUSTER, quietly=True) or may(
+        context, AclOperation.CREATE, ResourceType.TOPIC, name
+    )
+
+
 def after(outcome: Any, change: Callable[[Any], Any]) -> Any:
     """What a handler has returned, with the response changed once it is there."""
     if isinstance(outcome, Pipelined):
@@ -121,15 +128,6 @@ def by_field(name: str) -> NameOf:
 
 def itself(_: RequestContext, row: str) -> str:
     return row
-
-
-def topic_of(context: RequestContext, row: Any) -> str | None:
-    """By its name, or by its id in versions that have no names."""
-    if row.name:
-        name: str = row.name
-        return name
-    topic = context.broker.topics.by_id(row.topic_id)
-    return None if topic is None else topic.name
 
 
 def split(

@@ -16,8 +16,8 @@ from oncelog.broker.handlers.rights.checks import (
     may,
     replaced,
     split,
-    topic_of,
 )
+from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.handlers.shared.error_places import Rows, response_with
 from oncelog.broker.request import Handler, RequestContext
 from oncelog.broker.slices import Sliced
@@ -69,7 +69,7 @@ def _of_groups(context: RequestContext, request: Any, handle: Handler) -> Sliced
         if not may(context, _DESCRIBE, _GROUP, group.group_id):
             denied.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED[_GROUP], topics=()))
             continue
-        allowed, forbidden = yield from split(context, group.topics or (), Right(_DESCRIBE, _TOPIC), topic_of)
+        allowed, forbidden = yield from split(context, group.topics or (), Right(_DESCRIBE, _TOPIC), asked_topic)
         topics_denied[group.group_id] = forbidden
         asked.append(group if group.topics is None else replaced(group, topics=allowed))
     if not asked:

@@ -19,7 +19,6 @@ from oncelog.broker.handlers.rights.checks import (
     Visible,
     by_field,
     itself,
-    topic_of,
 )
 from oncelog.broker.handlers.rights.configs import EachResource
 from oncelog.broker.handlers.rights.groups import Assignments, Coordinators, Offsets, Subscription, enabled_group
@@ -43,6 +42,7 @@ from oncelog.broker.handlers.rights.topics import (
     valid_name,
 )
 from oncelog.broker.handlers.rights.transactions import Adding, DescribedTopics, NewProducer, Writing
+from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.handlers.shared.error_places import COMMITTED, COMMITTED_IN_TRANSACTION, Place, Rows
 from oncelog.protocol.acls import AclOperation, ResourceType
 from oncelog.protocol.api_keys import ApiKey
@@ -119,7 +119,7 @@ RIGHTS: Final[Mapping[ApiKey, Rights]] = MappingProxyType(
             )
         ),
         ApiKey.METADATA: Rights(step=Metadata()),
-        ApiKey.OFFSET_COMMIT: _group(_O.READ, _rows(_O.READ, _TOPIC, COMMITTED, topic_of), COMMITTED),
+        ApiKey.OFFSET_COMMIT: _group(_O.READ, _rows(_O.READ, _TOPIC, COMMITTED, asked_topic), COMMITTED),
         ApiKey.OFFSET_FETCH: Rights(step=Offsets()),
         ApiKey.FIND_COORDINATOR: Rights(step=Coordinators()),
         ApiKey.JOIN_GROUP: Rights((Needed(_O.READ, _GROUP, "group_id", refusal=not_joined),)),

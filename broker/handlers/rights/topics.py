@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.handlers.rights.checks import (
@@ -18,10 +19,11 @@ from oncelog.broker.handlers.rights.checks import (
     by_field,
     joined,
     may,
+    may_create_topic,
     replaced,
     split,
-    topic_of,
 )
+from oncelog.broker.handlers.shared.asked_topics import asked_ids
 from oncelog.broker.handlers.shared.authorized_operations import NOT_ASKED
 from oncelog.broker.handlers.shared.error_places import Rows, response_with
 from oncelog.broker.request import Handler, RequestContext
@@ -113,8 +115,8 @@ class Deletion:
 
         refused = DeleteTopicsResponse(
             responses=[
-                DeletableTopicResult(name=name, topic_id=topic_id, error_code=_FORBIDDEN, error_message=_FORBIDDEN.text)
-                for name, topic_id in denied
+                DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=error.text)
+                for name, topic_id, error in denied
             ]
         )
         if not allowed:
@@ -123,8 +125,8 @@ class Deletion:
             handle(context, replaced(request, **{rows: allowed})), lambda done: joined(done, refused, "responses")
         )
 
-    def _refusal(self, context: RequestContext, row: Any) -> tuple[str | None, Any] | None:
-        """What the error names; None if the handler is to have the row."""
+    def _refusal(self, context: RequestContext, row: Any) -> tuple[str | None, Any, ErrorCode] | None:
+        """What the error names, and the error; None if the handler is to have the row."""
         asked_name, topic_id = _key(row)
         if (asked_name is None) == (topic_id == ZERO_UUID):
             return None
@@ -133,10 +135,12 @@ class Deletion:
         if name is None:
             return None
         may_describe = may(context, AclOperation.DESCRIBE, _TOPIC, name)
-        exists = context.broker.topics.get(name) is not None
-        if may(context, AclOperation.DELETE, _TOPIC, name) or (may_describe and not exists):
+        if may(context, AclOperation.DELETE, _TOPIC, name):
             return None
-        return (name if asked_name is not None or may_describe else None), topic_id
+        # Answered here: by the time that the handler looks, somebody may have created it.
+        is_missing = may_describe and context.broker.topics.get(name) is None
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_missing else _FORBIDDEN
+        return (name if asked_name is not None or may_describe else None), topic_id, error
 
 
 def _key(row: Any) -> tuple[str | None, Any]:
@@ -157,23 +161,14 @@ class Metadata:
         if asked is None or (context.api_version == 0 and not asked):
             yield 1
             return after(handle(context, request), lambda response: context.run(_only_described(context, response)))
-        by_id = any(row.name is None or row.topic_id != ZERO_UUID for row in asked)
-        if by_id and context.api_version < _BY_ID_SINCE:
+        ids = asked_ids(asked)
+        if ids is None:
+            allowed, denied = yield from self._by_name(context, request)
+        elif context.api_version < _BY_ID_SINCE:
             return handle(context, request)  # which refuses it, whatever exists
-        may_create = not by_id and self._may_create(context, request)
-        allowed, denied = [], []
-        for row in asked:
-            yield 1
-            name: str | None = topic_of(context, row) if by_id else row.name
-            if name is None or may(context, AclOperation.DESCRIBE, _TOPIC, name):
-                is_known = name is None or not may_create or context.broker.topics.get(name) is not None
-                if name is None or is_known or self._may_create_topic(context, name):
-                    allowed.append(row)
-                    continue
-                denied.append(_forbidden_topic(name, ZERO_UUID, is_internal=name in INTERNAL_TOPICS))
-            else:
-                denied.append(_forbidden_topic(None if by_id else name, row.topic_id))
-        if not denied:
+        else:
+            allowed, denied = yield from _by_id(context, ids)
+        if ids is None and not denied:
             return after(
                 handle(context, request), lambda response: context.run(_with_operations(context, response, ()))
             )
@@ -182,14 +177,38 @@ class Metadata:
             outcome = after(outcome, lambda response: replaced(response, topics=()))
         return after(outcome, lambda response: context.run(_with_operations(context, response, denied)))
 
+    def _by_name(self, context: RequestContext, request: Any) -> Sliced[tuple[list[Any], list[Any]]]:
+        may_create = self._may_create(context, request)
+        allowed, denied = [], []
+        for row in request.topics:
+            yield 1
+            name: str = row.name
+            if not may(context, AclOperation.DESCRIBE, _TOPIC, name):
+                denied.append(_forbidden_topic(name, ZERO_UUID))
+            elif may_create and context.broker.topics.get(name) is None and not may_create_topic(context, name):
+                denied.append(_forbidden_topic(name, ZERO_UUID, is_internal=name in INTERNAL_TOPICS))
+            else:
+                allowed.append(row)
+        return allowed, denied
+
     def _may_create(self, context: RequestContext, request: Any) -> bool:
         asks = context.api_version < 4 or request.allow_auto_topic_creation
         return bool(asks and context.broker.config.get_bool("auto.create.topics.enable"))
 
-    def _may_create_topic(self, context: RequestContext, name: str) -> bool:
-        return may(context, AclOperation.CREATE, _CLUSTER, quietly=True) or may(
-            context, AclOperation.CREATE, _TOPIC, name
-        )
+
+def _by_id(context: RequestContext, ids: Sequence[UUID]) -> Sliced[tuple[list[Any], list[Any]]]:
+    """Rows of nothing but an id: a name beside it would be another's."""
+    from oncelog.protocol.generated.metadata_request import MetadataRequestTopic
+
+    allowed, denied = [], []
+    for topic_id in ids:
+        yield 1
+        topic = context.broker.topics.by_id(topic_id)
+        if topic is None or may(context, AclOperation.DESCRIBE, _TOPIC, topic.name):
+            allowed.append(MetadataRequestTopic(topic_id=topic_id, name=None))
+        else:
+            denied.append(_forbidden_topic(None, topic_id))
+    return allowed, denied
 
 
 def _forbidden_topic(name: str | None, topic_id: Any, *, is_internal: bool = False) -> Any:

@@ -15,8 +15,8 @@ from oncelog.broker.handlers.rights.checks import (
     may,
     replaced,
     split,
-    topic_of,
 )
+from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.handlers.shared.error_places import PRODUCED, response_with
 from oncelog.broker.request import CloseConnection, Handler, RequestContext
 from oncelog.broker.slices import Sliced
@@ -45,7 +45,7 @@ class Writing:
         ):
             yield 1
             return (yield from _refuse(context, request, DENIED[_ID]))
-        allowed, denied = yield from split(context, request.topic_data, Right(_WRITE, _TOPIC), topic_of)
+        allowed, denied = yield from split(context, request.topic_data, Right(_WRITE, _TOPIC), asked_topic)
         if not denied:
             return handle(context, request)
         outcome = handle(context, replaced(request, topic_data=allowed)) if allowed else None

@@ -94,7 +94,7 @@ class ConsumerGroupCoordinator:
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         update, then = self._begin_update(life, request)
-        update.may_describe = request.may_describe
+        update.may_describe, update.matches = request.may_describe, request.matches
         check_room(update.group, request.member_id, request.instance_id, self._settings.max_size)
         member_id = request.member_id or self.new_member_id()
         before = self._find_member(update, member_id, request)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, Matches
 from oncelog.broker.coordinator.group.requests import TopicFilter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -36,6 +37,7 @@ class HeartbeatRequest:
     client_host: str
     makes_its_own_id: bool
     may_describe: TopicFilter | None = None
+    matches: Matches = NOTHING_MATCHED
 
     @property
     def is_leaving(self) -> bool:

@@ -4,7 +4,8 @@ Owns: which expressions are valid, and which whole names they match. Python's ow
 block the broker with it. The library is imported at the first expression.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -14,12 +15,10 @@ def compile_regex(regex: str) -> Any:
     """Raises INVALID_REGULAR_EXPRESSION."""
     import re2
 
-    from oncelog.broker.pattern import LONGEST_PATTERN, re2_options  # loaded with the first expression, as RE2 is
+    from oncelog.broker.pattern import compiled  # loaded with the first expression, as RE2 is
 
     try:
-        if len(regex) > LONGEST_PATTERN:
-            raise re2.error(f"more than {LONGEST_PATTERN} characters")
-        return re2.compile(regex, re2_options())
+        return compiled(regex)
     except (re2.error, UnicodeEncodeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
@@ -33,7 +32,47 @@ def _reason(error: Exception) -> str:
     return text[:300]
 
 
-def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that match from end to end. Raises INVALID_REGULAR_EXPRESSION."""
-    pattern = compile_regex(regex)
-    return frozenset(name for name in names if pattern.fullmatch(name))
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What was matched beside the loop before a decision is made."""
+
+    names: Collection[str]
+    """The topics that were looked at."""
+    by_regex: Mapping[str, Collection[str]]
+
+    def with_more(self, names: Collection[str], by_regex: Mapping[str, Collection[str]]) -> "Matches":
+        """Of the names that were looked at for both."""
+        if not self.by_regex or not self.by_regex.keys().isdisjoint(by_regex):
+            return Matches(names, by_regex)
+        return Matches(frozenset(names).intersection(self.names), {**self.by_regex, **by_regex})
+
+
+NOTHING_MATCHED = Matches(frozenset(), {})
+
+
+class LongMatch(KafkaError):
+    """A decision needs these expressions, and to match them takes longer than a turn."""
+
+    def __init__(self, patterns: Mapping[str, Any], names: Sequence[str]) -> None:
+        super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the expressions are being matched")
+        self.patterns = patterns
+        """Compiled, by the expression."""
+        self.names = names
+
+
+def matching_names(regexes: Collection[str], names: Sequence[str], known: Matches) -> Mapping[str, frozenset[str]]:
+    """By expression, the names that it matches from end to end. Raises INVALID_REGULAR_EXPRESSION, and LongMatch for
+    what is neither `known` nor little."""
+    from oncelog.broker.pattern import AT_ONCE_STEPS, matching, step_count
+
+    new_names = [name for name in names if name not in known.names]
+    patterns = {regex: compile_regex(regex) for regex in regexes}
+    left = {regex: new_names if regex in known.by_regex else names for regex in regexes}
+    if sum(step_count(pattern, left[regex]) for regex, pattern in patterns.items()) > AT_ONCE_STEPS:
+        unknown = {regex: pattern for regex, pattern in patterns.items() if regex not in known.by_regex}
+        raise LongMatch(unknown or patterns, tuple(names))
+    matched = {}
+    for regex, pattern in patterns.items():
+        earlier = frozenset(known.by_regex.get(regex, ())).intersection(names)
+        matched[regex] = earlier | matching(pattern, left[regex])
+    return matched

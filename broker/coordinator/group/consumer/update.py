@@ -38,7 +38,7 @@ from oncelog.broker.coordinator.group.consumer.records import (
     TargetEpochChanged,
     encode,
 )
-from oncelog.broker.coordinator.group.consumer.regex import matching_names
+from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, LongMatch, Matches, matching_names
 from oncelog.broker.coordinator.group.requests import TopicFilter
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.ports import WallMs
@@ -59,8 +59,11 @@ class GroupUpdate:
         """Its topics have been checked."""
         self.may_describe: TopicFilter | None = None
         """Which topics the member in question may know of: an expression finds no others."""
+        self.matches: Matches | None = None
+        """None: nobody can wait until much is matched, which then stays as it is until the next heartbeat."""
         self._is_copy = False
         self._reads_otherwise = False
+        self._is_behind = False
         self._topics = topics
         self._settings = settings
         self._wall_ms = wall_ms
@@ -122,31 +125,37 @@ class GroupUpdate:
         used = self.group.subscribed_regexes
         for regex in [regex for regex in self.group.regexes if regex not in used]:
             self.change(RegexChanged(regex, None))
-        for regex in used:
-            if regex not in self.group.regexes:
-                self._resolve(regex)
+        self._resolve([regex for regex in used if regex not in self.group.regexes])
 
-    def _resolve(self, regex: str) -> bool:
-        """Match against the current topics; True if the result has changed."""
-        topics = matching_names(regex, (topic.name for topic in self._topics.all()))
-        if self.may_describe is not None:
-            topics = frozenset(filter(self.may_describe, topics))
-        known = self.group.regexes.get(regex)
-        if known is not None and known.topics == topics:
+    def _resolve(self, regexes: Collection[str]) -> bool:
+        """Match against the current topics; True if a result has changed. Raises LongMatch."""
+        if not regexes:
             return False
-        self.change(RegexChanged(regex, ResolvedRegex(topics, _REGEX_VERSION, self._wall_ms)))
-        return True
+        has_changed = False
+        names = [topic.name for topic in self._topics.all()]
+        try:
+            matched = matching_names(regexes, names, self.matches or NOTHING_MATCHED)
+        except LongMatch:
+            if self.matches is not None:
+                raise
+            self._is_behind = True
+            return False
+        for regex, topics in matched.items():
+            if self.may_describe is not None:
+                topics = frozenset(filter(self.may_describe, topics))
+            known = self.group.regexes.get(regex)
+            if known is None or known.topics != topics:
+                self.change(RegexChanged(regex, ResolvedRegex(topics, _REGEX_VERSION, self._wall_ms)))
+                has_changed = True
+        return has_changed
 
     def look_at_topics(self) -> None:
         """A new group epoch if the group's subscription or its topics have changed."""
-        must_bump = self._reads_otherwise
-        for regex in list(self.group.regexes):
-            if self._resolve(regex):
-                must_bump = True
+        must_bump = self._resolve(list(self.group.regexes)) or self._reads_otherwise
         now = metadata_hash(self._topics, self.group.topics)
         if must_bump or now != self.group.metadata_hash:
             self.change(GroupChanged(GroupEpoch(self.group.epoch + 1, now)))
-        self.is_checked = True
+        self.is_checked = not self._is_behind
 
     # --- who reads what -----------------------------------------------------------------------------------------------
 

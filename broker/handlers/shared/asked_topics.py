@@ -1,0 +1,41 @@
+"""Which topic a row of a request names: by its name or by its id, decided in one place.
+
+Owns: that decision, which the rights and the handlers share, so that what is checked is what is answered (KIP-516).
+Does not own: what an unknown topic is answered with.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.topics import ZERO_UUID
+
+BY_ID_SINCE: Final[Mapping[int, int]] = MappingProxyType(
+    {ApiKey.PRODUCE: 13, ApiKey.FETCH: 13, ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
+)
+"""The version from which on a topic is named by its id alone; other requests name topics, or say how for each."""
+
+
+def names_by_id(context: RequestContext) -> bool:
+    since = BY_ID_SINCE.get(context.api_key)
+    return since is not None and context.api_version >= since
+
+
+def asked_topic(context: RequestContext, row: Any) -> str | None:
+    """The name of the topic that a row of this request stands for; None for an id that no topic has."""
+    if not names_by_id(context):
+        name: str = row.name
+        return name
+    topic = context.broker.topics.by_id(row.topic_id)
+    return None if topic is None else topic.name
+
+
+def asked_ids(rows: Sequence[Any]) -> list[UUID] | None:
+    """The ids that a Metadata request asks for, each once, whatever names stand beside them, as in Kafka; None if it
+    asks by name."""
+    if all(row.name is not None and row.topic_id == ZERO_UUID for row in rows):
+        return None
+    return list(dict.fromkeys(row.topic_id for row in rows if row.topic_id != ZERO_UUID))
