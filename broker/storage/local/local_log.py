@@ -118,8 +118,7 @@ class LocalLog:
         config = self.owner.config
         try:
             if segment is None or self._must_roll(segment, config, size_bytes, next_offset, timestamp):
-                snapshot = encode_snapshot(self.producer_state)
-                segment = segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot)
+                segment = self._roll(is_kept=True)
             segment.append(parts, size_bytes, next_offset, timestamp, config.index_interval_bytes)
         except OSError as error:
             if not is_transient(error):
@@ -131,6 +130,10 @@ class LocalLog:
         self.log_end_offset = next_offset
         segments.is_active_dirty = True
         file_sync.dirty[self] = None
+
+    def _roll(self, *, is_kept: bool) -> Segment:
+        snapshot = encode_snapshot(self.producer_state)
+        return self.segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot, is_kept=is_kept)
 
     def _collect(self, segment: Segment, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int) -> None:
         """For the journal; of a large round nothing is kept, since its files are synced."""
@@ -283,11 +286,21 @@ class LocalLog:
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
         return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
 
+    def maybe_roll(self) -> None:
+        active = self.segments.active
+        if active is None or active.size_bytes == 0 or self._file_sync.failure.failed:
+            return
+        try:
+            self._roll(is_kept=False)
+        except OSError as error:
+            if not is_transient(error):
+                self._file_sync.failure.fail(error)
+
     def drop_below(self, offset: int) -> bool:
         segments = self.segments
         while len(segments) > 1 and segments[0].next_offset <= offset:
             self._removed.append(segments.take_first())
-        if self._removed and segments.secure_first_snapshot():
+        if self._removed and (segments.secure_first_snapshot() or segments.has_dirty_files):
             self._file_sync.dirty[self] = None
             return True
         self.delete_removed()

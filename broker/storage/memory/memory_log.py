@@ -131,9 +131,13 @@ class MemoryLog:
         segments = self.segments
         segment = segments[-1] if len(segments) else None
         if segment is None or self._must_roll(segment, size_bytes, timestamp):
-            segment = MemorySegment(self.owner.log_end_offset, self.producer_state.open_producers())
-            segments.append(segment)
+            segment = self._roll()
         segment.append(b"".join(parts), next_offset, timestamp)
+
+    def _roll(self) -> MemorySegment:
+        segment = MemorySegment(self.owner.log_end_offset, self.producer_state.open_producers())
+        self.segments.append(segment)
+        return segment
 
     def _must_roll(self, segment: MemorySegment, size_bytes: int, timestamp: int) -> bool:
         config = self.owner.config
@@ -218,6 +222,10 @@ class MemoryLog:
 
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
         return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
+
+    def maybe_roll(self) -> None:
+        if len(self.segments) and self.segments[-1].size_bytes:
+            self._roll()
 
     def drop_below(self, offset: int) -> bool:
         segments = self.segments

@@ -28,10 +28,10 @@ def test_age_removes_segments_whose_newest_record_is_too_old(policy: str) -> Non
     logs.apply_retention(13_001)
     assert log.log_start_offset == 4  # 1001 and 2001 are older than 3001; 3001 is just young enough
     logs.apply_retention(10**9)
-    assert log.log_start_offset == 8, "the active segment stays"
-    assert log_files(logs) == ["topic-0/00000000000000000008.log"]
+    assert log.log_start_offset == 10, "the active segment too"
+    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
     again = logs.killed().open()
-    assert (again.log_start_offset, again.log_end_offset, again.offline_error) == (8, 10, None)
+    assert (again.log_start_offset, again.log_end_offset, again.offline_error) == (10, 10, None)
 
 
 def test_size_removes_segments_as_long_as_enough_is_left() -> None:
@@ -59,8 +59,11 @@ def test_what_is_not_durable_stays() -> None:
     logs.apply_retention(10**9)
     assert log.log_start_offset == 0
     logs.flush()
+    logs.append(log, batch(2, timestamp=1))
     logs.apply_retention(10**9)
-    assert log.log_start_offset == 6
+    assert log.log_start_offset == 8
+    logs.apply_retention(10**9)
+    assert log.log_start_offset == 10
 
 
 def test_files_in_use_by_a_flush_are_deleted_after_it() -> None:
@@ -82,7 +85,7 @@ def test_files_in_use_by_a_flush_are_deleted_after_it() -> None:
     assert log.log_start_offset == 8
     logs.apply_retention(10**9)
     assert not logs.failures
-    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
+    assert log_files(logs) == ["topic-0/00000000000000000012.log"]
 
 
 def test_step_checks_only_when_the_interval_has_passed() -> None:
@@ -96,7 +99,7 @@ def test_step_checks_only_when_the_interval_has_passed() -> None:
     logs.clock.time_ms += 1
     logs.manager.step()
     logs.flush()
-    assert log.log_start_offset == 8
+    assert log.log_start_offset == 10
 
 
 def test_full_disk_still_lets_retention_make_room() -> None:
@@ -106,8 +109,8 @@ def test_full_disk_still_lets_retention_make_room() -> None:
     logs.flush()
     logs.disk.capacity_bytes = logs.disk.used_bytes + 40
     logs.apply_retention(10**9)
-    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
-    assert logs.killed().open().log_start_offset == 10
+    assert log_files(logs) == ["topic-0/00000000000000000012.log"]
+    assert logs.killed().open().log_start_offset == 12
 
 
 def test_retention_that_cannot_be_recorded_is_put_off_and_then_done() -> None:
