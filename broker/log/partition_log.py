@@ -543,7 +543,7 @@ class PartitionLog:
         self._listener.on_log_start_offset(self)
 
     def reclaim(self) -> None:
-        """Delete what is stored below the log start: all of it, unlike Kafka, also if retention did not ask for that."""
+        """Delete what is stored below the log start, the active segment too: Kafka keeps that until it is due."""
         if self.log_start_offset == self.log_end_offset:
             self.stored.maybe_roll()
         if self.stored.drop_below(self.log_start_offset):

@@ -28,6 +28,7 @@ from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
 from oncelog.broker.storage.local.journal import Span
+from oncelog.broker.storage.local.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
     collect_aborted,
@@ -40,8 +41,8 @@ from oncelog.broker.storage.local.reader import (
 )
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
+from oncelog.broker.storage.local.time_index import ENTRY as TIME_ENTRY
 from oncelog.broker.storage.retention import retention_start
-from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -179,7 +180,7 @@ class LocalLog:
             return False
         if (
             segment.size_bytes > config.segment_bytes - size_bytes
-            or segment.index.size_bytes >= config.segment_index_bytes
+            or _is_index_full(segment, config.segment_index_bytes)
             or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
         ):
             return True
@@ -189,7 +190,7 @@ class LocalLog:
             age_ms = timestamp - first_timestamp
         else:
             age_ms = self._clock.monotonic_ms() - segment.created_ms
-        return age_ms > config.earliest_roll_ms and age_ms > _roll_after_ms(segment, config)
+        return age_ms > config.earliest_roll_ms and age_ms > config.roll_after_ms(segment.path(""))
 
     # -- reading
 
@@ -405,10 +406,14 @@ class _OpenSpan:
         return Span(self.segment_base, self.position, self.first_offset, self.next_offset, b"".join(self.parts))
 
 
-def _roll_after_ms(segment: Segment, config: LogConfig) -> int:
-    """Sooner by up to `segment.jitter.ms`, derived from its name: partitions created together roll apart."""
-    jitter_ms = config.latest_roll_ms - config.earliest_roll_ms
-    return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
+def _is_index_full(segment: Segment, index_bytes: int) -> bool:
+    """As in Kafka the index of times counts as well, with one entry kept free for the end of the segment. It has at
+    most as many as that of offsets."""
+    most_times = index_bytes // TIME_ENTRY.size - 1
+    offsets_bytes = segment.index.size_bytes
+    return offsets_bytes >= OFFSET_ENTRY_BYTES * most_times and (
+        offsets_bytes >= index_bytes or len(segment.time_index) >= most_times
+    )
 
 
 def _unreadable(error: Exception, offset: int | None = None) -> StoreError | StoreDamagedError:
