@@ -291,11 +291,17 @@ class LocalLog:
         active = self.segments.active
         if active is None or active.size_bytes == 0 or self._file_sync.failure.failed:
             return
-        try:
-            self._roll(is_kept=False)
-        except OSError as error:
-            if not is_transient(error):
-                self._file_sync.failure.fail(error)
+        for is_last_try in (False, True):
+            try:
+                self._roll(is_kept=False)
+            except OSError as error:
+                if not is_transient(error):
+                    self._file_sync.failure.fail(error)
+                if is_last_try or self._file_sync.failure.failed:
+                    return
+                self._file_sync.make_room()
+            else:
+                return
 
     def drop_below(self, offset: int) -> bool:
         segments = self.segments
