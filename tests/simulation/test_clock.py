@@ -14,7 +14,7 @@ from oncelog.broker.storage.local import local_log
 from tests.history.auditor import require_at_least
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import Plant, planted
+from tests.simulation.log_faults import Plant, planted, spare_the_active_segment
 
 TURNS = 300
 SEEDS = 12
@@ -97,6 +97,7 @@ PLANTS: tuple[Plant, ...] = (
     end_what_was_open_at_every_start,
     take_offsets_from_the_future_for_old,
     delete_records_from_the_future,
+    spare_the_active_segment,
 )
 
 

@@ -289,7 +289,8 @@ class FileSync:
             try:
                 self.journal.make_room()
             except OSError as error:
-                self.failure.fail(error)
+                if not is_transient(error):
+                    self.failure.fail(error)
 
     def commit_now(self) -> None:
         """See `LogStore.commit_now`."""
