@@ -7,6 +7,8 @@ Field names are the topic config names with `_` for `.`; `producer_id_expiration
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from oncelog.protocol.checksum import crc32c
+
 INT64_MAX = 2**63 - 1
 
 
@@ -60,6 +62,11 @@ class LogConfig:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    def roll_after_ms(self, segment: str) -> int:
+        """Sooner by up to `segment.jitter.ms`, derived from its name: partitions created together roll apart."""
+        jitter_ms = self.latest_roll_ms - self.earliest_roll_ms
+        return self.latest_roll_ms - (crc32c(segment.encode()) % jitter_ms if jitter_ms > 0 else 0)
 
     @property
     def compression_levels(self) -> Mapping[int, int]:

@@ -139,6 +139,9 @@ class LogManager:
     def _move_starts(self, starts: Mapping[PartitionLog, int]) -> Completion[None]:
         """Make new log start offsets durable, then publish them and release the records below: a crash must not revert
         what readers have seen. If it fails with OSError, nothing has changed."""
+        for log, offset in starts.items():
+            if offset == log.log_end_offset:  # at once: what comes meanwhile must not share a segment with what goes
+                log.stored.maybe_roll()
         durable = self.store.move_starts({(log.topic, log.partition): offset for log, offset in starts.items()})
 
         def show(_: None) -> None:
@@ -169,6 +172,8 @@ class LogManager:
                 new_start = log.stored.retention_start(log.high_watermark, wall_ms)
                 if new_start is not None and new_start > log.log_start_offset:
                     starts[log] = new_start
+                else:
+                    log.reclaim()  # what a full disk has left
         if starts:
             self._is_retaining = True
             self._move_starts(starts).then(self._on_retained)

@@ -56,14 +56,7 @@ from oncelog.protocol.records.batch import (
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record
 
-__all__ = [
-    "AbortedTransaction",
-    "AppendOrigin",
-    "AppendResult",
-    "FetchIsolation",
-    "LogInvariantError",
-    "PartitionLog",
-]
+__all__ = ["AbortedTransaction", "AppendOrigin", "AppendResult", "FetchIsolation", "LogInvariantError", "PartitionLog"]
 
 if TYPE_CHECKING:
     from oncelog.broker.log.opening import OpenedBatch
@@ -551,9 +544,15 @@ class PartitionLog:
         self.log_start_offset = offset
         self.epochs.truncate_start(offset)
         self._update_last_stable_offset()
-        if self.stored.drop_below(offset):
-            self._rounds.arm(self)
+        self.reclaim()
         self._listener.on_log_start_offset(self)
+
+    def reclaim(self) -> None:
+        """Delete what is stored below the log start, the active segment too: Kafka keeps that until it is due."""
+        if self.log_start_offset == self.log_end_offset:
+            self.stored.maybe_roll()
+        if self.stored.drop_below(self.log_start_offset):
+            self._rounds.arm(self)
 
     def check_log_start(self, offset: int) -> None:
         """Raises OFFSET_OUT_OF_RANGE if `offset` is not durable yet."""

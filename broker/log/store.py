@@ -158,6 +158,10 @@ class StoredLog(Protocol):
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
         """The log start offset that age and size allow (retention.ms, retention.bytes); None: delete nothing."""
 
+    def maybe_roll(self) -> None:
+        """Everything is to be deleted: what is appended from now on is stored apart from it. Without space for that it
+        is not, and `drop_below` keeps what it would have to delete with it."""
+
     def drop_below(self, offset: int) -> bool:
         """The log start is `offset`, durably (`LogStore.move_starts`): delete records entirely below it, once unused.
         Returns whether that needs a commit first."""

@@ -1,8 +1,9 @@
 """Decides how far retention by age and size may advance the start of a log.
 
-Owns: the decision only; `LogManager` applies it. Invariants: only whole segments below the high watermark are deleted,
-never the active one. A record without a timestamp exempts its segment from retention by age; one from the future
-delays it, as in Kafka, until that time plus the retention. Retention by size ignores timestamps.
+Owns: the decision only; `LogManager` applies it. Invariant: only whole segments below the high watermark are deleted,
+the oldest first, and as in Kafka the active one with them once all of it is due: a new one then begins at the log end.
+A record without a timestamp exempts its segment from retention by age; one from the future delays it, as in Kafka,
+until that time plus the retention. Retention by size ignores timestamps.
 """
 
 from collections.abc import Iterator
@@ -38,13 +39,14 @@ class SegmentList(Protocol):
 
 def retention_start(segments: SegmentList, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
     """The new log start offset; None if there is nothing to delete."""
-    if not config.is_deleting or len(segments) < 2:
+    if not config.is_deleting:
         return None
     excess_bytes = segments.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
     new_start: int | None = None
-    for slot in range(len(segments) - 1):
+    last = len(segments) - 1
+    for slot in range(last + 1):
         segment = segments[slot]
-        if segment.next_offset > high_watermark:
+        if segment.next_offset > high_watermark or (slot == last and segment.size_bytes == 0):
             break
         is_old = config.retention_ms >= 0 and 0 <= segment.max_timestamp < wall_ms - config.retention_ms
         if not is_old and excess_bytes < segment.size_bytes:

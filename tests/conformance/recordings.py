@@ -13,6 +13,7 @@ import structlog
 from oncelog.broker.observability.logging import LogLevel
 from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
+from tests.conformance.stored_segments import KafkaSegments, OurSegments
 from tests.conformance.token_clients import KAFKA_SETTINGS, KafkaTokenClients, OurTokenClients
 from tests.conformance.transaction_recordings import TRANSACTIONS
 from tests.conformance.transcripts import (
@@ -31,6 +32,7 @@ from tests.conformance.transcripts import (
     listener_configs_transcript,
     produce_transcript,
     quotas_transcript,
+    retention_transcript,
     tokens_transcript,
     two_phase_transcript,
 )
@@ -192,6 +194,15 @@ RECORDINGS = {
             "produce_answers.json",
             produce_transcript,
             ours=partial(VirtualBroker, "oncelog.record.validation=full"),
+        ),
+        Recording(
+            "retention",
+            "retention_answers.json",
+            retention_transcript.conversation,
+            retention_transcript.DIFFERENCES,
+            ours=partial(OurSegments, *retention_transcript.SETTINGS),
+            connected=KafkaSegments,
+            overrides=retention_transcript.KAFKA_SETTINGS,
         ),
         _two_phase("two-phase commit, switched off", two_phase_transcript.two_phase, _UNSTABLE),
         _two_phase("two-phase commit", two_phase_transcript.two_phase, _UNSTABLE, _TWO_PHASE),

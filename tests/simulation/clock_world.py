@@ -280,9 +280,11 @@ class ClockWorld:
             for group_id in life.shard.group_ids():
                 for committed in life.shard.offsets(group_id).values():
                     yield f"offset {group_id}", committed.commit_timestamp_ms
-        # A segment goes after all before it, and the active one never.
+        # A segment goes after all before it, the active one too; an empty one has nothing that could.
         newest_ms = 0
-        for segment in list(segments_of(self._log(DATA)))[:-1]:
+        for segment in segments_of(self._log(DATA)):
+            if not segment.size_bytes:
+                continue
             newest_ms = max(newest_ms, segment.max_timestamp)
             yield f"segment {segment.base_offset}", newest_ms
 

@@ -76,6 +76,19 @@ class LogAuditor:
         self._high_watermark, self._last_stable_offset = log.high_watermark, log.last_stable_offset
         model.durable_end = max(model.durable_end, log.high_watermark)
 
+    def all_due(self, log: PartitionLog, wall_ms: int) -> bool:
+        """Everything is durable, and deleted or older than retention.ms: whatever segments it is in, none may stay."""
+        config, left = log.config, [each for each in self.model.batches if each.next_offset > log.log_start_offset]
+        is_old = all(each.header.max_timestamp < wall_ms - config.retention_ms for each in left)
+        is_due = not left or (is_old and "delete" in config.cleanup_policy)
+        return is_due and log.high_watermark == log.log_end_offset
+
+    def is_gone(self, log: PartitionLog) -> None:
+        require(
+            log.log_start_offset == log.log_end_offset, "what is due goes", log.log_start_offset, log.log_end_offset
+        )
+        require(log.size_bytes == 0, "what is due takes no space", log.size_bytes)
+
     def whole_log(self, log: PartitionLog) -> None:
         """Everything at once: bytes, what is visible, aborted transactions, producers."""
         model = self.model

@@ -95,6 +95,20 @@ def take_an_old_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStateManager, "prepare_append", lenient)
 
 
+def spare_the_active_segment(patch: pytest.MonkeyPatch) -> None:
+    decide = local_log.retention_start
+
+    def without_the_last(segments: Any, *more: Any) -> int | None:
+        start, last = decide(segments, *more), segments[len(segments) - 1] if len(segments) else None
+        return None if start is None or last is None else min(start, last.base_offset)
+
+    patch.setattr(local_log, "retention_start", without_the_last)
+
+
+def keep_what_is_deleted_in_the_active_segment(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalLog, "maybe_roll", lambda self: None)
+
+
 def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:
     move = LogManager._move_starts
 
@@ -296,6 +310,8 @@ PLANTS: tuple[Plant, ...] = (
     forget_open_transactions,
     remember_one_batch,
     take_an_old_epoch,
+    spare_the_active_segment,
+    keep_what_is_deleted_in_the_active_segment,
     delete_before_the_start_is_durable,
     show_a_start_before_it_is_durable,
     drop_the_newest_record,

@@ -28,7 +28,7 @@ class Mix:
 
 
 EVERYTHING = Mix(
-    (SMALL, replace(SMALL, retention_bytes=2_000), COMPACTED),
+    (SMALL, replace(SMALL, retention_bytes=2_000, retention_ms=1_500), COMPACTED),
     {
         "append": 30,
         "append_ahead": 10,

@@ -63,6 +63,7 @@ class Counts:
     stops: int = 0
     power_cuts: int = 0
     looks_at_compaction: int = 0
+    emptied: int = 0
     tables: int = 0
     damaged: int = 0
 
@@ -87,6 +88,8 @@ class LogWorld:
         """Where the logs ended at the start of this life, and with each of its flush rounds."""
         self._first_producer = 0
         self._is_over = False
+        self._is_in_trouble = False
+        """Space or descriptors are lacking: what is due goes later."""
         self._was_full = False
         self._open_all()
 
@@ -306,13 +309,21 @@ class LogWorld:
             self._rounds.append(tuple(log.log_end_offset for log in self.open))
 
     def _retain(self) -> None:
+        """Sometimes long after the last append."""
+        self.logs.clock.time_ms += self.random.choice([0, 0, 2_000])
         wall_ms = self.logs.clock.wall_ms()
         for partition, log in zip(self.partitions, self.open, strict=True):
             wanted = retention_start(segments_of(log), log.config, log.high_watermark, wall_ms)
             partition.model.log_start = max(partition.model.log_start, wanted or 0)
+        due = [
+            partition.auditor.all_due(log, wall_ms) for partition, log in zip(self.partitions, self.open, strict=True)
+        ]
         self.logs.apply_retention(wall_ms)
-        for partition, log in zip(self.partitions, self.open, strict=True):
+        for partition, log, is_due in zip(self.partitions, self.open, due, strict=True):
             partition.model.durable_start = log.log_start_offset
+            if is_due and not (self.logs.failures or self._is_in_trouble):
+                self.counts.emptied += 1
+                partition.auditor.is_gone(log)
 
     def _delete_records(self) -> None:
         partition, log = self._pick()
@@ -336,7 +347,7 @@ class LogWorld:
 
     def _no_room(self) -> None:
         disk = self.logs.disk
-        self._was_full = True
+        self._was_full = self._is_in_trouble = True
         disk.capacity_bytes = disk.used_bytes + self.random.choice([0, 50, 300])
         try:
             for _ in range(6):
@@ -344,6 +355,7 @@ class LogWorld:
                 self._turn()
                 self._retain()
         finally:
+            self._is_in_trouble = False
             disk.capacity_bytes = None
         require(not self.logs.failure.failed, "no room is no reason to stop")
 
@@ -360,6 +372,7 @@ class LogWorld:
         disk, share = self.logs.disk, self.random.choice([0.1, 0.5, 1.0])
         # `flushed-offsets` is used by every checkpoint: its descriptor is the last to be given up.
         disk.lacks_descriptor = lambda path: path != FLUSHED_OFFSETS and self.random.random() < share
+        self._is_in_trouble = True
         try:
             for _ in range(6):
                 self._append()
@@ -367,6 +380,7 @@ class LogWorld:
                 self._retain()
                 self._compact()
         finally:
+            self._is_in_trouble = False
             disk.lacks_descriptor = lambda path: False
         require(not self.logs.failure.failed, "too many open files are no reason to stop")
         require(not any(log.offline_error for log in self.open), "too many open files are no damage")

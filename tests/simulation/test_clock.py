@@ -15,7 +15,7 @@ from tests.history.auditor import require_at_least
 from tests.simulation.broker_faults import take_the_version_of_a_request_for_that_of_a_transaction
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import Plant, planted
+from tests.simulation.log_faults import Plant, planted, spare_the_active_segment
 
 TURNS = 300
 SEEDS = 12
@@ -99,6 +99,7 @@ PLANTS: tuple[Plant, ...] = (
     take_offsets_from_the_future_for_old,
     delete_records_from_the_future,
     take_the_version_of_a_request_for_that_of_a_transaction,
+    spare_the_active_segment,
 )
 
 

@@ -92,6 +92,10 @@ class Kafka:
         file = self._directory / "data" / path
         return file.read_text() if file.exists() else None
 
+    def names(self, path: str) -> list[str]:
+        """Of the files in a directory of its data."""
+        return sorted(file.name for file in (self._directory / "data" / path).iterdir())
+
     def end(self) -> None:
         """A clean stop."""
         self._process.terminate()

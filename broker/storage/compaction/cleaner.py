@@ -144,7 +144,7 @@ class LogCleaner(Generic[LogT]):
             ratio = _dirty_ratio(log, dirty_offset, end_offset)
             if _is_overdue(log, dirty_offset, wall_ms):
                 ratio += 1
-            elif ratio < log.owner.config.min_cleanable_dirty_ratio:
+            elif ratio <= log.owner.config.min_cleanable_dirty_ratio:  # 1.0: never for that alone, as in Kafka
                 continue
             if best is None or ratio > best[0]:
                 best = (ratio, log, dirty_offset, end_offset)
@@ -256,9 +256,8 @@ def _dirty_ratio(log: CleanableLog, dirty_offset: int, end_offset: int) -> float
 
 
 def _is_overdue(log: CleanableLog, dirty_offset: int, wall_ms: WallMs) -> bool:
-    """The oldest dirty record is older than `max.compaction.lag.ms`."""
-    for segment in log.segments:
-        if segment.next_offset > dirty_offset:
-            first = segment.first_timestamp
-            return first >= 0 and wall_ms - first > log.owner.config.max_compaction_lag_ms
-    return False
+    """A complete dirty segment begins with a record older than `max.compaction.lag.ms`: as in Kafka not only the first,
+    which may have no timestamp, or a later one."""
+    until_ms = wall_ms - log.owner.config.max_compaction_lag_ms
+    dirty = [segment for segment in list(log.segments)[:-1] if segment.next_offset > dirty_offset]
+    return any(0 < segment.first_timestamp < until_ms for segment in dirty)

@@ -205,6 +205,7 @@ class FileSync:
         self._ahead: _Round | None = None
         """What the next round begins with; written to the journal already unless it has sections or targets."""
         self._waiting_round: _Round | None = None
+        self._written_in_thread: _Round | None = None
         self._checkpoints = Schedule(clock)
 
     @property
@@ -284,6 +285,16 @@ class FileSync:
             begun.sections = []
         return is_written
 
+    def make_room(self) -> None:
+        """The disk is full, and something is about to be deleted: see `Journal.make_room`."""
+        written = self._written_in_thread
+        if self.is_journaling and not self.failure.failed and (written is None or not written.is_in_journal):
+            try:
+                self.journal.make_room()
+            except OSError as error:
+                if not is_transient(error):
+                    self.failure.fail(error)
+
     def commit_now(self) -> None:
         """See `LogStore.commit_now`."""
         ahead = [log for log, _ in self._ahead.ends if not log.is_deleted] if self._ahead is not None else []
@@ -352,6 +363,7 @@ class FileSync:
 
     def _continue(self, begun: _Round) -> None:
         if self._has_room(begun):
+            self._written_in_thread = begun
             self._scheduler.run_in_thread(
                 lambda: self._write(begun), self._while_open(lambda error: self._on_written(begun, error))
             )
@@ -396,6 +408,7 @@ class FileSync:
         )
 
     def _on_written(self, begun: _Round, error: Exception | None = None) -> None:
+        self._written_in_thread = None
         if error is None:
             failed = [target for target in _failed(begun.targets) if not lacks_descriptor(target.error)]
             waits = begun.error is not None and is_transient(begun.error)

@@ -146,9 +146,7 @@ class FlushedOffsets:
     def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None:
         """The same for all of these or none, durably, by a new file. In any thread. Raises OSError."""
         with self._lock:
-            for key, points in entries:
-                self._points[key] = self._latest(key, points)
-            self._rewrite()
+            self._rewrite_with({key: self._latest(key, points) for key, points in entries})
 
     def begin_journal(self, number: int) -> None:
         """All frames of the journal before this number are covered, durably. Raises OSError."""
@@ -190,15 +188,17 @@ class FlushedOffsets:
         """Make new log start offsets durable, by topic id and partition; none decreases. In any thread. Raises OSError
         and keeps the old ones."""
         with self._lock:
-            before = {key: self._points.get(key, _NOTHING) for key in starts}
-            for key, log_start_offset in starts.items():
-                known = before[key]
-                self._points[key] = LogPoints(known.synced_offset, max(known.log_start_offset, log_start_offset))
-            try:
-                self._rewrite()
-            except OSError:
-                self._points.update(before)
-                raise
+            self._rewrite_with({key: self._latest(key, LogPoints(0, start)) for key, start in starts.items()})
+
+    def _rewrite_with(self, changed: Mapping[LogKey, LogPoints]) -> None:
+        """If it fails, nothing has changed: another entry, written later, would make a part of these durable."""
+        before = dict(self._points)
+        self._points.update(changed)
+        try:
+            self._rewrite()
+        except OSError:
+            self._points = before
+            raise
 
     def _rewrite(self) -> None:
         self._file.close()

@@ -31,6 +31,8 @@ DEFAULT_FILE_BYTES = 16 * 1024 * 1024
 _ALIGNMENT = 512
 """Frames begin at multiples of this, so that those behind a damaged one are found."""
 _FIRST_BYTES = 64 * 1024
+_ROOM_BYTES = 1024 * 1024
+"""For `flushed-offsets`, and for the snapshot of thousands of producers."""
 _MAGIC = b"oncejrnl"
 _FRAME = Struct(">8sBQQQI")
 """Magic, kind, life (generation of its first file), generation of the file, number of the frame, body size."""
@@ -376,6 +378,15 @@ class Journal:
         """Everything up to this frame is durable in the segments, and `flushed-offsets` says so durably."""
         if number >= self._last_number_of_other:
             self._is_other_free = True
+
+    def make_room(self) -> None:
+        """On a full disk who deletes has to write a little first: give back some of what is allocated ahead and holds
+        no frame that counts. Not while a frame is written. Raises OSError."""
+        file, used_bytes = self._files[self._slot], self._position
+        if file.size_bytes == used_bytes and self._is_other_free:
+            file, used_bytes = self._files[1 - self._slot], 0
+        if file.size_bytes > used_bytes:
+            file.truncate(max(used_bytes, file.size_bytes - _ROOM_BYTES))
 
     def close(self) -> None:
         for file in self._files:

@@ -28,6 +28,7 @@ from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
 from oncelog.broker.storage.local.journal import Span
+from oncelog.broker.storage.local.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
     collect_aborted,
@@ -40,8 +41,8 @@ from oncelog.broker.storage.local.reader import (
 )
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
+from oncelog.broker.storage.local.time_index import ENTRY as TIME_ENTRY
 from oncelog.broker.storage.retention import retention_start
-from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -118,8 +119,7 @@ class LocalLog:
         config = self.owner.config
         try:
             if segment is None or self._must_roll(segment, config, size_bytes, next_offset, timestamp):
-                snapshot = encode_snapshot(self.producer_state)
-                segment = segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot)
+                segment = self._roll(is_kept=True)
             segment.append(parts, size_bytes, next_offset, timestamp, config.index_interval_bytes)
         except OSError as error:
             if not is_transient(error):
@@ -133,6 +133,10 @@ class LocalLog:
         self.log_end_offset = next_offset
         segments.is_active_dirty = True
         file_sync.dirty[self] = None
+
+    def _roll(self, *, is_kept: bool) -> Segment:
+        snapshot = encode_snapshot(self.producer_state)
+        return self.segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot, is_kept=is_kept)
 
     def _collect(self, segment: Segment, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int) -> None:
         """For the journal; of a large round nothing is kept, since its files are synced."""
@@ -178,7 +182,7 @@ class LocalLog:
             return False
         if (
             segment.size_bytes > config.segment_bytes - size_bytes
-            or segment.index.size_bytes >= config.segment_index_bytes
+            or _is_index_full(segment, config.segment_index_bytes)
             or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
         ):
             return True
@@ -188,7 +192,7 @@ class LocalLog:
             age_ms = timestamp - first_timestamp
         else:
             age_ms = self._clock.monotonic_ms() - segment.created_ms
-        return age_ms > config.earliest_roll_ms and age_ms > _roll_after_ms(segment, config)
+        return age_ms > config.earliest_roll_ms and age_ms > config.roll_after_ms(segment.path(""))
 
     # -- reading
 
@@ -285,11 +289,27 @@ class LocalLog:
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
         return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
 
+    def maybe_roll(self) -> None:
+        active = self.segments.active
+        if active is None or active.size_bytes == 0 or self._file_sync.failure.failed:
+            return
+        for is_last_try in (False, True):
+            try:
+                self._roll(is_kept=False)
+            except OSError as error:
+                if not is_transient(error):
+                    self._file_sync.failure.fail(error)
+                if is_last_try or self._file_sync.failure.failed:
+                    return
+                self._file_sync.make_room()
+            else:
+                return
+
     def drop_below(self, offset: int) -> bool:
         segments = self.segments
         while len(segments) > 1 and segments[0].next_offset <= offset:
             self._removed.append(segments.take_first())
-        if self._removed and segments.secure_first_snapshot():
+        if self._removed and (segments.secure_first_snapshot() or segments.has_dirty_files):
             self._file_sync.dirty[self] = None
             return True
         self.delete_removed()
@@ -394,10 +414,14 @@ class _OpenSpan:
         return Span(self.segment_base, self.position, self.first_offset, self.next_offset, b"".join(self.parts))
 
 
-def _roll_after_ms(segment: Segment, config: LogConfig) -> int:
-    """Sooner by up to `segment.jitter.ms`, derived from its name: partitions created together roll apart."""
-    jitter_ms = config.latest_roll_ms - config.earliest_roll_ms
-    return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
+def _is_index_full(segment: Segment, index_bytes: int) -> bool:
+    """As in Kafka the index of times counts as well, with one entry kept free for the end of the segment. It has at
+    most as many as that of offsets."""
+    most_times = index_bytes // TIME_ENTRY.size - 1
+    offsets_bytes = segment.index.size_bytes
+    return offsets_bytes >= OFFSET_ENTRY_BYTES * most_times and (
+        offsets_bytes >= index_bytes or len(segment.time_index) >= most_times
+    )
 
 
 def _unreadable(error: Exception, offset: int | None = None) -> StoreError | StoreDamagedError:

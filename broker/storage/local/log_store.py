@@ -399,7 +399,6 @@ class LocalLogStore:
         moved: Completion[None] = Completion()
         logs = {self._logs[key]: offset for key, offset in starts.items()}
         wanted = {(log.topic_id, log.partition): offset for log, offset in logs.items()}
-
         move = partial(self._flushed.move_starts, wanted)
         on_moved = partial(_on_starts_moved, logs, moved)
 
@@ -409,6 +408,7 @@ class LocalLogStore:
                 return
             for log, offset in logs.items():  # no space: delete what can be rebuilt
                 log.delete_indexes_below(offset)
+            self.file_sync.make_room()
             self.file_sync.run_between_rounds(move, on_moved)
 
         self.file_sync.run_between_rounds(move, on_first)

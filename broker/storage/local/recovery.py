@@ -382,7 +382,7 @@ class _Recovery:
             self._state_offset = self._segments[0].base_offset
             # An interrupted deletion of the first segments may have removed the snapshot before them.
             self._state_is_whole = self._state_offset == 0
-        passed = [known for known in self._without_batches if self._state_offset < known <= offset]
+        passed = [known for known in self._without_batches if self._state_offset <= known <= offset]
         first = max(0, bisect_right(self._segments, self._state_offset, key=_BASE_OFFSET) - 1)
         end = bisect_right(self._segments, offset, key=_BASE_OFFSET)
         segments = Segments(self._disk, self._directory, self._topic_id, self._segments[first:end])

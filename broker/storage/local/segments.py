@@ -95,12 +95,18 @@ class Segments:
 
     # -- growing
 
-    def roll(self, base_offset: int, monotonic_ms: MonotonicMs, snapshot: ProducerSnapshot) -> Segment:
-        """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
+    def roll(
+        self, base_offset: int, monotonic_ms: MonotonicMs, snapshot: ProducerSnapshot, *, is_kept: bool = True
+    ) -> Segment:
+        """Begin a new segment; the one before it, if `is_kept`, is completed with its indexes. Raises OSError, changing
+        nothing."""
         dirty: list[Syncable] = []
         if self._list:
             self.awaits_checkpoint = True
-            dirty += self._complete_active(base_offset, snapshot)
+            if is_kept:
+                dirty += self._complete_active(base_offset, snapshot)
+            else:
+                dirty += write_snapshot(self.disk, self.directory, base_offset, snapshot)
             dirty.append(self._list[-1].file)
         else:
             if not self.disk.exists(self.directory):

@@ -41,7 +41,7 @@ class MemoryCompactionRound:
             if segment.base_offset >= clean_offset:
                 break
             batch_filter.transactions.on_snapshot(set(segment.open_producers))
-            new = MemorySegment(segment.base_offset, segment.open_producers)
+            new = MemorySegment(segment.base_offset, segment.open_producers, segment.created_ms)
             for piece in log.replay(segment.base_offset, segment.next_offset):
                 if isinstance(piece, list):
                     for header, batch in piece:

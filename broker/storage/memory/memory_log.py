@@ -11,7 +11,7 @@ from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, Fetching, LogOwner, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.ports import Buffer, WallMs
+from oncelog.broker.ports import Buffer, Clock, MonotonicMs, WallMs
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.protocol.errors import ProtocolError
@@ -28,6 +28,7 @@ class MemorySegment:
     __slots__ = (
         "base_offset",
         "batches",
+        "created_ms",
         "ends",
         "first_timestamp",
         "max_timestamp",
@@ -39,9 +40,10 @@ class MemorySegment:
         "transaction_index",
     )
 
-    def __init__(self, base_offset: int, open_producers: frozenset[int]) -> None:
+    def __init__(self, base_offset: int, open_producers: frozenset[int], created_ms: MonotonicMs) -> None:
         """`open_producers` have a transaction open at `base_offset`."""
         self.base_offset = base_offset
+        self.created_ms = created_ms
         self.next_offset = base_offset
         self.open_producers = open_producers
         self.size_bytes = 0
@@ -112,8 +114,9 @@ class MemorySegments:
 class MemoryLog:
     __deletable__ = ("owner",)  # for mypyc, as in `Life`
 
-    def __init__(self, producer_state: ProducerStateManager) -> None:
+    def __init__(self, producer_state: ProducerStateManager, clock: Clock) -> None:
         self.producer_state = producer_state
+        self._clock = clock
         self.segments = MemorySegments()
         self.is_deleted = False
         self.owner: LogOwner
@@ -131,14 +134,28 @@ class MemoryLog:
         segments = self.segments
         segment = segments[-1] if len(segments) else None
         if segment is None or self._must_roll(segment, size_bytes, timestamp):
-            segment = MemorySegment(self.owner.log_end_offset, self.producer_state.open_producers())
-            segments.append(segment)
+            segment = self._roll()
         segment.append(b"".join(parts), next_offset, timestamp)
+
+    def _roll(self) -> MemorySegment:
+        open_producers = self.producer_state.open_producers()
+        segment = MemorySegment(self.owner.log_end_offset, open_producers, self._clock.monotonic_ms())
+        self.segments.append(segment)
+        return segment
 
     def _must_roll(self, segment: MemorySegment, size_bytes: int, timestamp: int) -> bool:
         config = self.owner.config
-        is_old = segment.first_timestamp >= 0 and timestamp - segment.first_timestamp > config.latest_roll_ms
-        return segment.size_bytes > 0 and (segment.size_bytes > config.segment_bytes - size_bytes or is_old)
+        if segment.size_bytes == 0:
+            return False
+        if segment.size_bytes > config.segment_bytes - size_bytes:
+            return True
+        if segment.first_timestamp >= 0:
+            age_ms = timestamp - segment.first_timestamp
+        else:
+            age_ms = self._clock.monotonic_ms() - segment.created_ms
+        if age_ms <= config.earliest_roll_ms:
+            return False
+        return age_ms > config.roll_after_ms(f"{self.owner.name}/{segment.base_offset}")
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
         """Nothing to store: the owner of the epochs lives as long as the log."""
@@ -218,6 +235,10 @@ class MemoryLog:
 
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
         return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
+
+    def maybe_roll(self) -> None:
+        if len(self.segments) and self.segments[-1].size_bytes:
+            self._roll()
 
     def drop_below(self, offset: int) -> bool:
         segments = self.segments

@@ -24,6 +24,7 @@ class MemoryLogStore:
     def __init__(self, clock: Clock, failure: Failure, compaction: CompactionSettings | None = None) -> None:
         """Without `compaction` nothing is compacted."""
         self._logs: dict[PartitionKey, MemoryLog] = {}
+        self._clock = clock
         self.problems: Sequence[str] = ()
         self.ahead = _NothingIsLost()
         self.cleaner: LogCleaner[MemoryLog] | None = None
@@ -42,7 +43,7 @@ class MemoryLogStore:
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
         producer_state = ProducerStateManager()
-        log = self._logs[topic, partition] = MemoryLog(producer_state)
+        log = self._logs[topic, partition] = MemoryLog(producer_state, self._clock)
         return OpenedLog(log, producer_state, 0, 0)
 
     def complete_recovery(self) -> None:

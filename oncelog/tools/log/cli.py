@@ -180,7 +180,8 @@ def _row(finding: "Finding") -> tuple[str, ...]:
     survey = finding.survey
     first_bad = str(survey.lost[0].first_offset) if survey is not None and survey.lost else "-"
     lost = "-" if survey is None else f"{survey.lost_count} offsets"
-    offsets = f"{finding.log_start_offset} to {finding.log_end_offset - 1}" if finding.log_end_offset else "-"
+    start, end = finding.log_start_offset, finding.log_end_offset
+    offsets = f"{start} to {end - 1}" if start < end else "-"
     return finding.name, str(finding.segment_count), offsets, str(finding.size_bytes), first_bad, lost
 
 

@@ -80,4 +80,4 @@ def test_records_from_the_future_are_deleted_by_size_and_by_age_when_their_time_
     logs.clock.time_ms += 29 * DAY_MS
     logs.manager.step()
     logs.flush()
-    assert log.log_start_offset == 6
+    assert log.log_start_offset == 8

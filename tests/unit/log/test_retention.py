@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from tests.fakes.logs import Logs, batch
 
 
@@ -28,10 +29,10 @@ def test_age_removes_segments_whose_newest_record_is_too_old(policy: str) -> Non
     logs.apply_retention(13_001)
     assert log.log_start_offset == 4  # 1001 and 2001 are older than 3001; 3001 is just young enough
     logs.apply_retention(10**9)
-    assert log.log_start_offset == 8, "the active segment stays"
-    assert log_files(logs) == ["topic-0/00000000000000000008.log"]
+    assert log.log_start_offset == 10, "the active segment too"
+    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
     again = logs.killed().open()
-    assert (again.log_start_offset, again.log_end_offset, again.offline_error) == (8, 10, None)
+    assert (again.log_start_offset, again.log_end_offset, again.offline_error) == (10, 10, None)
 
 
 def test_size_removes_segments_as_long_as_enough_is_left() -> None:
@@ -59,8 +60,11 @@ def test_what_is_not_durable_stays() -> None:
     logs.apply_retention(10**9)
     assert log.log_start_offset == 0
     logs.flush()
+    logs.append(log, batch(2, timestamp=1))
     logs.apply_retention(10**9)
-    assert log.log_start_offset == 6
+    assert log.log_start_offset == 8
+    logs.apply_retention(10**9)
+    assert log.log_start_offset == 10
 
 
 def test_files_in_use_by_a_flush_are_deleted_after_it() -> None:
@@ -82,7 +86,7 @@ def test_files_in_use_by_a_flush_are_deleted_after_it() -> None:
     assert log.log_start_offset == 8
     logs.apply_retention(10**9)
     assert not logs.failures
-    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
+    assert log_files(logs) == ["topic-0/00000000000000000012.log"]
 
 
 def test_step_checks_only_when_the_interval_has_passed() -> None:
@@ -96,7 +100,7 @@ def test_step_checks_only_when_the_interval_has_passed() -> None:
     logs.clock.time_ms += 1
     logs.manager.step()
     logs.flush()
-    assert log.log_start_offset == 8
+    assert log.log_start_offset == 10
 
 
 def test_full_disk_still_lets_retention_make_room() -> None:
@@ -106,8 +110,8 @@ def test_full_disk_still_lets_retention_make_room() -> None:
     logs.flush()
     logs.disk.capacity_bytes = logs.disk.used_bytes + 40
     logs.apply_retention(10**9)
-    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
-    assert logs.killed().open().log_start_offset == 10
+    assert log_files(logs) == ["topic-0/00000000000000000012.log"]
+    assert logs.killed().open().log_start_offset == 12
 
 
 def test_retention_that_cannot_be_recorded_is_put_off_and_then_done() -> None:
@@ -134,3 +138,54 @@ def test_files_below_the_log_start_that_a_stop_left_behind_go_at_the_next_start(
     logs = logs.killed()
     assert logs.open().log_start_offset == 5
     assert log_files(logs)[0] == "topic-0/00000000000000000004.log"
+
+
+@pytest.mark.parametrize("stop", ["killed", "stopped_cleanly"])
+def test_only_segment_of_a_log_goes_on_a_full_disk_and_its_producers_are_remembered(stop: str) -> None:
+    """The journal gives the room for what has to be written first."""
+    logs = Logs()
+    log = logs.open(retention_ms=1)
+    for sequence in range(3):
+        logs.append(log, batch(timestamp=1, producer_id=7, base_sequence=sequence))
+        logs.flush()
+    logs.disk.capacity_bytes = logs.disk.used_bytes
+    logs.apply_retention(10**9)
+    assert not logs.failures
+    assert log_files(logs) == ["topic-0/00000000000000000003.log"]
+    assert log.size_bytes == 0
+    logs.disk.capacity_bytes = None
+    known = encode_snapshot(log.producer_state)
+    logs = getattr(logs, stop)()
+    log = logs.open()
+    assert (log.log_start_offset, log.log_end_offset, log.offline_error) == (3, 3, None)
+    assert encode_snapshot(log.producer_state) == known
+    assert logs.append(log, batch(timestamp=1, producer_id=7, base_sequence=2)).duplicate
+    assert logs.append(log, batch(timestamp=1, producer_id=7, base_sequence=3)).base_offset == 3
+
+
+def test_what_comes_while_a_start_moves_is_not_in_a_segment_with_what_goes() -> None:
+    logs = Logs()
+    log = logs.open(retention_bytes=0)
+    logs.append(log, batch())
+    logs.flush()
+    logs.scheduler.threads_run_at_once = False
+    logs.manager.apply_retention(logs.clock.wall_ms())
+    logs.append(log, batch())
+    logs.scheduler.threads_run_at_once = True
+    logs.flush()
+    assert (log.log_start_offset, log.log_end_offset) == (1, 2)
+    assert log_files(logs) == ["topic-0/00000000000000000001.log"]
+
+
+def test_records_that_deletion_left_behind_on_a_full_disk_go_at_a_later_look() -> None:
+    logs = Logs(policy="os")  # without a journal that could give room
+    log = logs.open()
+    logs.append(log, batch())
+    logs.flush()
+    logs.disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left", path) if "snapshot" in path else None
+    logs.delete_records(log, 1)
+    assert (log.log_start_offset, log_files(logs)) == (1, ["topic-0/00000000000000000000.log"])
+    logs.disk.append_error = None
+    logs.apply_retention(logs.clock.wall_ms())
+    assert log_files(logs) == ["topic-0/00000000000000000001.log"]
+    assert not logs.failures

@@ -240,7 +240,7 @@ def test_records_below_a_start_that_moved_are_gone_and_those_above_stay(name: st
 
 
 @every_store
-def test_retention_by_size_keeps_as_much_as_it_says_and_the_newest_segment_always(name: str) -> None:
+def test_retention_by_size_keeps_as_much_as_it_says_and_nothing_if_it_says_nothing(name: str) -> None:
     stored = Stored(name, segment_bytes=500, retention_bytes=1000)
     filled(stored, 1)
     stored.manager.apply_retention(stored.clock.wall_ms())
@@ -249,7 +249,7 @@ def test_retention_by_size_keeps_as_much_as_it_says_and_the_newest_segment_alway
     stored.log.config = replace(stored.config, retention_bytes=0)
     stored.manager.apply_retention(stored.clock.wall_ms())
     stored.settle()
-    assert 0 < stored.log.size_bytes <= 600
+    assert stored.log.size_bytes == 0
 
 
 @every_store
@@ -289,3 +289,35 @@ def test_a_topic_that_is_made_again_inherits_nothing(name: str) -> None:
     stored.settle()
     assert stored.log.high_watermark == 1
     assert not stored.failures
+
+
+@every_store
+def test_retention_takes_the_newest_segment_too_once_all_of_it_is_due_and_offsets_go_on(name: str) -> None:
+    stored = Stored(name, retention_ms=1_000)
+    stored.append(batch(3, timestamp=stored.clock.wall_ms() - 5_000))
+    stored.append(batch(1, timestamp=stored.clock.wall_ms()))
+    stored.settle()
+    stored.manager.apply_retention(stored.clock.wall_ms())
+    stored.settle()
+    assert stored.log.log_start_offset == 0, "a record that is not due keeps its segment"
+    stored.clock.time_ms += 1_001
+    stored.manager.apply_retention(stored.clock.wall_ms())
+    stored.settle()
+    assert (stored.log.log_start_offset, stored.log.log_end_offset, stored.log.size_bytes) == (4, 4, 0)
+    assert stored.append(batch(2)).base_offset == 4
+    stored.settle()
+    assert [header.base_offset for header, _ in stored.replayed()] == [4]
+
+
+@every_store
+@pytest.mark.parametrize("settings", [{"segment_ms": 1_000}, {"segment_ms": 5_000, "segment_jitter_ms": 4_000}])
+def test_a_record_later_than_segment_ms_begins_a_segment(name: str, settings: dict[str, int]) -> None:
+    stored = Stored(name, retention_ms=1_000, **settings)
+    now_ms = stored.clock.wall_ms()
+    stored.append(batch(1, timestamp=now_ms - 10_000))
+    stored.append(batch(1, timestamp=now_ms - 9_500))
+    stored.append(batch(1, timestamp=now_ms))
+    stored.settle()
+    stored.manager.apply_retention(now_ms)
+    stored.settle()
+    assert stored.log.log_start_offset == 2
