@@ -434,6 +434,13 @@ _TABLE = (
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.
     ConfigKey(
+        "oncelog.admin.clock.ahead.ms",
+        _LONG,
+        "0",
+        "For tests: how far the wall clock is ahead of the machine's at the start; needs oncelog.admin.listen.",
+        0,
+    ),
+    ConfigKey(
         "oncelog.admin.faults",
         _STRING,
         None,
