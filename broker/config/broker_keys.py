@@ -31,6 +31,7 @@ class ConfigType(Enum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 

@@ -19,6 +19,7 @@ from tests.conformance.transcripts import (
     admin_configs_transcript,
     admin_topics_transcript,
     authorization_transcript,
+    broker_settings_transcript,
     cluster_transcript,
     consumer_group_transcript,
     data_transcript,
@@ -108,6 +109,12 @@ RECORDINGS = {
             spelt="\n".join,
         ),
         _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
+        _of(
+            "broker settings",
+            "broker_settings_answers.json",
+            broker_settings_transcript,
+            ours=partial(VirtualBroker, *broker_settings_transcript.SETTINGS),
+        ),
         _of(
             "listener configs",
             "listener_config_answers.json",
