@@ -33,6 +33,10 @@ class Compatibility:
     """Whether five batches of each producer are recognised as duplicates after a clean stop too. Kafka's snapshots have
     one."""
 
+    creates_topics_at_once: bool
+    """Whether the Metadata request that creates a topic returns it. Kafka's broker asks its controller for it and
+    returns UNKNOWN_TOPIC_OR_PARTITION, and the client asks again."""
+
 
 OURS = Compatibility(
     keeps_last_epoch=True,
@@ -42,6 +46,7 @@ OURS = Compatibility(
     aborts_in_time=True,
     guards_open_transactions=True,
     remembers_batches=True,
+    creates_topics_at_once=True,
 )
 
 KAFKA = Compatibility(
@@ -52,6 +57,7 @@ KAFKA = Compatibility(
     aborts_in_time=False,
     guards_open_transactions=False,
     remembers_batches=False,
+    creates_topics_at_once=False,
 )
 
 COMPATIBILITIES: Mapping[str, Compatibility] = MappingProxyType({"oncelog": OURS, "kafka": KAFKA})

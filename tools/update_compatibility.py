@@ -120,13 +120,12 @@ OTHER_DEFAULTS = {
 INTERNAL_TOPIC_SETTINGS = frozenset({"internal.segment.bytes"})
 """Settings of topics that Kafka's classes have and its brokers do not show."""
 
-_UNNEEDED = (
-    "Kafka has these settings, and one node has no use for them. They are accepted at the start, with a warning, and those "
-    "that Kafka can change while it runs can be changed here, too. DescribeConfigs shows what is true: Kafka's default, as "
-    "with the feature switched off, or 1 for a number of replicas. A value that was set while the broker runs is shown as it "
-    "was set. The whole list, with Kafka's value, type, source and synonyms of each, is recorded in "
-    "`tests/conformance/answers/broker_settings_answers.json` and compared each time the tests run."
-)
+_UNNEEDED = """\
+Kafka has these settings, and one node has no use for them. They are accepted at the start, with a warning,
+and those that Kafka can change while it runs can be changed here, too. DescribeConfigs shows what is true:
+Kafka's default, as with the feature switched off, or 1 for a number of replicas. A value that was set while
+the broker runs is shown as it was set. The whole list, with Kafka's value, type, source and synonyms of each,
+is recorded in `tests/conformance/answers/broker_settings_answers.json` and compared each time the tests run."""
 _SAMPLE = 4
 
 

@@ -23,6 +23,7 @@ from tests.conformance.transcripts import (
     cluster_transcript,
     consumer_group_transcript,
     data_transcript,
+    first_metadata_transcript,
     group_endings_transcript,
     group_transcript,
     leader_epoch_transcript,
@@ -121,6 +122,19 @@ RECORDINGS = {
             listener_configs_transcript,
             ours=partial(VirtualBroker, *listener_configs_transcript.SETTINGS),
             overrides=listener_configs_transcript.SETTINGS,
+        ),
+        *(
+            Recording(
+                name,
+                "first_metadata_answers.json",
+                _timeless(first_metadata_transcript.conversation),
+                differences,
+                ours=partial(VirtualBroker, *settings),
+            )
+            for name, differences, settings in (
+                ("first metadata", first_metadata_transcript.AT_ONCE, ()),
+                ("first metadata, as Kafka", {}, ("oncelog.compat=kafka",)),
+            )
         ),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
         _of("data", "data_answers.json", data_transcript),
