@@ -31,6 +31,7 @@ from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
 __all__ = ["EXIT_DISK_FAILED", "StartError", "open_directory", "serve", "suited_to_directory"]
 
 EXIT_DISK_FAILED = 3
+_CLOCK_AHEAD = "oncelog.admin.clock.ahead.ms"
 
 
 def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
@@ -109,15 +110,17 @@ class _App:
 
     def _with_faults(self, system: System) -> System:
         """The machine, wrapped in fault injection if that was enabled."""
-        rules_file = self._config.get("oncelog.admin.faults")
+        rules_file, ahead_ms = self._config.get("oncelog.admin.faults"), self._config.get_int(_CLOCK_AHEAD)
         if not self._config.get("oncelog.admin.listen"):
             if rules_file:
                 raise StartError("oncelog.admin.faults needs oncelog.admin.listen: its rules could not be released")
+            if ahead_ms:
+                raise StartError(f"{_CLOCK_AHEAD} needs oncelog.admin.listen: only a test moves its broker's clock")
             return system
         from oncelog.broker.faults.faults import Faults
         from oncelog.broker.faults.rule import RuleError, rules_from_text
 
-        faults = Faults(system, crash=_kill)
+        faults = Faults(system, _kill, ahead_ms)
         try:
             for rule in rules_from_text(Path(rules_file).read_text(encoding="utf-8")) if rules_file else ():
                 faults.plant(rule)

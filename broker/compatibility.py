@@ -40,6 +40,10 @@ class Compatibility:
     """Whether, with an authorizer, a batch may join the open transaction of its producer id only under that
     transaction's own id. Kafka asks for a right on the id in the request, and looks at the producer id alone."""
 
+    creates_topics_at_once: bool
+    """Whether the Metadata request that creates a topic returns it. Kafka's broker asks its controller for it and
+    returns UNKNOWN_TOPIC_OR_PARTITION, and the client asks again."""
+
 
 OURS = Compatibility(
     keeps_last_epoch=True,
@@ -51,6 +55,7 @@ OURS = Compatibility(
     guards_open_transactions=True,
     remembers_batches=True,
     binds_producer_ids=True,
+    creates_topics_at_once=True,
 )
 
 KAFKA = Compatibility(
@@ -63,6 +68,7 @@ KAFKA = Compatibility(
     guards_open_transactions=False,
     remembers_batches=False,
     binds_producer_ids=False,
+    creates_topics_at_once=False,
 )
 
 COMPATIBILITIES: Mapping[str, Compatibility] = MappingProxyType({"oncelog": OURS, "kafka": KAFKA})

@@ -533,7 +533,7 @@ class Cluster:
 
     async def unknown_topic(self, name: str, deadline: Deadline, partition: int = 0) -> ConfigError:
         """The error for it, with the names that it may have been; or for the partition, if it has fewer."""
-        from difflib import get_close_matches
+        from oncelog.protocol.names import nearest
 
         names: list[str] = []
         with suppress(RetriableError):
@@ -541,7 +541,7 @@ class Cluster:
         topic = self.topics.get(name)
         if topic is not None and partition >= topic.partition_count:
             return _no_partition(topic, partition)
-        similar = get_close_matches(name, names, n=3)
+        similar = nearest(name, names, 3)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "create it first, or check its name"
         return UnknownTopic(f"topic {name!r} does not exist", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, hint=hint)
 

@@ -298,7 +298,18 @@ def error_for(code: int, message: str = "") -> KafkaError:
     kind = _CLASSES.get(known)
     if kind is None:
         kind = RetriableError if known.retriable else ConfigError
-    return kind(message, code=known, hint=_HINTS.get(known, ""))
+    return kind(message, code=known, hint=_HINTS.get(known, "") or _not_of_topics(message))
+
+
+def _not_of_topics(message: str) -> str:
+    """The hint for a setting of a client that was given to a topic."""
+    _, is_unknown, name = message.rpartition("Unknown topic config name: ")
+    if not is_unknown:
+        return ""
+    from oncelog.protocol.names import owner_of
+
+    owner = owner_of(name)
+    return f"it is a setting of {owner}, not of topics" if owner else ""
 
 
 def raise_for(code: int, message: str = "") -> None:
@@ -316,12 +327,18 @@ def check_each(method: str, values: Sequence[object], kind: type) -> None:
 
 
 def unknown_option(owner: str, name: str, known: Iterable[str], hint: str = "") -> ConfigError:
-    """Of a client or a method: by default the hint is the nearest that it has."""
-    from difflib import get_close_matches
+    """Of a client or a method: by default the hint is the nearest that it has, or whose setting it is."""
+    from oncelog.protocol.names import nearest, owner_of
 
-    near = get_close_matches(name, sorted(known), 1, 0.5)
-    nearest = f"the nearest one is {near[0]}" if near else "docs/client-options.md lists them"
-    return ConfigError(f"{owner} has no option {name!r}", hint=hint or nearest)
+    if not hint:
+        near, other = nearest(name, known), owner_of(name)
+        if near:
+            hint = f"the nearest one is {near[0]}"
+        elif other and other != f"a {owner.lower()}":
+            hint = f"it is a setting of {other}"
+        else:
+            hint = "docs/client-options.md lists them"
+    return ConfigError(f"{owner} has no option {name!r}", hint=hint)
 
 
 def check_options(

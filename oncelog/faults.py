@@ -151,6 +151,11 @@ class FaultClient:
         """Continue assigning producer ids from `producer_id`."""
         self._ask("POST", "/producer-ids", {"next": producer_id})
 
+    def now_ms(self) -> int:
+        """The broker's wall clock."""
+        now_ms: int = self._ask("POST", "/time", {})["now_ms"]
+        return now_ms
+
     def advance_time(self, advance_ms: int) -> None:
         """Advance both clocks, as if the machine had slept."""
         self._ask("POST", "/time", {"advance_ms": advance_ms})

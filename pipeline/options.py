@@ -10,7 +10,6 @@ Spark hands the names over in lower case; any case is accepted, as Spark does.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, cast
 
@@ -31,6 +30,7 @@ from oncelog.pipeline.option_values import (
     timestamps,
     topics,
 )
+from oncelog.protocol.names import nearest, owner_of
 
 Door = Literal["read", "readStream", "write", "writeStream"]
 """The four ways into the format, by the names of Spark's own methods."""
@@ -287,7 +287,7 @@ def _refuse(key: str, option: Option | None, allowed: Iterable[Option], doors: t
 
 
 def _perhaps(key: str, names: Mapping[str, str]) -> str:
-    close = get_close_matches(key, names, n=1, cutoff=0.7)
+    close = nearest(key, names)
     return f": did you mean {names[close[0]]}?" if close else f"; there are {', '.join(sorted(names.values()))}"
 
 
@@ -310,6 +310,9 @@ def _setting(name: str, value: str, door: Door) -> dict[str, Any]:
         raise OptionError(f"kafka.{name}={value!r}: a store is a PEM file, {_CONVERTED}")
     if name in WITHOUT_EFFECT or name in _PEM:
         return {}
+    other = "a producer" if door in READ else "a consumer"
+    if owner_of(name) == other:
+        raise OptionError(f"unknown option kafka.{name}: it is a setting of {other}, and {door} has none")
     names = {f"kafka.{each}": f"kafka.{each}" for each in known}
     raise OptionError(f"unknown option kafka.{name}{_perhaps(f'kafka.{name}', names)}")
 

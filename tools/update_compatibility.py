@@ -10,6 +10,7 @@ from pathlib import Path
 from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
 from oncelog.protocol.api_keys import ApiKey
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,6 +120,14 @@ OTHER_DEFAULTS = {
 INTERNAL_TOPIC_SETTINGS = frozenset({"internal.segment.bytes"})
 """Settings of topics that Kafka's classes have and its brokers do not show."""
 
+_UNNEEDED = """\
+Kafka has these settings, and one node has no use for them. They are accepted at the start, with a warning,
+and those that Kafka can change while it runs can be changed here, too. DescribeConfigs shows what is true:
+Kafka's default, as with the feature switched off, or 1 for a number of replicas. A value that was set while
+the broker runs is shown as it was set. The whole list, with Kafka's value, type, source and synonyms of each,
+is recorded in `tests/conformance/answers/broker_settings_answers.json` and compared each time the tests run."""
+_SAMPLE = 4
+
 
 def generated() -> str:
     lines = [START, "", "| key | API | here | Kafka 4.3 | left out, and why |", "|--:|---|---|---|---|"]
@@ -135,6 +144,13 @@ def generated() -> str:
     for name, (kafkas, why) in OTHER_DEFAULTS.items():
         default = BROKER_KEYS[name].default
         lines.append(f"| `{name}` | {'none' if default is None else f'`{default}`'} | {_default(kafkas)} | {why} |")
+    lines += ["", "## Settings without effect", "", _UNNEEDED, "", "| group | settings | DescribeConfigs | why |"]
+    lines.append("|---|---|---|---|")
+    for group in UNNEEDED_GROUPS:
+        names = [name for name, _, _ in group.settings]
+        sample = ", ".join(f"`{name}`" for name in names[:_SAMPLE])
+        more = f" and {len(names) - _SAMPLE} more" if len(names) > _SAMPLE else ""
+        lines.append(f"| {group.title} | {sample}{more} | {'shown' if group.is_shown else 'left out'} | {group.why} |")
     return "\n".join([*lines, ""])
 
 

@@ -31,6 +31,7 @@ class ConfigType(Enum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
@@ -433,6 +434,13 @@ _TABLE = (
     ConfigKey("offsets.topic.num.partitions", _INT, "50", "Partitions of __consumer_offsets.", 1),
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.
+    ConfigKey(
+        "oncelog.admin.clock.ahead.ms",
+        _LONG,
+        "0",
+        "For tests: how far the wall clock is ahead of the machine's at the start; needs oncelog.admin.listen.",
+        0,
+    ),
     ConfigKey(
         "oncelog.admin.faults",
         _STRING,

@@ -16,6 +16,7 @@ from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType
 from oncelog.broker.config.dynamic_keys import (
     JAVA_CLASS,
+    OF_THE_CLUSTER,
     is_java_class,
     is_of_one_broker,
     is_of_one_listener,
@@ -59,6 +60,9 @@ class ConfigResource(Protocol):
     def own(self) -> Mapping[str, str]:
         """The settings set on it."""
 
+    def check_change(self, change: ConfigChange) -> None:
+        """Raises KafkaError if this setting cannot be changed so, whatever its value."""
+
     def list_to_change(self, change: ConfigChange) -> str:
         """The current list for APPEND and SUBTRACT. Raises KafkaError if the setting is not a list."""
 
@@ -88,6 +92,7 @@ def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -
     own = resource.own
     result = dict(own)
     for change in changes:
+        resource.check_change(change)
         if change.operation is Operation.DELETE:
             result.pop(change.name, None)
         elif change.operation is Operation.SET:
@@ -148,6 +153,9 @@ class _TopicConfig:
         self._broker_config = config
         self.own = state.config(ResourceType.TOPIC, name)
 
+    def check_change(self, change: ConfigChange) -> None:
+        """Every topic has settings of its own."""
+
     def list_to_change(self, change: ConfigChange) -> str:
         item = TOPIC_CONFIGS.get(change.name)
         if item is None or item.key.type is not ConfigType.LIST:
@@ -170,6 +178,9 @@ class _GroupConfig:
         self._broker_config = config
         self.own = state.config(ResourceType.GROUP, name)
 
+    def check_change(self, change: ConfigChange) -> None:
+        """Every group has settings of its own."""
+
     def list_to_change(self, change: ConfigChange) -> str:
         message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
@@ -191,6 +202,17 @@ class _BrokerConfig:
         # Also for "+1", which Kafka would store under that name and never read.
         self.name = str(node_id) if name else ""
         self.own = state.config(ResourceType.BROKER, self.name)
+
+    def check_change(self, change: ConfigChange) -> None:
+        """As in Kafka with eligible leader replicas (KIP-966), this one is the cluster's, and always set."""
+        if change.name != OF_THE_CLUSTER:
+            return
+        if self.name:
+            text = f"Broker-level {OF_THE_CLUSTER} cannot be altered while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+        if change.operation is Operation.DELETE:
+            text = f"Cluster-level {OF_THE_CLUSTER} cannot be removed while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
 
     def list_to_change(self, change: ConfigChange) -> str:
         key = BROKER_KEYS.get(change.name)

@@ -12,6 +12,7 @@ from functools import cache
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
 from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
+from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_KEYS
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config, source_of
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
@@ -47,7 +48,14 @@ def describe_broker(
         if name in _INTERNAL:
             continue
         synonyms = broker_synonyms(_same_meaning(name), broker_config)
-        entries.append(_entry(key, broker_config.get(name), synonyms, read_only=not may_change_while_running(name)))
+        value = broker_config.get(name)
+        if name == "broker.id" and synonyms[0][2] is ConfigSource.DEFAULT_CONFIG:
+            value = broker_config.get("node.id")  # as in Kafka, which sets the older name to what the newer one says
+            of_node = broker_synonyms(["node.id"], broker_config)
+            synonyms = [(name, text, source) for _, text, source in of_node[:-1] or of_node] + synonyms[
+                : len(of_node) - 1
+            ]
+        entries.append(_entry(key, value, synonyms, read_only=not may_change_while_running(name)))
     given: dict[str, list[_Synonym]] = {}
     for settings, source in (
         (this_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -56,6 +64,9 @@ def describe_broker(
         for name, value in settings.items():
             if name not in BROKER_KEYS:
                 given.setdefault(name, []).append((name, value, source))
+    for name, key in UNNEEDED_KEYS.items():
+        if name in SHOWN or name in given:
+            entries.append(_without_effect(key, given.pop(name, [])))
     for name, (value, origin) in broker_config.static_of_listeners().items():
         given.setdefault(name, []).append((name, value, source_of(origin)))
     for name, synonyms in given.items():
@@ -73,10 +84,9 @@ def describe_all_brokers(config: Mapping[str, str]) -> Entries:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     entries = []
     for name, value in config.items():
-        key = BROKER_KEYS.get(name)
+        key = BROKER_KEYS.get(name) if has_effect_while_running(name) else UNNEEDED_KEYS.get(name)
         synonyms = [(name, value, source)]
-        is_known = key is not None and has_effect_while_running(name)
-        entries.append(_entry(key, value, synonyms) if key and is_known else _of_listener(name, synonyms))
+        entries.append(_entry(key, value, synonyms) if key else _of_listener(name, synonyms))
     return entries
 
 
@@ -110,6 +120,14 @@ def describe_loggers(levels: Mapping[str, str]) -> Entries:
         )
         for name, level in levels.items()
     ]
+
+
+def _without_effect(key: ConfigKey, given: Sequence[_Synonym]) -> DescribeConfigsResourceResult:
+    """A setting that one node does not need: what was set while it runs, which is kept, or what is true of it."""
+    default = [] if key.default is None else [(key.name, key.default, ConfigSource.DEFAULT_CONFIG)]
+    synonyms = [*given, *default]
+    value = synonyms[0][1] if synonyms else None
+    return _entry(key, value, synonyms, read_only=not may_change_while_running(key.name))
 
 
 @cache

@@ -130,6 +130,8 @@ _OF_ONE_LISTENER = frozenset(
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _LISTENERS_OF_ALL_BROKERS = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
 _JAAS = ".sasl.jaas.config"
+OF_THE_CLUSTER = "min.insync.replicas"
+"""One value for all brokers, set from the start on: as in Kafka with eligible leader replicas (KIP-966)."""
 JAVA_CLASS = "ssl.engine.factory.class"
 
 

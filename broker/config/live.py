@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.dynamic_keys import is_security
+from oncelog.broker.config.dynamic_keys import OF_THE_CLUSTER, is_security
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -66,11 +66,16 @@ class LiveConfig:
             on_change(resource_type, name)
         return written
 
+    def of_all_brokers(self) -> dict[str, str]:
+        """What is set for all brokers, by hand or from the start on."""
+        start = {OF_THE_CLUSTER: self._started_with.get_str(OF_THE_CLUSTER)}
+        return start | dict(self._metadata.state.config(ResourceType.BROKER, ""))
+
     def _resolved(self, changes: Mapping[str, Mapping[str, str | None]] = MappingProxyType({})) -> BrokerConfig:
         """With `changes` of brokers by their name."""
         layers = []
         for name in ("", str(self.node_id)):
-            layer = dict(self._metadata.state.config(ResourceType.BROKER, name))
+            layer = dict(self._metadata.state.config(ResourceType.BROKER, name)) if name else self.of_all_brokers()
             for key, value in changes.get(name, {}).items():
                 if value is None:
                     layer.pop(key, None)

@@ -365,16 +365,18 @@ def _place(setting: _Setting) -> str:
 
 def _unknown(name: str, setting: _Setting) -> str:
     # Only an error needs these, so serving does not import them.
-    from difflib import get_close_matches
-
     from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+    from oncelog.protocol.names import nearest, owner_of
 
     topic_key = TOPIC_CONFIGS.get(name)
     if topic_key is not None and topic_key.synonyms:
         hint = f"it is a topic setting; the broker's is {topic_key.synonyms[0].name}"
+    elif owner := owner_of(name):
+        hint = f"it is a setting of {owner}, not of the broker"
+    elif near := nearest(name, (*BROKER_KEYS, *UNNEEDED)):
+        hint = f"the nearest name is {near[0]}"
     else:
-        nearest = get_close_matches(name, (*BROKER_KEYS, *UNNEEDED), 1)
-        hint = f"the nearest name is {nearest[0]}" if nearest else "docs/configuration.md lists those there are"
+        hint = "docs/configuration.md lists those there are"
     return f"unknown setting {name} ({_place(setting)}): {hint}"
 
 

@@ -33,10 +33,12 @@ MAX_RULES = 1_000
 
 
 class Faults:
-    def __init__(self, system: System, crash: Callable[[], NoReturn]) -> None:
-        """Wraps `system`; the broker must be assembled on `self.system`. `crash` ends the process."""
+    def __init__(self, system: System, crash: Callable[[], NoReturn], ahead_ms: int = 0) -> None:
+        """Wraps `system`; the broker must be assembled on `self.system`. `crash` ends the process. The wall clock is
+        `ahead_ms` before the machine's: a broker that starts again goes on at the time that it had."""
         self.crash = crash
         self.time = MovableTime(system.clock, system.scheduler)
+        self.time.jump_wall(ahead_ms)
         self.events = Events(self.time)
         self.system = replace(
             system,

@@ -5,7 +5,10 @@
   Passwords, and values of names that are not known, are hidden.
 - v3+ types, and documentation if requested: our own text.
 
-Left out: settings that Kafka knows and one node does not need; client metrics, of which only the defaults are shown.
+- Settings that Kafka knows and one node does not need are shown with what is true of them here.
+
+Left out: those of them that say how Kafka's broker works inside (docs/compatibility.md), until they are set while this
+one runs; client metrics, of which only the defaults are shown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -116,7 +119,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Entries:
 
 def _of_broker(context: RequestContext, name: str) -> Entries:
     state = context.broker.metadata.state
-    for_all = state.config(ResourceType.BROKER, "")
+    for_all = context.broker.live_config.of_all_brokers()
     if not name:
         return describe_all_brokers(for_all)
     _check_node(context, name, " or empty string,")

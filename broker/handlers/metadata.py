@@ -1,7 +1,8 @@
 """Metadata (3), versions 0–13: brokers, topics, partitions; creates missing topics if allowed.
 
 - v0: no topics named means all; v1+: null means all, an empty list none. v4+ requests say whether to auto-create.
-- Auto-creation (`auto.create.topics.enable`) completes once the topic is durable, so that a client needs no retry. The
+- Auto-creation (`auto.create.topics.enable`) completes once the topic is durable, so that a client needs no retry. With
+  `oncelog.compat=kafka` the topic is UNKNOWN_TOPIC_OR_PARTITION in that response, and there in the next. The
   quota `controller_mutation_rate` of the client counts its partitions: what is above it is UNKNOWN_TOPIC_OR_PARTITION,
   in every version and without a time to wait, as in Kafka, and the client asks again.
 - v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); if any topic is given by id, those given by name are
@@ -152,14 +153,20 @@ class _View:
             # Asked where it counts: a topic that was there when the rights were checked may be gone by now.
             if may_create and not may_create_topic(self._context, name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            if name in INTERNAL_TOPICS and may_create:
-                return broker.topics.ensure_internal(name)
             if may_create:
-                broker.topics.check_name(name)
-                partition_count = broker.config.get_int("num.partitions")
-                Mutations(self._context, is_strict=True).count(partition_count)
-                return broker.topics.create(name, partition_count)
+                created = self._create(name)
+                if broker.compatibility.creates_topics_at_once:
+                    return created
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         except KafkaError as error:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error.code in _NOT_NOW else error.code
             return MetadataResponseTopic(error_code=code, name=name)
+
+    def _create(self, name: str) -> Completion[Topic]:
+        broker = self._context.broker
+        if name in INTERNAL_TOPICS:
+            return broker.topics.ensure_internal(name)
+        broker.topics.check_name(name)
+        partition_count = broker.config.get_int("num.partitions")
+        Mutations(self._context, is_strict=True).count(partition_count)
+        return broker.topics.create(name, partition_count)

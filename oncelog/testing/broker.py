@@ -66,8 +66,15 @@ class Clock:
         self.ahead_ms = 0
         """How far it is before the time of the machine."""
 
+    def now_ms(self) -> int:
+        """The broker's wall clock, which also stamps what `Broker.produce` writes. Raises RuntimeError unless the
+        broker runs."""
+        return self._broker.faults.now_ms()
+
     def advance(self, seconds: float) -> None:
-        """Let this time pass in the broker at once: timeouts of transactions, sessions and retention run."""
+        """Let this time pass in the broker at once, as if the machine had slept: what is due by then runs, such as
+        timeouts of transactions and sessions, and the checks for old segments, old offsets and logs to compact. These
+        three look at the timestamps of records and offsets: those that clients set themselves are the machine's."""
         step_ms = round(seconds * 1000)
         self._broker.faults.advance_time(step_ms)
         self.ahead_ms += step_ms
@@ -128,6 +135,8 @@ class Broker:
         listener = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
         if self._secured is not None:
             listener = self._secured.broker_settings(self._port)
+        # The clocks start where they were: `advance_time` after the start would let that time pass a second time.
+        listener["oncelog.admin.clock.ahead.ms"] = str(self.clock.ahead_ms)
         settings = {key: _text(value) for key, value in {**listener, **self._config}.items()}
         if self._secured is not None and "authorizer.class.name" in settings:
             others = settings.get("super.users")
@@ -138,8 +147,6 @@ class Broker:
             self._life = ThreadLife(settings, self._disk, after_crash=self._has_crashed)
         self._has_crashed = False
         self._port = int(self._life.addresses[0].rpartition(":")[2])
-        if self.clock.ahead_ms:
-            self.faults.advance_time(self.clock.ahead_ms)
         if self._secured is not None and self._secured.scram_mechanism is not None:
             self._make_user(self._secured, self._secured.scram_mechanism)
         return self
@@ -221,12 +228,15 @@ class Broker:
         key: bytes | None = None,
         headers: "Headers" = (),
         partition: int | None = None,
+        timestamp_ms: int | None = None,
     ) -> "RecordMetadata":
-        """Write one record, and wait until it is durable. Raises KafkaError."""
+        """Write one record, and wait until it is durable. Its timestamp is the broker's time, `clock.now_ms()`, unless
+        it is given. Raises KafkaError."""
         from oncelog.client.sync import Producer
 
+        stamp_ms = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
         with Producer(**self._own_settings) as producer:
-            return producer.send(topic, value, key=key, headers=headers, partition=partition)
+            return producer.send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=stamp_ms)
 
     @_refused_there
     def records(

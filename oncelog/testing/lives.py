@@ -128,7 +128,8 @@ class ThreadLife:
         self._ending: asyncio.Future[bool] = self._loop.create_future()
         with _machine(self._config, self.disk, self._on_disk_failure) as system:
             try:
-                running = await RunningBroker.start(self._config, Faults(system, self._die).system, self._log)
+                faults = Faults(system, self._die, self._config.get_int("oncelog.admin.clock.ahead.ms"))
+                running = await RunningBroker.start(self._config, faults.system, self._log)
             except BaseException as error:  # raised again where the life was to be started
                 self._started.set_exception(error)
                 return

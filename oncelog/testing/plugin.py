@@ -11,7 +11,6 @@ and its module count together: for each argument, and for each key of `config`, 
 """
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,9 @@ def _check(marker: pytest.Mark, known: list[str]) -> None:
         raise pytest.UsageError(f"the marker {_MARKER} takes names: @pytest.mark.{_MARKER}(partitions=3)")
     for name in marker.kwargs:
         if name not in known:
-            close = get_close_matches(name, known, 1)
+            from oncelog.protocol.names import nearest
+
+            close = nearest(name, known)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
             text = f"the marker {_MARKER} has no argument {name!r}{meant}: it takes {', '.join(known)}"
             raise pytest.UsageError(text)

@@ -347,9 +347,9 @@ def principal_of(name: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about a name that does not exist."""
-    from difflib import get_close_matches
+    from oncelog.protocol.names import nearest
 
-    close = get_close_matches(name, list(known), n=3)
+    close = nearest(name, known, 3)
     return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
 
 

@@ -74,9 +74,12 @@ def check_names(names: Collection[str], where: str, spelling: Spelling, others: 
     known = {*SecurityOptions.__annotations__, TOKEN, *others} - _OF_PROGRAMS
     for name in names:
         if name not in known:
+            from oncelog.protocol.names import owner_of
             from oncelog.tools.asking import did_you_mean
 
             near = did_you_mean(spelling(name), map(spelling, sorted(known)))
+            if not near and (owner := owner_of(name)):
+                near = f": it is a setting of {owner}, and says nothing of connections"
             raise ClientPropertiesError(f"{where} has no setting {spelling(name)!r}{near}")
 
 

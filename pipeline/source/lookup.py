@@ -6,7 +6,6 @@ own: what is done with the answers. No look-up creates a topic.
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
@@ -17,6 +16,7 @@ from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.source.losses import Logs, TopicLog
 from oncelog.pipeline.source.offsets import INITIAL, ByPartition, StreamOffset
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.names import nearest
 
 _ADMIN_SETTINGS = ("request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "client_id")
 
@@ -114,7 +114,7 @@ class Lookup:
         present = self._opened().list_topics()
         for name in names if must_exist else ():
             if name not in present:
-                close = get_close_matches(name, present, n=1)
+                close = nearest(name, present)
                 raise OptionError(
                     f"topic {name!r} does not exist: " + (f"did you mean {close[0]!r}?" if close else self._known())
                 )

@@ -21,9 +21,11 @@ from tests.conformance.transcripts import (
     admin_topics_transcript,
     append_versions_transcript,
     authorization_transcript,
+    broker_settings_transcript,
     cluster_transcript,
     consumer_group_transcript,
     data_transcript,
+    first_metadata_transcript,
     group_endings_transcript,
     group_remains_transcript,
     group_transcript,
@@ -131,11 +133,30 @@ RECORDINGS = {
         ),
         _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
         _of(
+            "broker settings",
+            "broker_settings_answers.json",
+            broker_settings_transcript,
+            ours=partial(VirtualBroker, *broker_settings_transcript.SETTINGS),
+        ),
+        _of(
             "listener configs",
             "listener_config_answers.json",
             listener_configs_transcript,
             ours=partial(VirtualBroker, *listener_configs_transcript.SETTINGS),
             overrides=listener_configs_transcript.SETTINGS,
+        ),
+        *(
+            Recording(
+                name,
+                "first_metadata_answers.json",
+                _timeless(first_metadata_transcript.conversation),
+                differences,
+                ours=partial(VirtualBroker, *settings),
+            )
+            for name, differences, settings in (
+                ("first metadata", first_metadata_transcript.AT_ONCE, ()),
+                ("first metadata, as Kafka", {}, ("oncelog.compat=kafka",)),
+            )
         ),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
         _of("data", "data_answers.json", data_transcript),

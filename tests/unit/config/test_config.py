@@ -14,6 +14,8 @@ from oncelog.broker.config.settings import (
     given_settings,
     load_config,
 )
+from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+from oncelog.protocol.names import owner_of
 
 
 def _load(*overrides: str, **variables: str) -> BrokerConfig:
@@ -176,6 +178,17 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest_and_its_place(wron
 def test_a_name_like_no_other_is_refused_without_a_nearest() -> None:
     wanted = "unknown setting foo (from --override): docs/configuration.md lists those there are"
     assert _refused("foo=bar") == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"), [("max.request.size", "a producer"), ("max.poll.records", "a consumer"), ("retries", "a client")]
+)
+def test_a_clients_setting_among_the_brokers_is_named_as_such(name: str, owner: str) -> None:
+    assert _refused(f"{name}=1").endswith(f": it is a setting of {owner}, not of the broker")
+
+
+def test_no_setting_of_the_broker_or_of_topics_counts_as_a_clients() -> None:
+    assert not [name for name in (*BROKER_KEYS, *UNNEEDED, *REMOVED, *TOPIC_CONFIGS) if owner_of(name)]
 
 
 def test_a_topic_setting_among_the_brokers_is_answered_with_the_brokers_name() -> None:

@@ -270,6 +270,7 @@ def test_a_file_that_somebody_named_must_exist(tmp_path: Path) -> None:
     [
         ("timout = 30", "has no setting 'timout' (did you mean 'timeout'?)"),
         ("security_protocl = 'SSL'", "has no setting 'security_protocl' (did you mean 'security_protocol'"),
+        ("max_request_size = 1", "has no setting 'max_request_size': it is a setting of a producer"),
         ("security_protocol = 'SSL'\nssl_context = 'x'", "has no setting 'ssl_context'"),
         ("command_config = 'gone.properties'", "command_config of profile 'b' in "),
     ],

@@ -99,6 +99,11 @@ def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
         ({**READING, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "readStream", "is more than"),
         ({**READING, "kafka.isolation.level": "committed"}, "read", "isolation_level='committed': must be one of"),
         ({**READING, "kafka.isolation.levl": "x"}, "read", "did you mean kafka.isolation.level?"),
+        (
+            {**READING, "kafka.linger.ms": "5"},
+            "read",
+            "kafka.linger.ms: it is a setting of a producer, and read has none",
+        ),
         ({**READING, "kafka.auto.offset.reset": "latest"}, "read", "use startingOffsets and failOnDataLoss"),
         (
             {**READING, "kafka.security.protocol": "SASL_SSL"},

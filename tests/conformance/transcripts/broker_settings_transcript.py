@@ -1,0 +1,126 @@
+"""Every setting of a broker that DescribeConfigs shows, one question each; and `min.insync.replicas`, which Kafka sets.
+
+Owns: which part of an entry counts: all of it, and whether there is documentation. What names the machine (addresses,
+directories) counts without its value.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_GROUPS, UNNEEDED_KEYS
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from tests.clients.group_members import Broker
+from tests.conformance.kafka_settings import kafka_settings
+from tests.conformance.transcripts.admin_configs_transcript import DELETE, SET, changed, tried
+from tests.conformance.transcripts.admin_topics_transcript import created, topic
+from tests.test_compatibility_page import TOOL
+
+TOPIC, BROKER = 2, 4
+ELR = "min.insync.replicas"
+THREADS = "num.io.threads"
+SETTINGS = (
+    "node.id=1",
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=5",
+    "transaction.state.log.num.partitions=5",
+)
+"""What Kafka is started with, where it means something here."""
+_OF_THE_MACHINE = frozenset(
+    (
+        "advertised.listeners",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+    )
+)
+_ABSENT = "not shown"
+
+
+def conversation(broker: Broker) -> Iterator[tuple[str, Any]]:
+    shown = _described(broker, BROKER, "1")
+    for name in sorted(kafka_settings("broker")):
+        yield name, shown.get(name, _ABSENT)
+    created(broker, topic("new"))
+    yield f"{ELR} of a new topic", _described(broker, TOPIC, "new")[ELR]
+    yield "what is set for all brokers", _described(broker, BROKER, "")
+    for name in ("", "1"):
+        yield f"{ELR} is deleted on {name!r}", tried(broker, BROKER, name, (ELR, DELETE, None))
+        yield f"{ELR} is set on {name!r}", tried(broker, BROKER, name, (ELR, SET, "1"))
+    yield "it is set for the topic", changed(broker, TOPIC, "new", (ELR, SET, "1"))
+    while len(_described(broker, TOPIC, "new")[ELR][5]) < 3:
+        broker.let_pass(50)
+    yield "and shown there", _described(broker, TOPIC, "new")[ELR]
+    yield "what has no effect here is set", changed(broker, BROKER, "", (THREADS, SET, "9"))
+    while THREADS not in _described(broker, BROKER, ""):
+        broker.let_pass(50)
+    for name in ("", "1"):
+        yield f"and shown on {name!r}", _described(broker, BROKER, name)[THREADS]
+
+
+def _described(broker: Broker, kind: int, name: str) -> dict[str, Any]:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+    return {
+        entry.name: (
+            None if entry.name in _OF_THE_MACHINE else entry.value,
+            entry.read_only,
+            None if entry.name in _OF_THE_MACHINE else entry.config_source,
+            entry.is_sensitive,
+            entry.config_type,
+            []
+            if entry.name in _OF_THE_MACHINE
+            else [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
+            bool(entry.documentation),
+        )
+        for entry in broker.ask(request, 4).results[0].configs
+    }
+
+
+def _default(name: str, value: str | None, *, read_only: bool = True) -> Any:
+    key = BROKER_KEYS.get(name) or UNNEEDED_KEYS[name]
+    return value, read_only, 5, False, key.type.value, [] if value is None else [(name, value, 5)], True
+
+
+_TRUE_HERE = {
+    "group.coordinator.rebalance.protocols": "there are no Streams groups",
+    "metric.reporters": "no Java class is loaded",
+    "offsets.topic.replication.factor": "there is one replica, whatever is asked for",
+    "process.roles": "nothing has to be given",
+    "share.coordinator.state.topic.min.isr": "there is one replica",
+    "share.coordinator.state.topic.replication.factor": "there is one replica",
+    "transaction.state.log.min.isr": "there is one replica, whatever is asked for",
+    "transaction.state.log.replication.factor": "there is one replica, whatever is asked for",
+    "config.providers": "no Java class is loaded, so that a change is refused",
+    "cordoned.log.dirs": "there is one directory, so that a change is refused",
+    "principal.builder.class": "no Java class is loaded, so that a change is refused",
+}
+
+_LISTENS = "what is listened on does not change while this broker runs"
+_ZERO = (("0", 4), ("0", 5))
+
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    **{
+        name: (group.why, _ABSENT)
+        for group in UNNEEDED_GROUPS
+        if group.title != "Internal"
+        for name, _, _ in group.settings
+        if name not in SHOWN
+    },
+    "group.initial.rebalance.delay.ms": (
+        TOOL.OTHER_DEFAULTS["group.initial.rebalance.delay.ms"][1],
+        ("0", True, 4, False, 3, [("group.initial.rebalance.delay.ms", each, source) for each, source in _ZERO], True),
+    ),
+    "listener.security.protocol.map": (_LISTENS, (None, True, None, False, 2, [], True)),
+    "listeners": (_LISTENS, (None, True, None, False, 7, [], True)),
+    "node.id": ("there is a default", ("1", True, 4, False, 3, [("node.id", "1", 4), ("node.id", "1", 5)], True)),
+    **{name: (why, _default(name, UNNEEDED_KEYS[name].default)) for name, why in _TRUE_HERE.items()},
+    **{
+        name: (why, _default(name, BROKER_KEYS[name].default))
+        for name, (_, why) in TOOL.OTHER_DEFAULTS.items()
+        if name not in (*_OF_THE_MACHINE, "node.id", "group.initial.rebalance.delay.ms")
+    },
+}
