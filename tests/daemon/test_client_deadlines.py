@@ -37,10 +37,10 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.conftest import Start
 from tests.support.kafka import free_ports
-from tests.support.patience import SHORT_OF_DEFAULTS_S
+from tests.support.patience import GIVES_UP_MS, SHORT_OF_DEFAULTS_S
 from tests.support.silent_proxy import SilentProxy
 
-TIMEOUT_MS = 1_000
+TIMEOUT_MS = GIVES_UP_MS
 _OF_A_MEMBER = ("heartbeat", "close", "commit_sync", "seek_to_committed")
 _OPENED_AT_A_TIME = 4
 TOPIC, PLACE = "topic", TopicPartition("topic", 0)

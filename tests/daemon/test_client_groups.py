@@ -28,7 +28,7 @@ from tests.support.kafka import ON_BOTH, serving
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 PARTITIONS = 6
-_QUICK: ConsumerOptions = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+_QUICK: ConsumerOptions = {"heartbeat_interval_ms": 100, "session_timeout_ms": PATIENCE_MS}
 KINDS: dict[str, ConsumerOptions] = {
     name: {"partition_assignment_strategy": [name], **_QUICK}
     for name in ("range", "roundrobin", "sticky", "cooperative-sticky")

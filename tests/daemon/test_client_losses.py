@@ -23,7 +23,7 @@ from oncelog.client import (
 )
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.patience import PATIENCE_MS, PATIENCE_S
+from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S
 
 TOO_LARGE = bytes(1_000)
 
@@ -72,7 +72,7 @@ def test_so_does_a_blocking_one(daemon: Daemon) -> None:
 async def test_a_broker_that_is_gone_when_the_block_ends_is_raised(start_daemon: Start) -> None:
     daemon = start_daemon()
     with pytest.raises(AbortableError, match=r"1 record was not delivered to topic-0: .*: connection refused"):
-        async with Producer(daemon.bootstrap, delivery_timeout_ms=300) as producer:
+        async with Producer(daemon.bootstrap, delivery_timeout_ms=GIVES_UP_MS) as producer:
             await producer.send("topic", b"1")
             daemon.kill()
             await producer.send_soon("topic", b"2")

@@ -6,12 +6,12 @@ import uuid
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerOptions, TopicPartition
 from oncelog.client.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
 from oncelog.client.offsets import IsolationLevel
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.patience import PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S
+from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S
 
 
 async def new_topic(daemon: Daemon, partitions: int = 1) -> str:
@@ -97,7 +97,7 @@ async def test_a_transaction_that_nobody_ended_is_aborted_by_the_next_producer_a
 
 async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_again(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=500) as producer:
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=GIVES_UP_MS) as producer:
         async with producer.transaction() as transaction:
             await transaction.send(topic, b"x")
             daemon.process.send_signal(signal.SIGSTOP)
@@ -116,7 +116,7 @@ async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_agai
 
 async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=300) as producer:
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=GIVES_UP_MS) as producer:
         with pytest.raises(AbortableError) as refused:
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"x")
@@ -137,7 +137,8 @@ async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> N
 async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
     async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
-        async with Producer(daemon.bootstrap, delivery_timeout_ms=300, linger_ms=0, max_block_ms=300) as producer:
+        options = ProducerOptions(delivery_timeout_ms=GIVES_UP_MS, max_block_ms=GIVES_UP_MS, linger_ms=0)
+        async with Producer(daemon.bootstrap, **options) as producer:
             await producer.send(topic, b"x")
             daemon.kill()
             with pytest.raises(DeliveryTimeout):
@@ -154,7 +155,7 @@ async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(
 
 async def test_an_idempotent_producer_goes_on_after_records_that_were_given_up(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with Producer(daemon.bootstrap, delivery_timeout_ms=2000, linger_ms=0) as producer:
+    async with Producer(daemon.bootstrap, delivery_timeout_ms=GIVES_UP_MS, linger_ms=0) as producer:
         await producer.send(topic, b"0")
         daemon.process.send_signal(signal.SIGSTOP)
         given_up = [await producer.send_soon(topic, b"given up") for _ in range(2)]
@@ -190,7 +191,10 @@ async def test_a_cancelled_program_stops_soon_though_nobody_answers_its_abort(
 ) -> None:
     monkeypatch.setattr("oncelog.client.transaction._CANCELLED_PATIENCE_S", 0.2)
     topic = await new_topic(daemon)
-    async with asyncio.timeout(PATIENCE_S), Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer:
+    async with (
+        asyncio.timeout(SHORT_OF_DEFAULTS_S),
+        Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer,
+    ):
         written = asyncio.Event()
 
         async def work() -> None:

@@ -83,7 +83,7 @@ def test_an_abandoned_transaction_is_aborted_after_its_timeout_also_across_a_kil
     daemon = start_daemon()
     topic = new_topic(daemon)
     zombie = Producer(
-        {"bootstrap.servers": daemon.bootstrap, "transactional.id": "abandoned", "transaction.timeout.ms": 1500}
+        {"bootstrap.servers": daemon.bootstrap, "transactional.id": "abandoned", "transaction.timeout.ms": 10_000}
     )
     zombie.init_transactions(PATIENCE_S)
     zombie.begin_transaction()

@@ -9,9 +9,12 @@ PATIENCE_S = 300
 
 PATIENCE_MS = PATIENCE_S * 1_000
 
+GIVES_UP_MS = 3_000
+"""The deadline of a client that a test lets pass: a hundred times what must succeed before it, such as the opening."""
+
 SHORT_OF_DEFAULTS_S = 50
-"""Where a test sets a client a deadline of a second or less, and a client that ignored it would return all the same,
-by its defaults: of these, the shortest after which a call gives up is a minute."""
+"""For a call that gives up after that, whose client would return in the end if it ignored its deadline: of its
+defaults, the shortest after which a call gives up is a minute."""
 
 SLOW_TIMEOUT_S = 1_800
 """For a whole test that is exhaustive, as `timeout` in pyproject.toml is for the others."""
