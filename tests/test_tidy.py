@@ -76,10 +76,7 @@ PRINTS = {
 SHORT_DEADLINES = {
     "tests/conformance/replay.py": "repeats a question in the broker's virtual time",
     "tests/daemon/test_client_arguments.py": "is refused: a wrong type",
-    "tests/fakes/": "virtual time",
-    "tests/property/": "virtual time",
     "tests/simulation/": "virtual time",
-    "tests/support/chaos_proxy.py": "a fault: the network is silent for so long",
     "tests/unit/client/": "virtual time",
     "tests/unit/observability/test_otlp.py": "less than the five seconds of what is not to be waited for",
 }
