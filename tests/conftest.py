@@ -15,9 +15,9 @@ from oncelog.broker.log import partition_log
 from oncelog.protocol import is_compiled
 from tests.support.cores import core_count
 from tests.support.daemon import Daemon
+from tests.support.patience import SLOW_TIMEOUT_S
 
 Start = Callable[..., Daemon]
-SLOW_TIMEOUT_S = 600
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

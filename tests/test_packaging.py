@@ -13,9 +13,9 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 from tests.support.archives import unpack
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.timeout(300)  # builds, installs, and a run of pytest in one of pytest
 FOREIGN = ("broker", "client", "pipeline", "protocol")
 LEFT_OUT = {".gitattributes"}
 PROGRAM = """
@@ -37,7 +37,9 @@ asyncio.run(main(sys.argv[1]))
 
 
 def run(command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] = os.environ) -> str:
-    result = subprocess.run(list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

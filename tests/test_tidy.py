@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("broker", "client", "oncelog", "pipeline", "protocol")
 GENERATED = "protocol/generated/"
@@ -69,6 +71,43 @@ PRINTS = {
     "protocol/codec.py": "a tool of the build",
 }
 
+
+# Where a test waits for less than tests/support/patience.py says, and why no load can break it.
+SHORT_DEADLINES = {
+    "tests/conformance/replay.py": "repeats a question in the broker's virtual time",
+    "tests/daemon/test_client_arguments.py": "is refused: a wrong type",
+    "tests/simulation/": "virtual time",
+    "tests/unit/client/": "virtual time",
+    "tests/unit/observability/test_otlp.py": "less than the five seconds of what is not to be waited for",
+}
+# Started by targets of their own, one or two at a time: make interop, test-spark, compose-test.
+OF_OTHER_TARGETS = (
+    "tests/integration/",
+    "tests/interop/",
+    "tests/spark/",
+    "tests/support/interop.py",
+    "tests/support/spark_cluster.py",
+)
+# What waits, and at which position it takes how long.
+_WAITS = {
+    "abort_transaction": 0,
+    "commit_transaction": 0,
+    "committed": 1,
+    "consume": 1,
+    "exception": 0,
+    "flush": 0,
+    "init_transactions": 0,
+    "join": 0,
+    "poll": 0,
+    "result": 0,
+    "send_offsets_to_transaction": 2,
+    "settimeout": 0,
+    "timeout": 0,
+    "wait": 0,
+    "wait_for": 1,
+}
+_LOOK_S = 1
+"""A wait of a second or less is a look, which is taken again, or a proof that nothing comes."""
 
 # Who leads and with which epoch is asked of broker/cluster/leadership.py: these are no constants, but for "none" (−1).
 _LED = re.compile(
@@ -341,6 +380,60 @@ def test_tests_do_not_sleep() -> None:
 def _sleeps(call: ast.Call) -> bool:
     """asyncio.sleep(0) lets the loop turn once: it waits for nothing."""
     return ast.unparse(call.func) in ("time.sleep", "sleep", "asyncio.sleep") and ast.unparse(call.args[0]) != "0"
+
+
+def test_tests_have_no_deadline_that_a_busy_machine_breaks() -> None:
+    """What must come is waited for as long as tests/support/patience.py says; what is measured in seconds is `slow`."""
+    found, used = [], set()
+    for name, path in _written("tests"):
+        if name.startswith(OF_OTHER_TARGETS):
+            continue
+        short = [line for line, wait_s in _deadlines(_tree(path)) if _LOOK_S < wait_s < PATIENCE_S]
+        excused = [each for each in SHORT_DEADLINES if name.startswith(each)]
+        used.update(excused if short else [])
+        found += [f"{name}:{line}" for line in short if not excused]
+    _none(found)
+    _none([f"{name} has no short deadline" for name in SHORT_DEADLINES if name not in used])
+
+
+def _deadlines(tree: ast.Module) -> Iterator[tuple[int, float]]:
+    """The lines that say, as a number, for how long something is waited, and the number in seconds."""
+    in_loops, in_coroutines = (
+        {id(node) for block in ast.walk(tree) if isinstance(block, kind) for node in ast.walk(block)}
+        for kind in (ast.While, ast.AsyncFunctionDef)
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            polls = ast.unparse(node.func).endswith(".poll")
+            for value in _waits_of(node):
+                # Our consumers and kafka-python's take milliseconds, and a loop around them looks again.
+                is_ms = polls and (id(node) in in_coroutines or value >= 200)
+                if not (is_ms and id(node) in in_loops):
+                    yield node.lineno, value / 1000 if is_ms else value
+        elif isinstance(node, ast.BinOp) and ast.unparse(node.left) in ("time.monotonic()", "monotonic()"):
+            yield from ((node.lineno, value) for value in _number(node.right))
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            if re.search("(PATIENCE|DEADLINE)_M?S$|TIMEOUT_S$", target):
+                unit = 1000 if target.endswith("_MS") else 1
+                yield from ((node.lineno, value / unit) for value in _number(node.value))
+
+
+def _waits_of(call: ast.Call) -> Iterator[float]:
+    position = _WAITS.get(call.func.attr) if isinstance(call.func, ast.Attribute) else None
+    if position is not None:
+        for argument in call.args[position : position + 1]:
+            yield from _number(argument)
+    for keyword in call.keywords:
+        if keyword.arg in ("timeout", "timeout_s", "patience_s"):
+            yield from _number(keyword.value)
+        elif keyword.arg == "consumer_timeout_ms":
+            yield from (value / 1000 for value in _number(keyword.value))
+
+
+def _number(node: ast.expr) -> Iterator[float]:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield float(node.value)  # type: ignore[arg-type]
 
 
 # In pieces, so that this file does not find itself.

@@ -162,14 +162,12 @@ def blocking() -> None:
 
 
 @CHECKERS
-@pytest.mark.timeout(300)
 def test_keys_and_values_have_the_types_of_their_serializers(check: Check, tmp_path: Path) -> None:
     said = check(TYPED, tmp_path)
     assert re.search("no issues found|0 errors, 0 warnings", said), said
 
 
 @CHECKERS
-@pytest.mark.timeout(300)
 def test_each_mistake_is_found_and_nothing_else(check: Check, tmp_path: Path) -> None:
     said = check(WRONG, tmp_path)
     found = {int(line) for line in re.findall(r"program\.py:(\d+).*error", said)}
@@ -177,7 +175,6 @@ def test_each_mistake_is_found_and_nothing_else(check: Check, tmp_path: Path) ->
 
 
 @CHECKERS
-@pytest.mark.timeout(300)
 def test_a_public_name_is_typed_and_a_misspelt_one_is_an_error(check: Check, tmp_path: Path) -> None:
     said = check("from oncelog import Prodcer, Producer\n\nreveal_type(Producer)\n", tmp_path)
     assert re.search(r"program\.py:1.*error.*Prodcer", said), said
@@ -185,7 +182,6 @@ def test_a_public_name_is_typed_and_a_misspelt_one_is_an_error(check: Check, tmp
 
 
 @CHECKERS
-@pytest.mark.timeout(300)
 def test_the_hooks_of_the_page_fit_a_producer_of_bytes_and_one_of_objects(check: Check, tmp_path: Path) -> None:
     page = (Path(__file__).parents[1] / "docs" / "client-objects.md").read_text(encoding="utf-8")
     hooks = page.split("## Hooks\n\n```python\n", 1)[1].split("async def main", 1)[0]

@@ -10,8 +10,8 @@ from typing import Any
 
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.message import Message
+from tests.support.patience import PATIENCE_S
 
-_ANSWER_TIMEOUT_S = 30.0
 _HELD_S = 0.4
 """An answer that has not come by then is being held."""
 
@@ -88,6 +88,6 @@ class WireBroker:
             connection.close()
 
     def _connect(self) -> socket.socket:
-        connection = socket.create_connection(self._address, _ANSWER_TIMEOUT_S, self._source)
+        connection = socket.create_connection(self._address, PATIENCE_S, self._source)
         self._all.append(connection)
         return connection

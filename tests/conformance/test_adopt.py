@@ -40,6 +40,7 @@ from tests.support.graduation import (
 )
 from tests.support.kafka import Kafka, free_ports, java_with_kafka
 from tests.support.kafka_directories import fingerprint
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -50,7 +51,7 @@ WRITABLE = "oncelog.read.only=false"
 
 def run(coroutine: Awaitable[T]) -> T:
     async def call() -> T:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE_S):
             return await coroutine
 
     return asyncio.run(call())

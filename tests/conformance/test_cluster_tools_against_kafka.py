@@ -146,7 +146,6 @@ def all_printed(bootstrap: str, directory: Path) -> Iterator[tuple[str, str]]:
         yield " ".join((*before, *after)), answer
 
 
-@pytest.mark.timeout(300)
 def test_the_tools_print_what_they_print_on_apache_kafka(daemon: Daemon, tmp_path: Path) -> None:
     ours = dict(all_printed(daemon.bootstrap, tmp_path))
     kafka = Kafka(tmp_path, features=FEATURES_OFF, static_quorum=True)

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.compaction_scenes import SCENES
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
+from tests.support.patience import PATIENCE_S
 
 _STEP = re.compile(r"(?P<producer>\d)(?:(?P<end>[+-])|:(?P<key>\w)=(?P<value>\w*))\Z")
 _TOPIC = {
@@ -22,7 +23,6 @@ _TOPIC = {
     "segment.ms": "100",
 }
 _QUICK_CLEANER = ("log.cleaner.backoff.ms=100",)
-_DEADLINE_S = 60
 Row = tuple[str, str | None]
 """Without the offset: Kafka answers the end of a transaction before its markers are written."""
 
@@ -40,10 +40,10 @@ def play(bootstrap: str) -> dict[str, list[Row]]:
     chosen = {f"scene-{number}": steps for number, (_, steps) in enumerate(scenes())}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, 1, 1, config=_TOPIC) for topic in chosen]).values():
-        created.result(30)
+        created.result(PATIENCE_S)
     producers = {name: Producer({"bootstrap.servers": bootstrap, "transactional.id": name}) for name in "123"}
     for producer in producers.values():
-        producer.init_transactions(30)
+        producer.init_transactions(PATIENCE_S)
     now_ms = int(time.time() * 1000)
     for topic, steps in chosen.items():
         is_open: set[str] = set()
@@ -60,21 +60,21 @@ def play(bootstrap: str) -> dict[str, list[Row]]:
                 is_open.add(found["producer"])
             # Each in a segment of its own, by its time.
             producer.produce(topic, found["value"] or None, found["key"], timestamp=now_ms + number * 1_000)
-            producer.flush(30)
+            producer.flush(PATIENCE_S)
     return _compacted(bootstrap, list(chosen), now_ms)
 
 
 def _compacted(bootstrap: str, topics: list[str], now_ms: int) -> dict[str, list[Row]]:
     """Fill each topic until the horizons of all tombstones are over: a round more than the one that began them."""
     filler = Producer({"bootstrap.servers": bootstrap})
-    end = time.monotonic() + _DEADLINE_S
+    end = time.monotonic() + PATIENCE_S
     number = 0
     rows: dict[str, list[Row]] = {}
     while time.monotonic() < end:
         number += 1
         for topic in topics:
             filler.produce(topic, b"%d" % number, b"f", timestamp=now_ms + 60_000 + number * 1_000)
-        filler.flush(30)
+        filler.flush(PATIENCE_S)
         filler.poll(0.3)
         rows = _read(bootstrap, topics)
         if all(
@@ -82,7 +82,7 @@ def _compacted(bootstrap: str, topics: list[str], now_ms: int) -> dict[str, list
             for left in rows.values()
         ):
             return rows
-    raise AssertionError(f"not compacted within {_DEADLINE_S} s: {rows}")
+    raise AssertionError(f"not compacted within {PATIENCE_S} s: {rows}")
 
 
 def _read(bootstrap: str, topics: list[str]) -> dict[str, list[Row]]:
@@ -98,7 +98,7 @@ def _read(bootstrap: str, topics: list[str]) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {topic: [] for topic in topics}
     unfinished = set(topics)
     while unfinished:
-        message = consumer.poll(30)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None, "no record and no end of partition within 30 s"
         if (error := message.error()) is not None:
             assert error.code() == KafkaError._PARTITION_EOF, error
@@ -112,7 +112,6 @@ def _read(bootstrap: str, topics: list[str]) -> dict[str, list[Row]]:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(240)
 def test_what_a_reader_gets_of_compacted_transactions_is_what_it_gets_of_kafka(tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
     with ExitStack() as stack:

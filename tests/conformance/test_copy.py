@@ -13,6 +13,7 @@ from oncelog.testing import Broker
 from oncelog.tools.copy import life
 from tests.support.copies import Recorder, contents, copy, expected_offset, fill, placed
 from tests.support.kafka import Kafka, java_with_kafka
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 T = TypeVar("T")
@@ -22,7 +23,7 @@ OFFSETS = range(0, 200, 7)
 
 def run(coroutine: Awaitable[T]) -> T:
     async def call() -> T:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE_S):
             return await coroutine
 
     return asyncio.run(call())

@@ -37,6 +37,7 @@ from tests.support.graduation import (
     wish_for,
 )
 from tests.support.kafka import Kafka, free_ports, java_with_kafka
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 def run(coroutine: Awaitable[T]) -> T:
     async def call() -> T:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE_S):
             return await coroutine
 
     return asyncio.run(call())
@@ -198,7 +199,7 @@ def test_kafkas_own_tool_reads_the_checkpoint_as_we_do(moved: Moved) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     ).stdout
     records = decode_snapshot(checkpoint.read_bytes())
     assert "SnapshotHeader" in dumped and "SnapshotFooter" in dumped

@@ -26,6 +26,7 @@ from tests.support.graduation import (
     wish_for,
 )
 from tests.support.kafka import Kafka, format_storage, free_ports, java_with_kafka
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -73,7 +74,7 @@ def three(tmp_path: Path) -> Iterator[dict[int, Kafka]]:
 
 def tool(name: str, *arguments: str | Path) -> None:
     command = [*java_with_kafka(), f"org.apache.kafka.tools.{name}", *map(str, arguments)]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 async def reassign(bootstrap: str, replicas: list[int], directory: Path) -> None:
@@ -93,7 +94,7 @@ async def reassign(bootstrap: str, replicas: list[int], directory: Path) -> None
 
 
 async def until_in_sync(admin: Admin, replicas: list[int]) -> None:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             topics = await admin.describe_topics(*TOPICS)
             partitions = [partition for topic in topics for partition in topic.partitions]

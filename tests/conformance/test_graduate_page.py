@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kafka import java_with_kafka
+from tests.support.patience import PATIENCE_S
 from tests.support.walkthrough import steps_of, walk
 
 _SCRIPTS = {
@@ -20,4 +21,4 @@ _SCRIPTS = {
 def test_each_command_prints_what_the_page_says(tmp_path: Path) -> None:
     java = " ".join(f"'{word}'" for word in java_with_kafka())
     scripts = {name: f'exec {java} {program} "$@"' for name, program in _SCRIPTS.items()}
-    walk(steps_of("graduate.md"), tmp_path, scripts, timeout_s=240)
+    walk(steps_of("graduate.md"), tmp_path, scripts, timeout_s=PATIENCE_S)

@@ -122,7 +122,6 @@ def test_the_player_finds_no_difference_in_a_running_daemon(daemon: Daemon, caps
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("conversation", tape.TAPED)
 def test_kafka_answers_the_frames_as_they_say(conversation: str, tmp_path: Path) -> None:
     kafka = Kafka(tmp_path, ("transaction.version=2",))

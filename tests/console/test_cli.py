@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from oncelog.cli import main
 from oncelog.console import cli
 from oncelog.testing import Broker
+from tests.support.patience import PATIENCE_S
 
 
 def test_it_says_where_it_is_and_ends_with_ctrl_c_whoever_follows_a_page() -> None:
@@ -20,11 +21,11 @@ def test_it_says_where_it_is_and_ends_with_ctrl_c_whoever_follows_a_page() -> No
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         address = process.stdout.readline().partition("http://")[2].partition(";")[0]
-        connection = HTTPConnection(address, timeout=20)
+        connection = HTTPConnection(address, timeout=PATIENCE_S)
         connection.request("GET", "/live/topics")
         assert connection.getresponse().getheader("content-type", "").startswith("text/event-stream")
         process.send_signal(signal.SIGINT)
-        assert (process.wait(20), process.stderr.read()) == (0, "")
+        assert (process.wait(PATIENCE_S), process.stderr.read()) == (0, "")
 
 
 @pytest.mark.oncelog(security="SASL_SSL/SCRAM-SHA-512")
@@ -49,11 +50,11 @@ def test_it_logs_in_over_tls_by_a_file_of_kafkas_clients(
         assert process.stdout is not None and process.stderr is not None
         said = process.stdout.readline()
         assert said, process.stderr.read()
-        connection = HTTPConnection(said.partition("http://")[2].partition(";")[0], timeout=20)
+        connection = HTTPConnection(said.partition("http://")[2].partition(";")[0], timeout=PATIENCE_S)
         connection.request("GET", "/topics")
         page = connection.getresponse().read().decode()
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(PATIENCE_S)
     assert (">orders<" in page, "password" in page) == (is_right, not is_right), page
 
 

@@ -17,6 +17,7 @@ from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, FaultsRefused
 from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 ADMIN = "oncelog.admin.listen=127.0.0.1:0"
 
@@ -44,7 +45,7 @@ def faults(broker: Daemon) -> Iterator[FaultClient]:
 
 def begun(daemon: Daemon, transactional_id: str, **settings: Any) -> Producer:
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": transactional_id, **settings})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     return producer
 
@@ -74,7 +75,7 @@ def test_a_commit_that_is_answered_shows_prepare_commit_until_its_markers_are_re
     held = faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="stepped"), times=None))
     for partition in range(2):
         producer.produce(topic, b"%d" % partition, partition=partition)
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     assert faults.state("stepped") == "PrepareCommit"
     assert faults.status(held).fired_count == 2
     since = faults.events()[-1]["number"]
@@ -108,7 +109,7 @@ def test_events_tell_every_transition_and_every_fault_in_order(broker: Daemon, f
     number = faults.plant(rule)
     producer = begun(broker, "watched", **{"client.id": "watched"})
     producer.produce(topic, b"x")
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     seen = []
     for event in faults.follow(since):
         seen.append((event["event"], event.get("state") or event.get("action")))
@@ -134,7 +135,7 @@ def test_a_duplicate_that_comes_late_is_refused_and_its_answer_can_be_read(broke
     number = faults.plant(Rule(Point.REQUEST, Action.DUPLICATE, Selector(ApiKey.PRODUCE, topic=topic)))
     producer = begun(broker, "late")
     producer.produce(topic, b"once")
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     assert faults.wait_fired(number).fired_count == 1
     assert faults.release(number) == 1
     assert read_all(broker, topic) == [b"once"]
@@ -143,7 +144,7 @@ def test_a_duplicate_that_comes_late_is_refused_and_its_answer_can_be_read(broke
 def test_a_crash_is_a_kill(start_daemon: Start) -> None:
     daemon = start_daemon(ADMIN)
     FaultClient(address_of(daemon)).crash()
-    assert daemon.process.wait(10) == -9
+    assert daemon.process.wait(PATIENCE_S) == -9
     daemon.kill()
     daemon.start()
 
@@ -155,7 +156,7 @@ def test_a_clean_stop_does_not_wait_for_what_is_held_and_the_next_start_goes_on(
     producer = begun(daemon, "held", **{"socket.timeout.ms": 60_000})
     faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="held"), times=None))
     producer.produce(topic, b"promised")
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     waiting = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(ApiKey.INIT_PRODUCER_ID)))
     rival = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "held"})
     with ThreadPoolExecutor() as pool:
@@ -163,15 +164,15 @@ def test_a_clean_stop_does_not_wait_for_what_is_held_and_the_next_start_goes_on(
         assert faults.wait_fired(waiting).fired_count == 1
         assert daemon.stop() == 0
         daemon.start()
-        initialising.result(40)
+        initialising.result(PATIENCE_S)
     assert read_all(daemon, topic) == [b"promised"]
 
 
 def test_epochs_and_producer_ids_are_moved_on(broker: Daemon, faults: FaultClient) -> None:
     faults.skip_producer_ids_to(2**40)
-    begun(broker, "moved").abort_transaction(20)
+    begun(broker, "moved").abort_transaction(PATIENCE_S)
     faults.move_epoch_on("moved", 32_765)
-    begun(broker, "moved").abort_transaction(20)
+    begun(broker, "moved").abort_transaction(PATIENCE_S)
     (shown,) = [each for each in faults.transactions() if each["transactional_id"] == "moved"]
     assert (shown["producer_id"] >= 2**40, shown["producer_epoch"]) == (True, 32_766)
     with pytest.raises(FaultsRefused, match="TRANSACTIONAL_ID_NOT_FOUND"):
@@ -189,9 +190,9 @@ def test_background_work_goes_on_after_the_wall_clock_was_set_back_by_a_month(tm
     daemon = Daemon(tmp_path / "data", ADMIN, *settings)
     try:
         faults = FaultClient(address_of(daemon))
-        begun(daemon, "before").abort_transaction(20)
+        begun(daemon, "before").abort_transaction(PATIENCE_S)
         faults.jump_wall_clock(-30 * 86_400_000)
-        begun(daemon, "after").abort_transaction(20)
+        begun(daemon, "after").abort_transaction(PATIENCE_S)
         for _ in range(2):  # the first brings the time, the second the turn after it
             faults.advance_time(61_000)
         assert [each["transactional_id"] for each in faults.transactions()] == ["before"]
@@ -203,7 +204,7 @@ def test_time_that_is_moved_on_ends_what_has_lasted_too_long(broker: Daemon, fau
     topic = new_topic(broker)
     producer = begun(broker, "slept")
     producer.produce(topic, b"x")
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     since = faults.events()[-1]["number"]
     faults.jump_wall_clock(86_400_000)
     faults.jump_wall_clock(-86_400_000)
@@ -288,7 +289,7 @@ def test_a_connection_that_asks_nothing_makes_way_for_a_new_one(broker: Daemon, 
 def test_an_address_that_others_could_reach_stops_the_start(tmp_path: Path, address: str) -> None:
     command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--data-dir", str(tmp_path / "data")]
     command += ["--listen", "127.0.0.1:0", "--override", f"oncelog.admin.listen={address}"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.returncode != 0
     (line,) = answer.stderr.splitlines()
     assert "oncelog.admin.listen" in line
@@ -313,7 +314,7 @@ def test_rules_in_a_file_hold_what_a_start_would_finish(start_daemon: Start, tmp
     producer.produce(topic, b"promised")
     hold = Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="found"))
     FaultClient(address_of(daemon)).plant(hold)
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     daemon.kill()
     rules.write_text(json.dumps([hold.as_json()]))
     daemon.start()
@@ -343,7 +344,7 @@ def test_rules_that_cannot_be_read_stop_the_start(tmp_path: Path, text: str | No
         ADMIN,
     ]
     command += ["--listen", "127.0.0.1:0", "--override", f"oncelog.admin.faults={rules}"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.returncode != 0
     (line,) = answer.stderr.splitlines()
     assert str(rules) in line

@@ -22,6 +22,7 @@ from tests.conformance.kafka_directory import shown
 from tests.support.daemon import Daemon
 from tests.support.graduation import read
 from tests.support.kafka_directories import fingerprint, recorded
+from tests.support.patience import PATIENCE_S
 from tests.support.walkthrough import steps_of, walk
 
 
@@ -69,26 +70,26 @@ def test_librdkafka_reads_by_assignment_and_is_told_at_once_that_it_may_not_writ
     settings = {"bootstrap.servers": looking.bootstrap, "group.id": "veterans", "enable.auto.commit": False}
     reader = ConfluentConsumer(settings | {"auto.offset.reset": "earliest"})
     place = TopicPartition("latest", 0)
-    assert reader.committed([place], timeout=30)[0].offset == 4
+    assert reader.committed([place], timeout=PATIENCE_S)[0].offset == 4
     reader.assign([TopicPartition("latest", 0, 0)])
-    message = reader.poll(30)
+    message = reader.poll(PATIENCE_S)
     assert message is not None and (message.error(), message.value()) == (None, b"0")
     with pytest.raises(KafkaException, match="Group authorization failed"):
         reader.commit(offsets=[TopicPartition("latest", 0, 1)], asynchronous=False)
     reader.close()
     member = ConfluentConsumer(settings)
     member.subscribe(["latest"])
-    message = member.poll(30)
+    message = member.poll(PATIENCE_S)
     assert message is not None and message.error() is not None and "authorization" in message.error().str().lower()
     member.close()
     failures: list[Any] = []
     producer = ConfluentProducer({"bootstrap.servers": looking.bootstrap})
     producer.produce("orders", b"never", on_delivery=lambda error, _: failures.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert [failure.name() for failure in failures] == ["TOPIC_AUTHORIZATION_FAILED"]
     transactional = ConfluentProducer({"bootstrap.servers": looking.bootstrap, "transactional.id": "payer"})
     with pytest.raises(KafkaException, match="Transactional"):
-        transactional.init_transactions(30)
+        transactional.init_transactions(PATIENCE_S)
 
 
 def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) -> None:
@@ -133,7 +134,7 @@ def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> 
 
     daemon = Daemon(data_dir, "oncelog.read.only=false")
     try:
-        assert asyncio.run(asyncio.wait_for(go_on(daemon.bootstrap), 60)) == [b"next"]
+        assert asyncio.run(asyncio.wait_for(go_on(daemon.bootstrap), PATIENCE_S)) == [b"next"]
     finally:
         daemon.kill()
     daemon = Daemon(data_dir)

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from oncelog.health import check_health
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 API_VERSIONS, METADATA, PRODUCE = 18, 3, 0
 
@@ -51,7 +52,7 @@ def connect(daemon: Daemon) -> Iterator[Callable[[], socket.socket]]:
     opened: list[socket.socket] = []
 
     def connect() -> socket.socket:
-        connection = socket.create_connection(_address(daemon), timeout=10)
+        connection = socket.create_connection(_address(daemon), timeout=PATIENCE_S)
         opened.append(connection)
         return connection
 
@@ -87,7 +88,7 @@ def test_each_reason_is_logged_once_or_counted_with_its_like(start_daemon: Start
     """Two of a kind in one second are one line."""
     daemon = start_daemon()
     for data in BAD_INPUT.values():
-        with socket.create_connection(_address(daemon), timeout=10) as connection:
+        with socket.create_connection(_address(daemon), timeout=PATIENCE_S) as connection:
             connection.sendall(data)
             assert _is_closed_by_peer(connection)
     daemon.stop()
@@ -111,7 +112,7 @@ def test_random_bytes_never_stop_the_broker(daemon: Daemon, connect: Callable[[]
         connection.shutdown(socket.SHUT_WR)
         assert _is_closed_by_peer(connection)
         connection.close()
-    check_health(*_address(daemon), timeout_s=5)
+    check_health(*_address(daemon), timeout_s=PATIENCE_S)
 
 
 def test_api_versions_of_a_version_to_come_is_answered_in_version_0_with_its_error(
@@ -137,9 +138,9 @@ def test_what_was_written_before_and_after_the_noise_is_all_there(
         producer.produce("noise", str(number).encode())
         connection = connect()
         connection.sendall(data)
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_S) == 0
     consumer = Consumer({"bootstrap.servers": daemon.bootstrap, "group.id": "noise", "enable.auto.commit": False})
     consumer.assign([TopicPartition("noise", 0, 0)])
-    messages = consumer.consume(len(BAD_INPUT), timeout=10)
+    messages = consumer.consume(len(BAD_INPUT), timeout=PATIENCE_S)
     consumer.close()
     assert [message.value() for message in messages] == [str(number).encode() for number in range(len(BAD_INPUT))]

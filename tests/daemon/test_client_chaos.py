@@ -19,6 +19,7 @@ from oncelog.client import (
 from tests.conftest import Start
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.kafka import free_ports
+from tests.support.patience import PATIENCE_S
 
 PARTITIONS = 3
 COUNT = 300
@@ -96,7 +97,7 @@ async def test_two_instances_copy_each_record_once_and_in_order(start_daemon: St
             for number in range(INSTANCES)
         ]
         try:
-            async with asyncio.timeout(150):
+            async with asyncio.timeout(PATIENCE_S):
                 async for found in results(daemon.bootstrap):
                     if sum(map(len, found)) > COUNT * 0.7:
                         # Nothing that a client says reaches the broker for ever while each connection may be cut.

@@ -21,6 +21,7 @@ from oncelog.client import (
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
+from tests.support.patience import SHORT_OF_DEFAULTS_S
 
 KINDS = {
     "eager": ConsumerOptions(heartbeat_interval_ms=50),
@@ -120,7 +121,7 @@ async def test_a_callback_that_never_ends_is_ended_with_the_time_for_the_close(d
             ended.set()
 
     consumer = await opened(daemon, on_revoke=on_revoke)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
         await consumer.close(200)
     assert ended.is_set()
     with pytest.raises(InvalidState):

@@ -12,6 +12,7 @@ from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 from tests.support.sent_requests import sent_requests
 
 HEARTBEATS = Selector(api=ApiKey.CONSUMER_GROUP_HEARTBEAT, client_id="first")
@@ -46,7 +47,7 @@ def member(daemon: Daemon, topic: str, **options: object) -> Consumer:
 
 
 async def share(*sizes: int, among: Sequence[Consumer]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while sorted(len(each.assignment()) for each in among) != list(sizes):
             await asyncio.gather(*(each.poll(50) for each in among))
 
@@ -89,7 +90,7 @@ async def test_an_offset_that_is_refused_for_a_stale_epoch_is_looked_up_again(
     topic = await new_topic(daemon)
     faults.plant(Rule(Point.REQUEST, Action.ERROR, LOOKUPS, error=ErrorCode.STALE_MEMBER_EPOCH))
     async with member(daemon, topic, client_id="first", retry_backoff_ms=5) as first:
-        assert len(await first.poll(10_000)) > 0
+        assert len(await first.poll(PATIENCE_MS)) > 0
 
 
 @pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER])
@@ -127,7 +128,7 @@ async def test_a_fenced_member_gives_up_everything_and_joins_again(
     ) as first:
         await share(4, among=[first])
         faults.plant(Rule(Point.REQUEST, Action.ERROR, HEARTBEATS, error=code))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(told) < 3:
                 await first.poll(50)
     assert told == ["assigned 4", "lost 4", "assigned 4"]
@@ -161,7 +162,7 @@ async def test_the_coordinators_assignor_can_be_chosen_and_an_unknown_one_is_nam
         assert found == [[0, 1], [2, 3]]
     async with member(daemon, topic, group_remote_assignor="nearest") as lost:
         with pytest.raises(ConfigError, match=r"nearest is not supported. Supported assignors: uniform, range"):
-            await lost.poll(5_000)
+            await lost.poll(PATIENCE_MS)
 
 
 async def test_two_members_cannot_have_one_instance_id_at_a_time(started: tuple[Daemon, FaultClient]) -> None:
@@ -173,5 +174,5 @@ async def test_two_members_cannot_have_one_instance_id_at_a_time(started: tuple[
     ):
         await share(4, among=[first])
         with pytest.raises(FatalError, match=r"UNRELEASED_INSTANCE_ID.*group_instance_id"):
-            await second.poll(5_000)
+            await second.poll(PATIENCE_MS)
         await first.heartbeat()

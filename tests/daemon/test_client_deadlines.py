@@ -37,11 +37,10 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.conftest import Start
 from tests.support.kafka import free_ports
+from tests.support.patience import GIVES_UP_MS, SHORT_OF_DEFAULTS_S
 from tests.support.silent_proxy import SilentProxy
 
-TIMEOUT_MS = 1_000
-PATIENCE_S = 20
-"""For a call whose deadline is in a second, on a machine that does other things."""
+TIMEOUT_MS = GIVES_UP_MS
 _OF_A_MEMBER = ("heartbeat", "close", "commit_sync", "seek_to_committed")
 _OPENED_AT_A_TIME = 4
 TOPIC, PLACE = "topic", TopicPartition("topic", 0)
@@ -299,16 +298,16 @@ async def scenes(start_daemon: Start) -> AsyncIterator[dict[str, Scene]]:
         try:
             yield made
         finally:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
                 await asyncio.gather(*(scene.close() for scene in made.values()))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
             await proxy.has_no_connections()
         assert asyncio.all_tasks() - before == set()
 
 
 async def outcome(name: str, call: Call, scene: Scene) -> str:
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
             await call(scene)
     except TimeoutError:
         return f"{name} had no deadline"
@@ -317,7 +316,6 @@ async def outcome(name: str, call: Call, scene: Scene) -> str:
     return "returns"
 
 
-@pytest.mark.timeout(120)
 async def test_each_call_ends_by_its_deadline_and_says_what_to_do(start_daemon: Start) -> None:
     async with scenes(start_daemon) as made:
         expected = {name: each[1] for name in made if (each := waiting(name)) and each[1] != ENDLESS}
@@ -325,7 +323,6 @@ async def test_each_call_ends_by_its_deadline_and_says_what_to_do(start_daemon: 
         assert dict(zip(expected, await asyncio.gather(*calls), strict=True)) == expected
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("turns", [1, 30])
 async def test_each_call_can_be_cancelled_and_leaves_nothing_behind(start_daemon: Start, turns: int) -> None:
     async with scenes(start_daemon) as made:
@@ -337,7 +334,7 @@ async def test_each_call_can_be_cancelled_and_leaves_nothing_behind(start_daemon
             await asyncio.sleep(0)
         for task in tasks.values():
             task.cancel()
-        await asyncio.wait(tasks.values(), timeout=PATIENCE_S)
+        await asyncio.wait(tasks.values(), timeout=SHORT_OF_DEFAULTS_S)
         assert [name for name, task in tasks.items() if not task.done()] == []
 
 
@@ -354,8 +351,8 @@ async def test_a_client_that_is_not_opened_leaves_nothing_behind(start_daemon: S
         for answers in (0, 1):
             proxy.most_answers = answers
             with pytest.raises(KafkaError):
-                await asyncio.wait_for(opened_alone(kind, f"127.0.0.1:{proxy.port}").__aenter__(), PATIENCE_S)
-            await asyncio.wait_for(proxy.has_no_connections(), PATIENCE_S)
+                await asyncio.wait_for(opened_alone(kind, f"127.0.0.1:{proxy.port}").__aenter__(), SHORT_OF_DEFAULTS_S)
+            await asyncio.wait_for(proxy.has_no_connections(), SHORT_OF_DEFAULTS_S)
         assert asyncio.all_tasks() - before == set()
 
 
@@ -368,11 +365,11 @@ async def test_a_client_whose_opening_is_cancelled_leaves_nothing_behind(
     async with silent_broker(start_daemon) as proxy:
         before = asyncio.all_tasks()
         opening = asyncio.ensure_future(opened_alone(kind, f"127.0.0.1:{proxy.port}").__aenter__())
-        await asyncio.wait_for(proxy.has_answered(answers), PATIENCE_S)
+        await asyncio.wait_for(proxy.has_answered(answers), SHORT_OF_DEFAULTS_S)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        await asyncio.wait_for(proxy.has_no_connections(), PATIENCE_S)
+        await asyncio.wait_for(proxy.has_no_connections(), SHORT_OF_DEFAULTS_S)
         assert asyncio.all_tasks() - before == set()
 
 
@@ -381,5 +378,5 @@ async def test_a_consumer_of_a_topic_that_does_not_exist_leaves_nothing_behind(s
         before = asyncio.all_tasks()
         with pytest.raises(UnknownTopic):
             await opened_alone("Consumer", f"127.0.0.1:{proxy.port}", 20_000).__aenter__()
-        await asyncio.wait_for(proxy.has_no_connections(), PATIENCE_S)
+        await asyncio.wait_for(proxy.has_no_connections(), SHORT_OF_DEFAULTS_S)
         assert asyncio.all_tasks() - before == set()

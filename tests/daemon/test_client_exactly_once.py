@@ -12,6 +12,7 @@ import pytest
 from oncelog.client import Admin, Consumer, ConsumerGroupMetadata, NewTopic, Producer, Record, TopicPartition
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 PARTITIONS = [TopicPartition("purchases", index) for index in range(3)]
 PRODUCERS = 3
@@ -69,7 +70,7 @@ class Run:
                         return
 
     async def until_every_marker_is_written(self) -> None:
-        async with Admin(self._daemon.bootstrap) as admin, asyncio.timeout(20):
+        async with Admin(self._daemon.bootstrap) as admin, asyncio.timeout(PATIENCE_S):
             while True:
                 stable = await admin.list_offsets(PARTITIONS, isolation_level="read_committed")
                 if stable == await admin.list_offsets(PARTITIONS):

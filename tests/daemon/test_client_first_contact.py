@@ -26,6 +26,7 @@ from oncelog.client import (
 )
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ async def test_a_reader_of_a_mistyped_topic_is_told_and_creates_nothing(
         await admin.create_topics(NewTopic("orders", 1, 1), exist_ok=True)
         with pytest.raises(UnknownTopic, match=r"'ordrs' does not exist \(did you mean 'orders'\?"):
             async with Consumer("ordrs", bootstrap_servers=daemon.bootstrap, **options) as consumer:
-                await consumer.poll(60_000)
+                await consumer.poll(PATIENCE_MS)
         assert "ordrs" not in {each.name for each in await admin.describe_topics()}
 
 
@@ -174,9 +175,9 @@ async def test_a_consumer_with_nothing_to_read_says_so_at_its_first_read_and_rea
     async with Consumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", **options) as consumer:
         for read in (consumer.poll, consumer.next_batch, lambda: anext(aiter(consumer))):
             with pytest.raises(InvalidState, match=r'nothing to read \(Consumer\("topic"\), or assign\('):
-                await asyncio.wait_for(read(), 10)
+                await asyncio.wait_for(read(), PATIENCE_S)
         consumer.assign([TopicPartition(where, 0)])
-        assert (await consumer.poll(60_000))[0].value == b"1"
+        assert (await consumer.poll(PATIENCE_MS))[0].value == b"1"
 
 
 async def test_a_consumer_whose_pattern_matches_no_topic_yet_waits_for_one(daemon: Daemon) -> None:
@@ -194,7 +195,7 @@ async def test_a_session_timeout_that_the_broker_does_not_allow_is_answered_with
         "timed", bootstrap_servers=daemon.bootstrap, group_id="timed", session_timeout_ms=4_000
     ) as consumer:
         with pytest.raises(ConfigError, match=said):
-            await consumer.poll(60_000)
+            await consumer.poll(PATIENCE_MS)
 
 
 def test_a_hook_that_calls_its_blocking_client_is_told_so_instead_of_waiting_for_itself(daemon: Daemon) -> None:

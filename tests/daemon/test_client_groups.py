@@ -25,9 +25,10 @@ from tests.clients.wire import WireBroker
 from tests.support.group_workers import Ledger, Worker
 from tests.support.interop import QUICK_GROUPS, unique
 from tests.support.kafka import ON_BOTH, serving
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 PARTITIONS = 6
-_QUICK: ConsumerOptions = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+_QUICK: ConsumerOptions = {"heartbeat_interval_ms": 100, "session_timeout_ms": PATIENCE_MS}
 KINDS: dict[str, ConsumerOptions] = {
     name: {"partition_assignment_strategy": [name], **_QUICK}
     for name in ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -162,7 +163,7 @@ async def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(
         before: list[TopicPartition] = []
         for _ in range(3):
             async with Consumer(scene.topic, **scene.options(group_instance_id="comes and goes")) as consumer:
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(PATIENCE_S):
                     while len(consumer.assignment()) < 3:
                         await consumer.poll(50)
                 assert before in ([], consumer.assignment())
@@ -230,7 +231,7 @@ async def test_a_topic_that_does_not_exist_is_named_at_once(bootstrap: str, kind
     scene = Scene(bootstrap, kind)
     async with Consumer(f"{scene.topic}-mistyped", **scene.options()) as consumer:
         with pytest.raises(UnknownTopic):
-            await consumer.poll(10_000)
+            await consumer.poll(PATIENCE_MS)
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
@@ -238,7 +239,7 @@ async def test_new_partitions_of_a_topic_are_read(bootstrap: str, kind: str) -> 
     scene = Scene(bootstrap, kind)
     await scene.create(2)
     async with Consumer(scene.topic, **scene.options(metadata_max_age_ms=200)) as consumer, Admin(bootstrap) as admin:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while len(consumer.assignment()) < 2:
                 await consumer.poll(50)
             await admin.create_partitions({scene.topic: 3})
@@ -269,7 +270,7 @@ async def test_sessions_share_a_topic_and_copy_each_record_once(bootstrap: str, 
     found: list[int] = []
     async with Consumer(results, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as reader:
         for count in (60, 120, 180):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while len(found) < count:
                     found += [int(each.value or b"") for each in await reader.poll(1_000)]
             if count < 180:

@@ -23,6 +23,7 @@ from oncelog import (
     TransactionAborted,
 )
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ async def test_on_send_gets_objects_and_what_it_returns_is_sent(daemon: Daemon, 
     async with Producer(daemon.bootstrap, key_serializer=STRING, value_serializer=STRING, on_send=stamp) as producer:
         assert (await producer.send("elsewhere", "value", key="key")).topic == topic
     async with Consumer(topic, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:
-        (record,) = await consumer.poll(10_000)
+        (record,) = await consumer.poll(PATIENCE_MS)
     assert (record.key, record.value, record.headers) == (b"key", b"<value>", (("trace", b"1"),))
 
 
@@ -114,7 +115,7 @@ async def test_on_consume_decides_what_is_returned_and_offsets_go_past_what_is_n
         assert [each.value for each in batch] == ["<1>", "<3>"]
         assert batch.next_offsets[TopicPartition(topic, 0)].offset == 3
         await consumer.seek_to_beginning()
-        assert [each.value for each in await consumer.poll(10_000)] == ["<1>", "<3>"]
+        assert [each.value for each in await consumer.poll(PATIENCE_MS)] == ["<1>", "<3>"]
         await consumer.seek_to_beginning()
         found: list[str | None] = []
         async for record in consumer:
@@ -135,7 +136,7 @@ async def test_a_failing_on_consume_is_logged_and_the_records_are_returned(
     async with Consumer(
         topic, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", on_consume=broken
     ) as consumer:
-        assert [each.value for each in await consumer.poll(10_000)] == [b"1"]
+        assert [each.value for each in await consumer.poll(PATIENCE_MS)] == [b"1"]
     assert warned(caplog) == ["on_consume failed: the records are returned as they were"]
 
 

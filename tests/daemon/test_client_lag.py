@@ -8,6 +8,7 @@ import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, Lag, NewTopic, Producer, TopicPartition
 from tests.support.kafka import ON_BOTH, serving
+from tests.support.patience import PATIENCE_MS
 
 
 @pytest.fixture(scope="module", params=ON_BOTH)
@@ -61,7 +62,7 @@ async def test_lag_counts_the_records_that_are_still_to_be_returned(bootstrap: s
         # Nothing is fetched yet: each offset may be a record.
         assert await committed.lag() == {place: Lag(0, 12, 12, 12, is_exact=False)}
         committed.resume(place)
-        assert [each.offset for each in await committed.poll(10_000, 2)] == [0, 1]
+        assert [each.offset for each in await committed.poll(PATIENCE_MS, 2)] == [0, 1]
         # What is fetched is counted: neither markers nor what was aborted.
         assert await committed.lag(place) == {place: Lag(2, 12, 12, 3, is_exact=True)}
         async with producer.transaction() as transaction:
@@ -73,7 +74,7 @@ async def test_lag_counts_the_records_that_are_still_to_be_returned(bootstrap: s
                 read += [each.offset for each in await committed.poll(10_000)]
             assert read == [2, 10, 11]
             assert (await committed.lag())[place] == Lag(12, 12, 13, 0, is_exact=True)
-            assert len(await everything.poll(10_000, 1)) == 1
+            assert len(await everything.poll(PATIENCE_MS, 1)) == 1
             assert (await everything.lag())[place].record_count >= 10
     await until_stable(bootstrap, place)
     async with Consumer(topic, **options) as consumer:
@@ -139,7 +140,7 @@ async def test_a_consumer_can_go_anywhere_by_one_kind_of_call(bootstrap: str) ->
         # Without a committed offset it is where a consumer of the group would begin.
         await consumer.seek_to_committed()
         assert await stand() == [3, 0]
-        assert {each.offset for each in await consumer.poll(10_000)} <= {0, 3, 1, 4, 2}
+        assert {each.offset for each in await consumer.poll(PATIENCE_MS)} <= {0, 3, 1, 4, 2}
         with pytest.raises(ConfigError, match="no time zone"):
             await consumer.seek_to_timestamp(datetime(2024, 5, 1))
     async with Consumer(topic, bootstrap_servers=bootstrap) as alone:

@@ -23,6 +23,7 @@ from oncelog.client import (
 )
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S
 
 TOO_LARGE = bytes(1_000)
 
@@ -71,7 +72,7 @@ def test_so_does_a_blocking_one(daemon: Daemon) -> None:
 async def test_a_broker_that_is_gone_when_the_block_ends_is_raised(start_daemon: Start) -> None:
     daemon = start_daemon()
     with pytest.raises(AbortableError, match=r"1 record was not delivered to topic-0: .*: connection refused"):
-        async with Producer(daemon.bootstrap, delivery_timeout_ms=300) as producer:
+        async with Producer(daemon.bootstrap, delivery_timeout_ms=GIVES_UP_MS) as producer:
             await producer.send("topic", b"1")
             daemon.kill()
             await producer.send_soon("topic", b"2")
@@ -146,8 +147,8 @@ async def test_a_record_whose_processing_fails_is_not_committed_at_the_end(daemo
     topic = await topic_of(daemon, 20)
     with pytest.raises(ZeroDivisionError):
         async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic, **AT_LEAST_ONCE) as consumer:
-            assert len(await consumer.poll(10_000, max_records=5)) == 5
-            assert len(await consumer.poll(10_000, max_records=5)) == 5
+            assert len(await consumer.poll(PATIENCE_MS, max_records=5)) == 5
+            assert len(await consumer.poll(PATIENCE_MS, max_records=5)) == 5
             raise ZeroDivisionError
     assert await committed(daemon, topic) == 5, "the second poll has shown that those of the first are processed"
 
@@ -179,7 +180,7 @@ async def test_a_partition_that_was_only_just_assigned_keeps_its_offset_then(dae
     topic = await topic_of(daemon, 20)
     with pytest.raises(ZeroDivisionError):
         async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic, **AT_LEAST_ONCE) as consumer:
-            assert len(await consumer.poll(10_000, max_records=5)) == 5
+            assert len(await consumer.poll(PATIENCE_MS, max_records=5)) == 5
             raise ZeroDivisionError
     assert await committed(daemon, topic) == 0
 
@@ -189,7 +190,7 @@ async def test_a_seek_back_before_the_failure_counts(daemon: Daemon) -> None:
     with pytest.raises(ZeroDivisionError):
         async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic, **AT_LEAST_ONCE) as consumer:
             for _ in range(2):
-                await consumer.poll(10_000, max_records=5)
+                await consumer.poll(PATIENCE_MS, max_records=5)
             consumer.seek(TopicPartition(topic, 0), 3)
             raise ZeroDivisionError
     assert await committed(daemon, topic) == 3
@@ -198,7 +199,7 @@ async def test_a_seek_back_before_the_failure_counts(daemon: Daemon) -> None:
 async def test_all_that_was_returned_is_committed_at_a_clean_end(daemon: Daemon) -> None:
     topic = await topic_of(daemon, 20)
     async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic, **AT_LEAST_ONCE) as consumer:
-        assert len(await consumer.poll(10_000, max_records=5)) == 5
+        assert len(await consumer.poll(PATIENCE_MS, max_records=5)) == 5
     assert await committed(daemon, topic) == 5
 
 
@@ -230,7 +231,7 @@ async def test_a_commit_in_the_background_that_fails_is_logged_unless_a_callback
     topic = await topic_of(daemon, 1)
     told: list[object] = []
     async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic) as consumer:
-        await consumer.poll(2_000)
+        await consumer.poll(1_000)
         refused = {TopicPartition(topic, 0): OffsetAndMetadata(1, "more than offset.metadata.max.bytes" * 200)}
         consumer.commit_async(refused, callback=lambda _, error: told.append(error))
         await asyncio.sleep(0)  # it is under way, so the next one is not sent together with it
@@ -270,9 +271,9 @@ async def test_a_topic_that_is_deleted_under_its_reader_is_reported_once(
         return [each.getMessage() for each in caplog.records if repr(topic) in each.getMessage()]
 
     async with Admin(daemon.bootstrap) as admin, Consumer(topic, **options) as consumer:
-        assert [each.value for each in await consumer.poll(10_000)] == [b"0"]
+        assert [each.value for each in await consumer.poll(PATIENCE_MS)] == [b"0"]
         await admin.delete_topics(topic)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not reports():
                 assert await consumer.poll(100) == []
         assert await consumer.poll(500) == []

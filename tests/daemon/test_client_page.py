@@ -16,6 +16,7 @@ from oncelog import Admin, KafkaError
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 from tools.update_client_page import PAGES, updated
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -41,7 +42,9 @@ def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Da
     assert found
     for script in found:
         text = script.replace("localhost:9092", daemon.bootstrap)
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert done.returncode == 0, f"{script}\n{done.stderr}"
 
 

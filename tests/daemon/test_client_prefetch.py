@@ -10,6 +10,7 @@ from oncelog.client.errors import RequestTimedOut
 from oncelog.client.fetcher import Fetcher
 from oncelog.protocol.api_keys import ApiKey
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS
 from tests.support.sent_requests import sent_requests
 
 RECORD_BYTES = 10_000
@@ -63,7 +64,7 @@ async def test_paused_partitions_are_not_fetched_and_what_they_hold_is_in_nobody
         bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", queued_max_bytes=300_000
     ) as consumer:
         consumer.assign(places[:-1])
-        await consumer.poll(10_000, 1)
+        await consumer.poll(PATIENCE_MS, 1)
         while fetcher_of(consumer).buffered_bytes < 200_000:
             await fetcher_of(consumer).wait(0.05)
         positions = {place: await consumer.position(place) for place in places[:-1]}
@@ -99,7 +100,7 @@ async def test_a_full_partition_that_is_paused_makes_no_fetch_shorter(daemon: Da
         fetch_max_wait_ms=50,
     ) as consumer:
         consumer.assign(places)
-        await consumer.poll(10_000, 1)
+        await consumer.poll(PATIENCE_MS, 1)
         fetcher = fetcher_of(consumer)
         while len(fetcher.partitions[places[0]].chunks) < 2:
             await fetcher.wait(0.05)
@@ -140,7 +141,7 @@ async def test_records_whose_commit_has_failed_come_again_at_once(daemon: Daemon
     ) as consumer:
         place = TopicPartition(topic, 0)
         consumer.assign([place])
-        first = await consumer.poll(10_000, 1)
+        first = await consumer.poll(PATIENCE_MS, 1)
         fetcher = fetcher_of(consumer)
         while len(fetcher.partitions[place].chunks) < 2:
             await fetcher.wait(0.05)
@@ -154,5 +155,5 @@ async def test_records_whose_commit_has_failed_come_again_at_once(daemon: Daemon
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commit, "commit", failing)
             with pytest.raises(RequestTimedOut):
-                await consumer.poll(10_000, 1)
-        assert [each.offset for each in await consumer.poll(10_000, 1)] == [first[0].offset + 1]
+                await consumer.poll(PATIENCE_MS, 1)
+        assert [each.offset for each in await consumer.poll(PATIENCE_MS, 1)] == [first[0].offset + 1]

@@ -14,7 +14,11 @@ from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 from tests.support.sent_requests import sent_requests
+
+FOR_GOOD_MS = 4 * PATIENCE_MS
+"""A session that does not expire while a test waits."""
 
 
 async def new_topic(daemon: Daemon, partitions: int) -> str:
@@ -28,7 +32,9 @@ async def test_a_cooperative_member_reads_and_commits_while_the_group_waits_for_
     topic = await new_topic(daemon, 4)
     subscription = encode_cooperative_subscription(Subscription([topic]))
     wire = WireBroker(daemon.bootstrap)
-    silent = Member(wire, group_id=topic, protocols=[("cooperative-sticky", subscription)])
+    silent = Member(
+        wire, group_id=topic, protocols=[("cooperative-sticky", subscription)], session_timeout_ms=FOR_GOOD_MS
+    )
     revoked: list[int] = []
 
     async def on_revoke(partitions: object) -> None:
@@ -48,12 +54,12 @@ async def test_a_cooperative_member_reads_and_commits_while_the_group_waits_for_
         await asyncio.to_thread(silent.join)
         while len(consumer.assignment()) > 2:
             await consumer.poll(50)
-        # The other one has joined once and will not join again: the group waits, for ten seconds or more.
+        # The other one has joined once and will not join again: the group waits for it.
         async with Producer(daemon.bootstrap) as producer:
             for partition in range(4):
                 await producer.send(topic, b"value", partition=partition)
         read = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len(read) < 2:
                 read += await consumer.poll(1_000)
             await consumer.commit_sync()
@@ -103,7 +109,7 @@ async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Da
     topic = await new_topic(daemon, 1)
     wire = WireBroker(daemon.bootstrap)
     subscription = encode_cooperative_subscription(Subscription([topic]))
-    silent = Member(wire, group_id=topic, protocols=[("range", subscription)])
+    silent = Member(wire, group_id=topic, protocols=[("range", subscription)], session_timeout_ms=FOR_GOOD_MS)
 
     def take_part() -> None:
         silent.join()
@@ -114,7 +120,7 @@ async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Da
     async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic) as consumer:
         await consumer.poll(300)
         assert consumer.assignment() == []
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             await consumer.close()
     wire.close()
 
@@ -132,7 +138,7 @@ async def test_a_join_whose_response_got_lost_is_sent_again_and_answered(start_d
     async with (
         Consumer(topic, **options, heartbeat_interval_ms=100) as first,
         Consumer(topic, **options, **IMPATIENT, client_id="second", group_instance_id="second") as second,
-        asyncio.timeout(10),
+        asyncio.timeout(PATIENCE_S),
     ):
         while [len(each.assignment()) for each in (first, second)] != [2, 2]:
             await asyncio.gather(first.poll(50), second.poll(50))
@@ -151,7 +157,7 @@ async def test_a_join_that_is_sent_again_and_again_waits_for_the_other_members_a
     async with (
         Consumer(topic, **options, heartbeat_interval_ms=100) as first,
         Consumer(topic, **options, **IMPATIENT, client_id="second") as second,
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
     ):
         while len(first.assignment()) < 4:
             await first.poll(50)

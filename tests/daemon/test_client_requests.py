@@ -11,6 +11,7 @@ from oncelog.protocol.api_keys import ApiKey
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS
 from tests.support.sent_requests import sent_requests
 
 pytestmark = pytest.mark.interpreted  # sent_requests replaces a method of the connection
@@ -54,7 +55,7 @@ async def test_an_idle_consumer_of_a_hundred_partitions_sends_small_requests(dae
         async with Producer(daemon.bootstrap) as producer:
             await producer.send(topic, b"value", partition=77)
         with sent_requests() as sent:
-            assert [each.partition for each in await consumer.poll(10_000)] == [77]
+            assert [each.partition for each in await consumer.poll(PATIENCE_MS)] == [77]
             while len(fetches := [each for each in sent if each.key == ApiKey.FETCH]) < 3:
                 await consumer.poll(20)
         # Of the hundred, the one that has moved is named.
@@ -68,7 +69,7 @@ async def test_what_is_paused_or_given_up_is_forgotten_and_what_is_resumed_is_fe
     async def read_one(partition: int) -> None:
         async with Producer(daemon.bootstrap) as producer:
             await producer.send(topic, b"value", partition=partition)
-        assert [each.partition for each in await consumer.poll(10_000)] == [partition]
+        assert [each.partition for each in await consumer.poll(PATIENCE_MS)] == [partition]
 
     async with Consumer(bootstrap_servers=daemon.bootstrap, fetch_max_wait_ms=10) as consumer:
         consumer.assign(places)

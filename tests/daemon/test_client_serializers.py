@@ -19,6 +19,7 @@ from oncelog import (
     TransactionalSession,
 )
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS
 
 POISON = b"{"
 
@@ -48,7 +49,7 @@ async def test_objects_are_written_and_read_by_their_serializers(daemon: Daemon)
         key_deserializer=STRING,
         value_deserializer=JSON,
     ) as consumer:
-        records = [*await consumer.poll(10_000), *await consumer.poll(0)]
+        records = [*await consumer.poll(PATIENCE_MS), *await consumer.poll(0)]
     assert [(each.key, each.value) for each in records] == [("customer", {"total": 42}), ("customer", None)]
 
 
@@ -60,15 +61,15 @@ async def test_a_poll_returns_what_is_before_a_poison_record_then_raises_it_unti
         bootstrap_servers=daemon.bootstrap, group_id=topic, auto_offset_reset="earliest", value_deserializer=JSON
     ) as consumer:
         consumer.assign([place])
-        assert [each.value for each in await consumer.poll(10_000)] == [0]
+        assert [each.value for each in await consumer.poll(PATIENCE_MS)] == [0]
         for _ in range(2):
             with pytest.raises(DeserializationError) as poison:
-                await consumer.poll(10_000)
+                await consumer.poll(PATIENCE_MS)
         assert (poison.value.record.value, poison.value.offset) == (POISON, 1)
         await consumer.commit_sync()
         assert (await consumer.committed(place))[place].offset == 1, "what was not returned is not committed"
         consumer.seek(poison.value.topic_partition, poison.value.offset + 1)
-        assert [each.value for each in await consumer.poll(10_000)] == [2]
+        assert [each.value for each in await consumer.poll(PATIENCE_MS)] == [2]
         await consumer.commit_sync()
         assert (await consumer.committed(place))[place].offset == 3
 

@@ -9,6 +9,7 @@ from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
+from tests.support.patience import GIVES_UP_MS, PATIENCE_S
 
 COUNT = 20
 
@@ -78,8 +79,8 @@ async def test_a_broker_that_is_away_for_longer_than_any_call_waits_raises_nothi
             group_id="copiers",
             transactional_id="copier",
             max_records=6,
-            consumer={"default_api_timeout_ms": 200, "request_timeout_ms": 200, "retry_backoff_ms": 20},
-            producer={"max_block_ms": 200, "request_timeout_ms": 200, "retry_backoff_ms": 20},
+            consumer={"default_api_timeout_ms": GIVES_UP_MS, "request_timeout_ms": GIVES_UP_MS, "retry_backoff_ms": 20},
+            producer={"max_block_ms": GIVES_UP_MS, "request_timeout_ms": GIVES_UP_MS, "retry_backoff_ms": 20},
         ) as session:
             async for batch in session:
                 async with batch:
@@ -95,7 +96,7 @@ async def test_a_broker_that_is_away_for_longer_than_any_call_waits_raises_nothi
                     return
 
     copying = asyncio.ensure_future(copy())
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.wait((copying, asyncio.ensure_future(has_given_up.wait())), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.to_thread(daemon.start)
         await copying

@@ -6,11 +6,12 @@ import uuid
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerOptions, TopicPartition
 from oncelog.client.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
 from oncelog.client.offsets import IsolationLevel
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S
 
 
 async def new_topic(daemon: Daemon, partitions: int = 1) -> str:
@@ -28,7 +29,7 @@ async def read_all(
         bootstrap_servers=daemon.bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest"
     ) as consumer:
         consumer.assign([place])
-        async with Admin(daemon.bootstrap) as admin, asyncio.timeout(20):
+        async with Admin(daemon.bootstrap) as admin, asyncio.timeout(PATIENCE_S):
             # EndTxn is answered when the outcome is certain, and the markers follow.
             while await admin.list_offsets([place], isolation_level="read_committed") != await admin.list_offsets(
                 [place]
@@ -96,7 +97,7 @@ async def test_a_transaction_that_nobody_ended_is_aborted_by_the_next_producer_a
 
 async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_again(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=500) as producer:
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=GIVES_UP_MS) as producer:
         async with producer.transaction() as transaction:
             await transaction.send(topic, b"x")
             daemon.process.send_signal(signal.SIGSTOP)
@@ -115,12 +116,12 @@ async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_agai
 
 async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=300) as producer:
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=GIVES_UP_MS) as producer:
         with pytest.raises(AbortableError) as refused:
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"x")
                 daemon.kill()
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(PATIENCE_S):
                     # The end of the connection is seen only when the loop turns.
                     while producer._cluster._transports and any(
                         t.is_open for t in producer._cluster._transports.values()
@@ -135,8 +136,9 @@ async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> N
 
 async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with asyncio.timeout(15):
-        async with Producer(daemon.bootstrap, delivery_timeout_ms=300, linger_ms=0, max_block_ms=300) as producer:
+    async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
+        options = ProducerOptions(delivery_timeout_ms=GIVES_UP_MS, max_block_ms=GIVES_UP_MS, linger_ms=0)
+        async with Producer(daemon.bootstrap, **options) as producer:
             await producer.send(topic, b"x")
             daemon.kill()
             with pytest.raises(DeliveryTimeout):
@@ -153,7 +155,7 @@ async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(
 
 async def test_an_idempotent_producer_goes_on_after_records_that_were_given_up(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
-    async with Producer(daemon.bootstrap, delivery_timeout_ms=2000, linger_ms=0) as producer:
+    async with Producer(daemon.bootstrap, delivery_timeout_ms=GIVES_UP_MS, linger_ms=0) as producer:
         await producer.send(topic, b"0")
         daemon.process.send_signal(signal.SIGSTOP)
         given_up = [await producer.send_soon(topic, b"given up") for _ in range(2)]
@@ -175,11 +177,11 @@ async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> No
         Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id="g", auto_offset_reset="earliest") as member,
     ):
         await producer.send(topic, b"before")
-        assert [record.value for record in await member.poll(20_000)] == [b"before"]
+        assert [record.value for record in await member.poll(PATIENCE_MS)] == [b"before"]
         await member.commit_sync()
         await revive(daemon)
         await producer.send(topic, b"after")
-        assert [record.value for record in await member.poll(20_000)] == [b"after"]
+        assert [record.value for record in await member.poll(PATIENCE_MS)] == [b"after"]
         await member.commit_sync()
         assert (await member.committed(place))[place].offset == 2
 
@@ -189,7 +191,10 @@ async def test_a_cancelled_program_stops_soon_though_nobody_answers_its_abort(
 ) -> None:
     monkeypatch.setattr("oncelog.client.transaction._CANCELLED_PATIENCE_S", 0.2)
     topic = await new_topic(daemon)
-    async with asyncio.timeout(10), Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer:
+    async with (
+        asyncio.timeout(SHORT_OF_DEFAULTS_S),
+        Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer,
+    ):
         written = asyncio.Event()
 
         async def work() -> None:

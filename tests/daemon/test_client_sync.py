@@ -16,6 +16,7 @@ from oncelog.client import Producer as AsyncProducer
 from oncelog.client.errors import InvalidState, ProducerFenced
 from oncelog.client.sync import Admin, Consumer, Delivery, Producer, TransactionalSession
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -39,7 +40,7 @@ def test_records_and_transactions_without_a_loop(daemon: Daemon) -> None:
             delivery = transaction.send_soon(topic, b"0")
             transaction.send_many(topic, [(None, b"%d" % number) for number in range(1, 1000)])
             transaction.send_offsets({place: 7}, group=consumer)
-        assert (transaction.state, delivery.result(10).offset) == ("committed", 0)
+        assert (transaction.state, delivery.result(PATIENCE_S).offset) == ("committed", 0)
         with pytest.raises(ZeroDivisionError), producer.transaction() as transaction:
             transaction.send(topic, b"aborted")
             raise ZeroDivisionError
@@ -82,7 +83,7 @@ def test_the_client_runs_on_uvloop(daemon: Daemon) -> None:
         async with AsyncProducer(daemon.bootstrap) as producer:
             await producer.send(topic, b"x")
         async with AsyncConsumer(topic, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:
-            return [record.value for record in await consumer.poll(20_000)]
+            return [record.value for record in await consumer.poll(PATIENCE_MS)]
 
     assert uvloop.run(work()) == [b"x"]
 
@@ -93,7 +94,7 @@ def run_python(code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         env={"PATH": "/usr/bin:/bin"},
     )
 
@@ -142,7 +143,7 @@ def test_a_blocking_client_may_be_closed_in_its_block_and_calls_back_in_its_thre
     with Producer(daemon.bootstrap) as producer:
         delivery = producer.send_soon(topic, b"value")
         delivery.add_done_callback(lambda each: called.put((each, threading.current_thread().name)))
-        assert called.get(timeout=10) == (delivery, "Producer")
+        assert called.get(timeout=PATIENCE_S) == (delivery, "Producer")
         assert delivery.done()
         producer.close()
         with pytest.raises(InvalidState, match="closed"):

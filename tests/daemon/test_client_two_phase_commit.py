@@ -11,6 +11,7 @@ from oncelog.client import sync as client_sync
 from oncelog.client.errors import ConfigError, FatalError, InvalidState, ProducerFenced
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 PARTITION = TopicPartition("transfers", 0)
@@ -36,7 +37,7 @@ async def prepared(daemon: Daemon) -> AsyncIterator[PreparedTxnState]:
 
 
 async def until_every_marker_is_written(daemon: Daemon) -> None:
-    async with Admin(daemon.bootstrap) as admin, asyncio.timeout(20):
+    async with Admin(daemon.bootstrap) as admin, asyncio.timeout(PATIENCE_S):
         while True:
             stable = await admin.list_offsets([PARTITION], isolation_level="read_committed")
             if stable == await admin.list_offsets([PARTITION]):

@@ -18,6 +18,7 @@ from oncelog.tools.copy.copying import Copier
 from oncelog.tools.copy.state import topic_of
 from oncelog.tools.copy.survey import CopyError, Side, Wish
 from tests.support.copies import Recorder, contents, copy, expected_offset, fill, placed
+from tests.support.patience import PATIENCE_MS
 
 
 @dataclass(frozen=True)
@@ -476,7 +477,7 @@ async def test_groups_that_have_members_are_named(pair: Pair) -> None:
                 enable_auto_commit=False,
             )
             await stack.enter_async_context(reader)
-            assert await reader.poll(10_000)
+            assert await reader.poll(PATIENCE_MS)
             if group == "there":
                 await reader.commit_sync()
         async with Admin(pair.addresses[0]) as admin:

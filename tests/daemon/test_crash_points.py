@@ -9,6 +9,7 @@ from oncelog.faults import Action, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_admin_http import ADMIN, address_of
 from tests.support.confluent import new_topic, read_all
+from tests.support.patience import PATIENCE_S
 
 STATE = "__transaction_state"
 
@@ -31,21 +32,21 @@ def test_a_commit_survives_a_kill_at_any_of_its_writes(
     daemon = start_daemon(ADMIN)
     topic = new_topic(daemon, partitions=2)
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "survivor"})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for partition in range(2):
         producer.produce(topic, b"%d" % partition, partition=partition)
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     of = Selector(topic=topic, partition=1) if state is None else Selector(topic=STATE, state=state)
     FaultClient(address_of(daemon)).plant(Rule(point, action, of))
     with ThreadPoolExecutor() as pool:
         committing = pool.submit(producer.commit_transaction, 30)
-        assert daemon.process.wait(20) == -9
+        assert daemon.process.wait(PATIENCE_S) == -9
         daemon.kill()
         daemon.start()
-        committing.result(40)
+        committing.result(PATIENCE_S)
     assert sorted(read_all(daemon, topic, partitions=2)) == [b"0", b"1"]
     producer.begin_transaction()
     producer.produce(topic, b"next", partition=0)
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     assert sorted(read_all(daemon, topic, partitions=2)) == [b"0", b"1", b"next"]

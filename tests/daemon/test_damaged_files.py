@@ -29,6 +29,7 @@ from tests.support.damage import (
     produce,
     read_committed,
 )
+from tests.support.patience import PATIENCE_S
 
 STOPS = ("kill -9", "clean stop")
 
@@ -86,7 +87,7 @@ def test_what_destroys_records_takes_the_partition_offline_and_is_told(
     change, file = DESTRUCTIVE[damage]
     change(RealFiles(data_dir))
     with started(data_dir) as (broker, daemon):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while list_offset(broker)[0] is not ErrorCode.KAFKA_STORAGE_ERROR:  # by the check in the background
             assert time.monotonic() < deadline
             broker.let_pass(20)
@@ -155,7 +156,7 @@ def test_clients_read_past_what_a_repair_has_left_empty(stopped: tuple[Path, Fil
     with started(data_dir) as (_, daemon):
         producer = Producer({"bootstrap.servers": daemon.bootstrap})
         producer.produce(TOPIC, b"later")
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_S) == 0
         whole = [b"%d" % offset for offset in ACKNOWLEDGED if offset < 17 and offset != 6]
         assert read_all(daemon, TOPIC) == [*whole, b"later"]
 

@@ -14,10 +14,11 @@ import pytest
 from tests.support.daemon import Daemon
 from tests.support.dashboard_scene import Scene
 from tests.support.interop import NODE_PACKAGES, needs
+from tests.support.patience import PATIENCE_S
 from tests.support.prometheus import PROGRAM, PROMTOOL, Prometheus
 from tools.update_dashboard import DASHBOARD
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.interop
 
 _LONGEST_S, _PAUSE_S = 90, 0.5
 _COMPILER = NODE_PACKAGES / ".bin" / "tsc"
@@ -64,7 +65,7 @@ async def test_prometheus_has_a_result_for_each_query(at_work: AtWork, tmp_path:
 
 
 async def test_prometheus_own_linter_finds_nothing_in_the_metrics(at_work: AtWork) -> None:
-    shown = await asyncio.to_thread(urlopen, f"http://{at_work.metrics}/metrics", timeout=30)
+    shown = await asyncio.to_thread(urlopen, f"http://{at_work.metrics}/metrics", timeout=PATIENCE_S)
     checked = subprocess.run([PROMTOOL, "check", "metrics"], input=shown.read(), capture_output=True)
     assert (checked.returncode, checked.stderr.decode()) == (0, "")
 

@@ -12,6 +12,7 @@ from oncelog import Admin, AuthenticationFailed, ConfigError, Consumer, Delegati
 from tests.support.counted_logins import counted_logins
 from tests.support.daemon import Daemon
 from tests.support.kafka import free_ports
+from tests.support.patience import PATIENCE_S
 
 PASSWORD = "alice's password"
 _JAAS = (
@@ -92,16 +93,16 @@ async def test_a_session_goes_on_while_its_token_is_renewed_and_ends_with_it(
     async with Admin(daemon.bootstrap, **by_password()) as admin:
         token = await admin.create_delegation_token()
         await admin.create_topics("events")
-        first_end_ms = await admin.expire_delegation_token(token.hmac, expiry_period_ms=1_500)
+        first_end_ms = await admin.expire_delegation_token(token.hmac, expiry_period_ms=5_000)
         logins = counted_logins(monkeypatch)
         async with Consumer("events", bootstrap_servers=daemon.bootstrap, **by_token(token)) as consumer:
             await consumer.poll(0)
             before = logins.count
-            end_ms = await admin.expire_delegation_token(token.hmac, expiry_period_ms=3_000)
+            end_ms = await admin.expire_delegation_token(token.hmac, expiry_period_ms=10_000)
             assert end_ms > first_end_ms + 1_000
             with pytest.raises(AuthenticationFailed, match=f"delegation token '{token.token_id}'"):
                 while True:
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(PATIENCE_S):
                         await consumer.poll(100)
         assert logins.count > before
         assert time.time() * 1000 >= end_ms

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from oncelog.tools.demo.crash import RECORDS, Step, _is_as_expected
+from tests.support.patience import PATIENCE_S
 
 BOTH = list(RECORDS)
 
 
 def run(*arguments: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "oncelog", "demo", "crash", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, input=typed, timeout=50)
+    return subprocess.run(command, capture_output=True, text=True, check=False, input=typed, timeout=PATIENCE_S)
 
 
 def test_prepare_commit_on_disk_decides_and_nothing_before_it_does() -> None:

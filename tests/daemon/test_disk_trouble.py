@@ -18,6 +18,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
 from tests.support.daemon import READY, Daemon
+from tests.support.patience import PATIENCE_S
 
 Start = Callable[..., Daemon]
 TOPIC = "trouble"
@@ -113,7 +114,7 @@ def test_failed_sync_is_never_acknowledged_and_ends_the_daemon_with_a_message(
         acknowledged = fetched_bytes(broker)
         flag.touch()
         reply = broker.send(produce_request(1_000), 8)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == EXIT_DISK_FAILED
         assert "disk.failed" in errors
         assert "Input/output error" in errors

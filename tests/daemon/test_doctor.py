@@ -22,6 +22,7 @@ from oncelog.protocol.transaction_states import NO_TIMEOUT_MS
 from oncelog.tools import doctor as doctor_module
 from tests.support.daemon import Daemon
 from tests.support.hanging import hang
+from tests.support.patience import PATIENCE_S
 
 
 def examined(daemon: Daemon, *arguments: str, exit_code: int) -> dict[str, tuple[str, str]]:
@@ -162,7 +163,7 @@ def test_a_slow_disk_that_is_nearly_full_is_worth_a_look(
 def test_few_open_files_are_worth_a_look(daemon: Daemon, tmp_path: Path, limit: int, result: str) -> None:
     examine = f"{sys.executable} -m oncelog doctor --json -b {daemon.bootstrap} --data-dir {tmp_path}"
     done = subprocess.run(
-        ["sh", "-c", f"ulimit -Sn {limit}; {examine}"], capture_output=True, text=True, timeout=30, check=True
+        ["sh", "-c", f"ulimit -Sn {limit}; {examine}"], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     (found,) = (row for row in json.loads(done.stdout) if row["check"] == "open files")
     assert found["result"] == result and str(limit) in found["detail"]

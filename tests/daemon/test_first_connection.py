@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.clients.copier import CopierRequests
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
+from tests.support.patience import PATIENCE_S
 
 
 def continue_at_once(copier: CopierRequests, broker: WireBroker) -> None:
@@ -32,6 +33,6 @@ def test_the_first_connection_after_a_kill_continues_a_transaction(start_daemon:
     with ThreadPoolExecutor(1) as threads:
         continued = threads.submit(continue_at_once, copier, after)
         daemon.start()
-        continued.result(30)
+        continued.result(PATIENCE_S)
     before.close()
     after.close()

@@ -16,6 +16,7 @@ from oncelog.sync import Admin
 from oncelog.witness import WitnessUnavailable, ask_witness
 from tests.support.certificates import Certificates
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 ADMIN_TOKEN, METRICS_TOKEN = "admin-0123456789abcdef", "metrics-0123456789abcdef"
 
@@ -102,7 +103,7 @@ def test_a_monitor_reads_metrics_with_its_token_and_health_without(
 ) -> None:
     """As Prometheus does with `authorization: {credentials_file: ...}`."""
     trusting = ssl.create_default_context(cafile=secured.certificates.authority_path)
-    connection = HTTPSConnection(secured.metrics.removeprefix("https://"), timeout=10, context=trusting)
+    connection = HTTPSConnection(secured.metrics.removeprefix("https://"), timeout=PATIENCE_S, context=trusting)
     connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
     response = connection.getresponse()
     assert response.status == status, response.read()
@@ -110,7 +111,7 @@ def test_a_monitor_reads_metrics_with_its_token_and_health_without(
 
 
 def test_a_client_without_tls_gets_nothing_and_one_that_does_not_know_the_authority_goes(secured: Secured) -> None:
-    connection = HTTPConnection(secured.metrics.removeprefix("https://"), timeout=10)
+    connection = HTTPConnection(secured.metrics.removeprefix("https://"), timeout=PATIENCE_S)
     with pytest.raises(OSError):
         connection.request("GET", "/healthz")
         connection.getresponse()
@@ -127,7 +128,7 @@ def test_the_command_takes_the_token_from_a_file_or_the_environment(secured: Sec
             capture_output=True,
             text=True,
             env={"ONCELOG_METRICS_CA_FILE": secured.certificates.authority_path, **environment},
-            timeout=30,
+            timeout=PATIENCE_S,
         )
 
     assert witness("--metrics-token-file", secured.metrics_token_file).returncode == 0
@@ -142,7 +143,7 @@ def test_the_command_takes_the_token_from_a_file_or_the_environment(secured: Sec
 def test_a_new_certificate_is_shown_to_new_connections(secured: Secured) -> None:
     def serial() -> str:
         host, _, port = secured.metrics.removeprefix("https://").rpartition(":")
-        return ssl.get_server_certificate((host, int(port)), timeout=10)
+        return ssl.get_server_certificate((host, int(port)), timeout=PATIENCE_S)
 
     before = serial()
     path = secured.certificates.issued("renewed", "localhost")
@@ -173,7 +174,7 @@ def test_names_of_this_machine_are_those_that_it_advertises_and_those_of_a_setti
             "192.0.2.1": 200,
             "elsewhere.example": 403,
         }.items():
-            connection = HTTPConnection("127.0.0.1", int(port), timeout=10)
+            connection = HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE_S)
             connection.request("GET", "/healthz", headers={"Host": name})
             assert connection.getresponse().status == status, name
             connection.close()
@@ -206,7 +207,7 @@ def test_a_port_that_would_be_open_stops_the_start_with_what_to_do(
     for setting in settings:
         value = setting.replace("StandardAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
         command += ["--override", value.format(open=readable)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.returncode != 0
     (line,) = [each for each in answer.stderr.splitlines() if "warning" not in each]
     assert said in line and ADMIN_TOKEN not in line

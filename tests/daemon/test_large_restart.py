@@ -50,7 +50,6 @@ def loaded(broker: WireBroker, ask: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_hundred_thousand_ids_and_groups_are_served_after_seconds_and_the_broker_at_once(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     data_dir.mkdir()

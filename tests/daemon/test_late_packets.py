@@ -13,6 +13,7 @@ from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_admin_http import ADMIN, address_of
 from tests.support.confluent import new_topic, read_all
+from tests.support.patience import PATIENCE_S
 
 
 def test_a_commit_that_comes_late_tears_the_next_transaction_of_a_client_of_version_1(start_daemon: Start) -> None:
@@ -24,22 +25,22 @@ def test_a_commit_that_comes_late_tears_the_next_transaction_of_a_client_of_vers
     producer = Producer(
         {"bootstrap.servers": daemon.bootstrap, "transactional.id": "torn", "socket.timeout.ms": 1_000, "linger.ms": 0}
     )
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     late = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN, transactional_id="torn")))
     producer.begin_transaction()
     producer.produce(topic, b"whole", partition=0)
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     assert len(faults.status(late).held) == 1, "the commit went through by another request"
     producer.begin_transaction()
     producer.produce(topic, b"left leg", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert faults.release(late) == 1
     for event in faults.follow(faults.events()[-1]["number"] - 1):
         if event.get("state") == "CompleteCommit":
             break
     producer.produce(topic, b"right leg", partition=1)
-    assert producer.flush(10) == 0
-    producer.abort_transaction(20)
+    assert producer.flush(PATIENCE_S) == 0
+    producer.abort_transaction(PATIENCE_S)
     assert read_all(daemon, topic, partitions=2) == [b"whole", b"left leg"]
 
 
@@ -73,7 +74,6 @@ def java_producers() -> Iterator[list[JavaProducer]]:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(120)
 def test_a_commit_that_comes_late_does_nothing_to_a_client_of_version_2(
     start_daemon: Start, java_producers: list[JavaProducer]
 ) -> None:

@@ -17,6 +17,7 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 from oncelog.sync import Producer
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 BROKER_LOGGER = 8
 SET, DELETE = 0, 1
@@ -77,7 +78,7 @@ def test_a_storm_of_bad_clients_writes_a_line_a_second_and_each_of_them_is_count
     host, _, port = broker.bootstrap.rpartition(":")
     started_s = time.monotonic()
     for _ in range(STORM):
-        with socket.create_connection((host, int(port)), timeout=10) as client:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
             client.sendall(b"\x00\x00\x00\x08" + b"\xff" * 8)
             assert client.recv(1) == b""
     broker.stop()

@@ -13,6 +13,7 @@ from oncelog.broker.observability.catalogue import ALL, PREFIX
 from oncelog.broker.observability.metrics import BOUNDS_S
 from oncelog.sync import Admin, Consumer, Producer
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 from tools import update_metrics_page
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -27,7 +28,7 @@ def broker(tmp_path: Path) -> Iterator[Daemon]:
 
 def ask(daemon: Daemon, path: str, method: str = "GET") -> tuple[int, str, str]:
     lines = [line for line in daemon.stderr_path.read_text().splitlines() if "metrics.ready" in line]
-    connection = HTTPConnection(json.loads(lines[-1])["address"], timeout=10)
+    connection = HTTPConnection(json.loads(lines[-1])["address"], timeout=PATIENCE_S)
     try:
         connection.request(method, path)
         response = connection.getresponse()

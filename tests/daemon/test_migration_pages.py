@@ -20,6 +20,7 @@ import pytest
 from oncelog import Consumer, ConsumerSettings, NewTopic, Producer, ProducerSettings, TopicPartition
 from oncelog import sync as blocking
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 _DOCS = Path(__file__).parent.parent.parent / "docs"
 _PAIR = re.compile(
@@ -65,7 +66,7 @@ def left_by(daemon: Daemon, program: str, suffix: str) -> Left:
         for value in _SEEDS:
             producer.send(f"orders{suffix}", value)
     text = _NAMES.sub(rf'"\1{suffix}"', program).replace("localhost:9092", daemon.bootstrap)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, f"{program}\n{done.stderr}"
     with blocking.Admin(daemon.bootstrap) as admin:
         committed = admin.list_group_offsets(f"billing{suffix}").get(TopicPartition(f"orders{suffix}", 0))
@@ -116,7 +117,7 @@ async def test_members_of_aiokafka_and_of_ours_share_a_group(daemon: Daemon) -> 
         admin.create_topics(NewTopic("shared", partition_count=2))
     options: Any = {"bootstrap_servers": daemon.bootstrap, "group_id": "of-both", "heartbeat_interval_ms": 100}
     async with aiokafka.AIOKafkaConsumer("shared", **options) as theirs, Consumer("shared", **options) as ours:
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE_S):
             while (len(theirs.assignment()), len(ours.assignment())) != (1, 1):
                 await ours.poll(50)
                 await theirs.getmany(timeout_ms=50)
@@ -130,7 +131,7 @@ def test_only_librdkafka_sends_a_key_to_another_partition_unless_it_is_told(daem
     with blocking.Producer(daemon.bootstrap) as producer:
         expected = [producer.send("hashed", b"", key=key).partition for key in keys]
     python = kafka.KafkaProducer(bootstrap_servers=daemon.bootstrap)
-    assert [python.send("hashed", b"", key=key).get(timeout=30).partition for key in keys] == expected
+    assert [python.send("hashed", b"", key=key).get(timeout=PATIENCE_S).partition for key in keys] == expected
     python.close()
     told = {"partitioner": "murmur2_random"}
     assert chosen_by_confluent(daemon, keys, told) == expected
@@ -142,7 +143,7 @@ def chosen_by_confluent(daemon: Daemon, keys: list[bytes], more: dict[str, Any])
     producer = confluent_kafka.Producer({"bootstrap.servers": daemon.bootstrap, **more})
     for key in keys:
         producer.produce("hashed", b"", key, on_delivery=lambda _, sent: found.update({sent.key(): sent.partition()}))
-    producer.flush(30)
+    producer.flush(PATIENCE_S)
     return [found[key] for key in keys]
 
 

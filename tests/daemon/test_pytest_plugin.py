@@ -9,6 +9,7 @@ import pytest
 
 from oncelog import TopicPartition
 from oncelog.testing import Broker
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 _SCOPES = """
 import pytest
@@ -39,7 +40,7 @@ def test_settings(oncelog_broker, oncelog_module_broker):
 def run(folder: Path, text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     (folder / "test_it.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "test_it.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("workers", ["0", "3"])
@@ -125,10 +126,10 @@ def test_the_fixture_serves_confluent_kafka(oncelog_broker: Broker) -> None:
     settings = {"bootstrap.servers": oncelog_broker.bootstrap_servers}
     producer = Producer(settings)
     producer.produce("orders", b"42")
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     consumer = Consumer({**settings, "group.id": "billing", "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
-    (message,) = consumer.consume(1, 20)
+    (message,) = consumer.consume(1, PATIENCE_S)
     consumer.commit(message, asynchronous=False)
     consumer.close()
     assert message.value() == b"42"
@@ -146,7 +147,7 @@ def test_the_fixture_serves_kafka_python(oncelog_broker: Broker) -> None:
         bootstrap_servers=oncelog_broker.bootstrap_servers,
         group_id="billing",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=PATIENCE_MS,
     )
     assert next(consumer).value == b"42"
     consumer.close()

@@ -15,6 +15,7 @@ from oncelog.protocol.generated.alter_client_quotas_request import (
 )
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
+from tests.support.patience import PATIENCE_S
 
 RATE = 400_000
 SECONDS = 4
@@ -34,18 +35,18 @@ def limited(start_daemon: Start) -> str:
     assert answer.entries[0].error_code == 0
     broker.close()
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-    admin.create_topics([NewTopic("t", 1)])["t"].result(10)
+    admin.create_topics([NewTopic("t", 1)])["t"].result(PATIENCE_S)
     return daemon.bootstrap
 
 
 def has_its_quota(step: Callable[[], int]) -> bool:
-    """No more than the quota allows for, five percent and the largest piece aside, and not much less: a client may be
-    late on a busy machine. A second's worth it has at once."""
+    """Something, and no more than the quota allows for, five percent and the largest piece aside; a second's worth it
+    has at once. That it is not less either, tests/unit/security/test_quotas.py says: here a client may be late."""
     moved, began = 0, time.monotonic()
     while time.monotonic() - began < SECONDS:
         moved += step()
     elapsed = time.monotonic() - began
-    return 0.75 * RATE * (elapsed + 1) < moved < 1.05 * RATE * (elapsed + 1) + LARGEST_PIECE
+    return 0 < moved < 1.05 * RATE * (elapsed + 1) + LARGEST_PIECE
 
 
 def producing(bootstrap: str, client_id: str, waits: list[int] | None = None) -> Callable[[], int]:
@@ -57,7 +58,7 @@ def producing(bootstrap: str, client_id: str, waits: list[int] | None = None) ->
     def step() -> int:
         for _ in range(10):
             producer.produce("t", VALUE)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
         return 10 * BATCH_BYTES
 
     return step
@@ -67,11 +68,11 @@ def test_a_producer_has_the_rate_of_its_quota_and_others_all_they_want(limited: 
     waits: list[int] = []
     assert has_its_quota(producing(limited, "slow", waits))
     assert any(waits), "the client is told"
-    began = time.monotonic()
-    step = producing(limited, "other")
+    other_waits: list[int] = []
+    step = producing(limited, "other", other_waits)
     for _ in range(100):
         step()
-    assert time.monotonic() - began < 100 * 10 * BATCH_BYTES / RATE, "faster than the quota of the other client"
+    assert not any(other_waits)
 
 
 def test_a_consumer_has_the_rate_of_its_quota(limited: str) -> None:

@@ -24,6 +24,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.record import decode_records
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
+from tests.support.patience import GIVES_UP_MS
 
 
 async def write(bootstrap: str, topic: str) -> None:
@@ -77,7 +78,7 @@ async def test_a_range_outside_the_log_is_an_error_and_never_a_shorter_range(dae
     await write(daemon.bootstrap, topic)
     with pytest.raises(NoOffsetForPartition, match=f"{topic}-0 at offset 20"):
         await read(daemon.bootstrap, topic, 20, 30)
-    options = {"bootstrap_servers": daemon.bootstrap, "default_api_timeout_ms": 50, "fetch_max_wait_ms": 20}
+    options = {"bootstrap_servers": daemon.bootstrap, "default_api_timeout_ms": GIVES_UP_MS, "fetch_max_wait_ms": 20}
     async with RangeReader(**options) as reader:  # type: ignore[arg-type]
         with pytest.raises(RequestTimedOut, match="ends at offset 14: nothing came from 14 on"):
             async for _ in reader.read(TopicPartition(topic, 0), 10, 15):
@@ -93,7 +94,7 @@ def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one_and_none_is
         with pytest.raises(KafkaError, match="was deleted and created again") as raised:
             list(reader.read(TopicPartition(topic, 0), 0, 1, topic_id=before.topic_id))
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_ID
-    options = {"bootstrap_servers": daemon.bootstrap, "default_api_timeout_ms": 2_000}
+    options = {"bootstrap_servers": daemon.bootstrap, "default_api_timeout_ms": GIVES_UP_MS}
     with BlockingRangeReader(**options) as reader, Admin(daemon.bootstrap) as admin:  # type: ignore[arg-type]
         with pytest.raises(UnknownTopic, match="did you mean"):
             list(reader.read(TopicPartition(f"{topic}s", 0), 0, 1))

@@ -15,6 +15,7 @@ from oncelog.sync import Admin, Consumer, Producer
 from oncelog.testing import Broker
 from tests.support.daemon import Daemon
 from tests.support.interrupts import interruptible
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 ONCELOG = (sys.executable, "-m", "oncelog")
@@ -52,7 +53,7 @@ def type_in(process: "subprocess.Popen[bytes]", text: bytes) -> None:
 
 def ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """The exit code, and what it said; standard input is still open."""
-    code = process.wait(30)
+    code = process.wait(PATIENCE_S)
     assert process.stderr is not None
     return code, process.stderr.read().decode()
 
@@ -150,7 +151,7 @@ def shown(broker: Broker) -> str:
 def shell(command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """A command with $@ for oncelog and its arguments."""
     return subprocess.run(
-        ["sh", "-c", command, "sh", *ONCELOG, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        ["sh", "-c", command, "sh", *ONCELOG, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
     )
 
 
@@ -199,7 +200,7 @@ def test_a_closed_standard_input_is_said(broker: Broker) -> None:
 def produced(broker: Broker, topic: str, text: bytes, *options: str) -> "subprocess.CompletedProcess[str]":
     create(broker, topic)
     command = [*ONCELOG, "record", "produce", topic, "--bootstrap", broker.bootstrap_servers, *options]
-    answer = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, timeout=60)
+    answer = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, timeout=PATIENCE_S)
     return subprocess.CompletedProcess(command, answer.returncode, answer.stdout.decode(), answer.stderr.decode())
 
 
@@ -227,7 +228,7 @@ def test_a_topic_with_a_higher_limit_takes_larger_records(broker: Broker) -> Non
     with Admin(broker.bootstrap_servers) as admin:
         admin.create_topics(NewTopic("roomy", configs={"max.message.bytes": "3000000"}))
     command = [*ONCELOG, "record", "produce", "roomy", "--bootstrap", broker.bootstrap_servers]
-    assert subprocess.run(command, cwd=ROOT, input=LARGE, capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run(command, cwd=ROOT, input=LARGE, capture_output=True, timeout=PATIENCE_S).returncode == 0
 
 
 def test_no_input_is_no_record_and_is_said(broker: Broker) -> None:

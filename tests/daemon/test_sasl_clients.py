@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from oncelog.testing import Broker
 from tests.support.certificates import Certificates
+from tests.support.patience import PATIENCE_S
 from tests.support.secure_clients import ROUND_TRIPS, Security
 from tests.support.tokens import Issuer
 
@@ -42,7 +43,7 @@ def broker(certificates: Certificates, issuer: Issuer) -> Iterator[Broker]:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, **security.for_librdkafka()})
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # Kafka takes one at a time
             made = UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode())
-            admin.alter_user_scram_credentials([made])["alice"].result(10)
+            admin.alter_user_scram_credentials([made])["alice"].result(PATIENCE_S)
         yield running
 
 

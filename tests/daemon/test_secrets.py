@@ -13,6 +13,7 @@ from oncelog import AuthenticationFailed, ConfigError
 from oncelog.client import UserScramCredentialUpsertion
 from oncelog.sync import Admin
 from tests.support.certificates import Certificates
+from tests.support.patience import PATIENCE_S
 
 ALICES, NEW, KEY, TOKENS = "alices-hunter2", "carols-hunter2", "keys-hunter2", "tokens-hunter2"
 SECRETS = (ALICES, NEW, KEY, TOKENS, "hunter2")
@@ -76,7 +77,7 @@ class Served:
     def stop(self) -> str:
         """What it has logged."""
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(PATIENCE_S)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return self.log_path.read_text()
@@ -97,7 +98,9 @@ def _doctor(served: Served) -> str:
         f"ssl.truststore.type=PEM\nssl.truststore.location={served.authority_path}\n"
     )
     arguments = ["doctor", "-b", served.address, "--command-config", str(properties), "--json"]
-    ended = subprocess.run([sys.executable, "-m", "oncelog", *arguments], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-m", "oncelog", *arguments], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert ended.stdout
     return ended.stdout + ended.stderr
 
@@ -133,7 +136,7 @@ def test_nothing_that_is_written_logged_or_told_has_a_secret(served: Served) -> 
 def test_a_file_of_settings_that_cannot_be_used_is_refused_without_its_secrets(tmp_path: Path) -> None:
     served = Served(tmp_path, f'{_JAAS} user_alice="{ALICES}')
     assert served.ready == ""
-    assert served.process.wait(20) != 0
+    assert served.process.wait(PATIENCE_S) != 0
     said = served.stop()
     assert "plain.sasl.jaas.config" in said
     assert [secret for secret in SECRETS if secret in said] == []

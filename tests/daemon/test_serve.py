@@ -13,6 +13,7 @@ from oncelog.broker.cli import main
 from oncelog.health import check_health
 from tests.conftest import Start
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 MAX_RESIDENT_KIB = 60 * 1024
 
@@ -25,7 +26,7 @@ def _address(daemon: Daemon) -> tuple[str, int]:
 def test_the_ready_line_tells_an_address_that_answers(start_daemon: Start) -> None:
     daemon = start_daemon()
     assert re.fullmatch(r"127\.0\.0\.1:[1-9]\d*", daemon.bootstrap)
-    assert check_health(*_address(daemon), timeout_s=5) > 15
+    assert check_health(*_address(daemon), timeout_s=PATIENCE_S) > 15
 
 
 def test_the_ready_line_names_every_listener_in_order(start_daemon: Start) -> None:
@@ -37,14 +38,14 @@ def test_the_ready_line_names_every_listener_in_order(start_daemon: Start) -> No
     assert inside.startswith("127.0.0.1:") and outside.startswith("127.0.0.2:")
     for address in (inside, outside):
         host, _, port = address.rpartition(":")
-        assert check_health(host, int(port), timeout_s=5) > 15
+        assert check_health(host, int(port), timeout_s=PATIENCE_S) > 15
 
 
 def test_with_storage_in_memory_it_makes_no_file(start_daemon: Start, tmp_path: Path) -> None:
     daemon = start_daemon("oncelog.storage=memory")
-    assert check_health(*_address(daemon), timeout_s=5) > 15
+    assert check_health(*_address(daemon), timeout_s=PATIENCE_S) > 15
     daemon.process.send_signal(signal.SIGTERM)
-    daemon.process.communicate(timeout=20)
+    daemon.process.communicate(timeout=PATIENCE_S)
     assert daemon.process.returncode == 0
     assert not (tmp_path / "data").exists()
 
@@ -56,7 +57,7 @@ def test_a_signal_stops_it_with_code_0_and_nothing_more_on_standard_output(
     daemon = start_daemon()
     process = daemon.process
     process.send_signal(how)
-    rest, _ = process.communicate(timeout=20)
+    rest, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, rest) == (0, "")
 
 
@@ -75,14 +76,14 @@ def test_a_second_daemon_on_the_same_directory_is_refused_in_one_line(start_daem
         ],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     assert second.returncode == 1
     assert second.stdout == ""
     assert second.stderr.startswith("oncelog: ")
     assert second.stderr.count("\n") == 1
     assert str(daemon.data_dir) in second.stderr
-    check_health(*_address(daemon), timeout_s=5)
+    check_health(*_address(daemon), timeout_s=PATIENCE_S)
 
 
 def test_directory_of_somebody_else_is_refused_in_one_line_and_left_as_it_is(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_directory_of_somebody_else_is_refused_in_one_line_and_left_as_it_is(tmp
         [sys.executable, "-m", "oncelog.broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     assert str(tmp_path) in refused.stderr and "'photos-2024'" in refused.stderr and "--data-dir" in refused.stderr
@@ -114,7 +115,7 @@ def test_a_port_that_is_taken_is_one_line_and_code_1(start_daemon: Start, tmp_pa
         ],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     assert second.returncode == 1
     assert second.stdout == ""
@@ -143,7 +144,7 @@ def test_on_windows_it_says_that_it_does_not_run_there_and_where_it_does(
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_an_idle_broker_stays_below_60_mib(start_daemon: Start) -> None:
     daemon = start_daemon()
-    check_health(*_address(daemon), timeout_s=5)
+    check_health(*_address(daemon), timeout_s=PATIENCE_S)
     status = Path(f"/proc/{daemon.process.pid}/status").read_text()
     resident = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert resident
@@ -164,5 +165,7 @@ def test_serving_imports_nothing_that_it_does_not_need() -> None:
     )
     modules = "oncelog.broker.app, oncelog.broker.cli"
     code = f"import sys, {modules}; print([name for name in {unwanted!r} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert result.stdout == "[]\n"

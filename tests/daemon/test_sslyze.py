@@ -13,6 +13,7 @@ import trustme
 from tests.conftest import Start
 from tests.support.certificates import Certificates
 from tests.support.interop import PLACE, needs
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
@@ -51,7 +52,7 @@ def _scan(start_daemon: Start, directory: Path, settings: Mapping[str, str]) -> 
     port = daemon.bootstrap.rpartition(":")[2]
     found = directory / "found.json"
     command = [_SSLYZE, "--json_out", found, "--mozilla_config", "intermediate", *_CHECKS, f"127.0.0.1:{port}"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     (scanned,) = json.loads(found.read_text())["server_scan_results"]
     assert scanned["scan_status"] == "COMPLETED", ended.stdout
     complaints = re.findall(r"^ {8}\* (.+)$", ended.stdout.partition("COMPLIANCE")[2], re.MULTILINE)

@@ -30,7 +30,6 @@ def test_gap_lasts_from_the_response_to_the_request_or_to_the_end(
     assert offsets_gap(log_lines(LOG.splitlines()[:line_count]), since, until) == pytest.approx(gap_s)
 
 
-@pytest.mark.timeout(240)
 def test_a_copier_that_forgets_no_broker_commits_again_after_a_kill(tmp_path: Path) -> None:
     settings = ("--set=metadata.recovery.strategy=none", "--set=reconnect.backoff.max.ms=1000")
     options = options_of(["--kills=1", "--copiers=1", "--down=1.5", "--patience=90", *settings])

@@ -10,6 +10,7 @@ import pytest
 
 from oncelog.health import check_health
 from tests.support.daemon import READY
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 MOST_MODULES = 124
@@ -57,7 +58,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         try:
             line = process.stdout.readline() if process.stdout else ""
             host, _, port = line.removeprefix(READY).strip().rpartition(":")
-            check_health(host, int(port), timeout_s=20)
+            check_health(host, int(port), timeout_s=PATIENCE_S)
         finally:
             process.kill()
             process.communicate()

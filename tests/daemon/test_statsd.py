@@ -6,6 +6,7 @@ import asyncio_dgram
 from confluent_kafka import Producer
 
 from tests.conftest import Start
+from tests.support.patience import PATIENCE_S
 
 _END_OFFSET = "partition_log_end_offset|#topic:purchases,partition:0"
 
@@ -15,15 +16,15 @@ def _transactions(bootstrap: str) -> None:
         return Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer"})
 
     first = producer()
-    first.init_transactions(20)
+    first.init_transactions(PATIENCE_S)
     for commit in (True, False, True):
         first.begin_transaction()
         first.produce("purchases", b"x", partition=0)
-        first.flush(10)
+        first.flush(PATIENCE_S)
         if commit:
-            first.commit_transaction(10)
+            first.commit_transaction(PATIENCE_S)
         else:
-            first.abort_transaction(10)
+            first.abort_transaction(PATIENCE_S)
 
 
 async def test_requests_appends_and_ended_transactions_arrive_as_datagrams(start_daemon: Start) -> None:
@@ -34,7 +35,7 @@ async def test_requests_appends_and_ended_transactions_arrive_as_datagrams(start
 
     totals: dict[str, float] = {}
     gauges: dict[str, float] = {}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not (
             totals.get("transactions_aborted", 0) == 1
             and totals.get("transaction_seconds.count|#result:committed", 0) == 2

@@ -15,6 +15,7 @@ from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.sync import Consumer, Producer
 from oncelog.testing import Broker, KafkaContainer
+from tests.support.patience import PATIENCE_S
 
 KINDS: dict[str, dict[str, Any]] = {"memory": {}, "disk": {"storage": "disk"}, "process": {"process": True}}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -27,7 +28,7 @@ def test_what_was_acknowledged_is_there_after_a_crash_and_a_restart_on_the_same_
         written = [broker.produce("orders", b"%d" % number, partition=number % 3) for number in range(6)]
         broker.crash()
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(_host_and_port(address), timeout=5)
+            socket.create_connection(_host_and_port(address), timeout=PATIENCE_S)
         broker.restart()
         assert broker.bootstrap_servers == address
         read = [(each.partition, each.offset, each.value) for each in broker.records("orders")]

@@ -15,6 +15,7 @@ from oncelog.sync import Admin, Producer
 from oncelog.testing import Broker
 from oncelog.testing.lives import ProcessLife
 from oncelog.testing.secured import Security
+from tests.support.patience import PATIENCE_S
 
 BOTH: Security = "SASL_SSL/SCRAM-SHA-512"
 
@@ -80,7 +81,7 @@ def test_other_clients_get_in_with_the_settings_by_their_names() -> None:
     with Broker(security=BOTH) as broker:
         confluent = ConfluentProducer(broker.client_settings("confluent-kafka"))
         confluent.produce("orders", b"confluent-kafka")
-        assert confluent.flush(20) == 0
+        assert confluent.flush(PATIENCE_S) == 0
         with KafkaProducer(**broker.client_settings("kafka-python")) as kafka_python:
             kafka_python.send("orders", b"kafka-python").get(20)
 

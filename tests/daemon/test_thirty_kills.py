@@ -19,20 +19,20 @@ from tests.history.auditor import audit, require_at_least, tally
 from tests.history.events import FINAL, Bounds, Partition, Poll, Restart
 from tests.history.log_reader import read_files
 from tests.support import kill_run as clients
-from tests.support.kill_run import GROUP, INPUT, LEGS, OUTPUT, PATIENCE_S, Run
+from tests.support.kill_run import GROUP, INPUT, LEGS, OUTPUT, Run
+from tests.support.patience import PATIENCE_S
 
 PARTITIONS = (*LEGS, INPUT, OUTPUT)
 TRANSFERS = 3
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_no_invariant_is_broken_while_the_daemon_is_killed(start_daemon: Start, kills: int) -> None:
     daemon = start_daemon()
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap, "log_level": 0})
     wanted = [NewTopic("ledger", len(LEGS), 1), NewTopic("input", 1, 1), NewTopic("output", 1, 1)]
     for future in admin.create_topics(wanted).values():
-        future.result(10)
+        future.result(PATIENCE_S)
     run = Run(daemon.bootstrap)
     with at_work(run):
         pause, random = threading.Event(), Random(kills)

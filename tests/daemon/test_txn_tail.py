@@ -15,6 +15,7 @@ from tests.clients.conversation import Conversation
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
 from tests.support.interrupts import interruptible
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommit", "CompleteCommit")]
@@ -68,7 +69,7 @@ def test_transitions_are_told_as_they_happen_and_ctrl_c_ends_it_cleanly(start_da
             transact(talk, "orders", committed=True)
             told = rows(process, 4)
             process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=30)
+            stdout, stderr = process.communicate(timeout=PATIENCE_S)
     steps = [(row["previous_state"], row["state"]) for row in told]
     assert steps == [("CompleteAbort", "Empty"), *ONE_COMMIT]
     assert [row["partitions"] for row in told] == [[], *[["payments-0"]] * 3]
@@ -83,7 +84,7 @@ def test_filters_leave_the_rest_out_and_a_count_ends_it(start_daemon: Callable[.
             transact(talk, f"orders-{number}", committed=number == 1)
     filters = ("--transactional-id-pattern", "orders-[12]", "--state", "CompleteCommit", "--count", "1")
     with tailing(daemon.bootstrap, "--json", "--from-beginning", *filters) as process:
-        stdout, _ = process.communicate(timeout=30)
+        stdout, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     (row,) = map(json.loads, stdout.splitlines())
     assert (row["transactional_id"], row["state"]) == ("orders-1", "CompleteCommit")
@@ -108,7 +109,13 @@ def test_a_broker_that_was_killed_and_comes_back_is_followed_on(start_daemon: Ca
 def test_nobody_there_is_told_with_exit_code_2() -> None:
     command = [sys.executable, "-P", "-m", "oncelog", "txn", "tail", "--bootstrap", "127.0.0.1:1"]
     answer = subprocess.run(
-        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert answer.returncode == 2
     assert answer.stderr.startswith("oncelog: ")

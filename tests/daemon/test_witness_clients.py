@@ -16,6 +16,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from oncelog.witness import Finding
+from tests.support.patience import PATIENCE_S
 
 INPUT, OUTPUT, GROUP = "orders", "invoices", "billing-group"
 
@@ -38,7 +39,7 @@ def reader(broker: Broker, **settings: Any) -> confluent_kafka.Consumer:
     quiet = {"log_level": 0, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = confluent_kafka.Consumer({**common, **quiet, **settings})
     consumer.subscribe([INPUT])
-    message = consumer.poll(20)
+    message = consumer.poll(PATIENCE_S)
     assert message is not None and message.value() == b"an order"
     return consumer
 
@@ -209,7 +210,7 @@ def test_a_producer_that_loses_records_beside_transactions_is_found(broker: Brok
     settings: Any = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "audit", "acks": acks}
     producer = confluent_kafka.Producer({**settings, "log_level": 0})
     producer.produce(OUTPUT, b"a note")
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     findings = found(broker, "acks-below-all")
     assert [(each.severity, each.client_id, each.topic) for each in findings] == (
         [] if is_right else [("look", "audit", OUTPUT)]

@@ -21,6 +21,7 @@ from tests.fuzz.conversation import Conversation, Wrong
 from tests.fuzz.frames import request_frame, stream
 from tests.fuzz.requests import Requests, World
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 ADDRESS_SPACE_BYTES = 3 << 30
 MEMORY_BYTES = 600 << 20
@@ -47,7 +48,7 @@ class _BrokenClient:
         self._open()
 
     def _open(self) -> None:
-        self.socket = socket.create_connection(self._address, timeout=30)
+        self.socket = socket.create_connection(self._address, timeout=PATIENCE_S)
         self.socket.setblocking(False)
         self._conversation = Conversation(_MAX_FRAME_BYTES)
         self._unsent: deque[bytes] = deque()
@@ -110,7 +111,7 @@ class _GoodClient:
     """What `Canary` asks through."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=60)
+        self._socket = socket.create_connection(address, timeout=PATIENCE_S)
         self._conversation = Conversation(_MAX_FRAME_BYTES)
 
     def send(self, data: bytes) -> None:

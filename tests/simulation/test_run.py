@@ -8,6 +8,7 @@ import pytest
 from oncelog.testing.memory_disk import PowerCut
 from tests.simulation.__main__ import WORLDS, live
 from tests.simulation.log_auditor import AuditError
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_first_seed_that_breaks_a_promise_is_named(
             later_is_done.set()
             raise AuditError("a later one")
         if seed == 2:
-            assert later_is_done.wait(10)
+            assert later_is_done.wait(PATIENCE_S)
             raise error
         return {"stops": 1}
 

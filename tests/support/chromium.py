@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
+
 PROGRAM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
@@ -41,7 +43,6 @@ _WAIT = """new Promise((resolve, reject) => {
   const look = () => { try { const found = (%s); if (found) return resolve(found); } catch (error) { reject(error); }
     if (Date.now() > until) return resolve(null); setTimeout(look, 20); };
   look(); })"""
-_PATIENCE_MS = 10_000
 
 
 class Chromium:
@@ -75,7 +76,7 @@ class Chromium:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.send("Browser.close")
-        self._process.wait(20)
+        self._process.wait(PATIENCE_S)
         os.close(self._in)
         os.close(self._out)
         shutil.rmtree(self._profile, ignore_errors=True)
@@ -154,9 +155,9 @@ class Page:
 
     def wait(self, expression: str) -> Any:
         """The expression's value once it is true. Raises TimeoutError."""
-        found = self.value(_WAIT % (_PATIENCE_MS, expression))
+        found = self.value(_WAIT % (PATIENCE_MS, expression))
         if found is None:
-            raise TimeoutError(f"{expression} was not true within {_PATIENCE_MS} ms")
+            raise TimeoutError(f"{expression} was not true within {PATIENCE_MS} ms")
         return found
 
     def prefer(self, scheme: Literal["light", "dark"]) -> None:

@@ -6,13 +6,14 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 
 def new_topic(daemon: Daemon, partitions: int = 1) -> str:
     """A topic of a name that no other test has."""
     name = f"topic-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
     return name
 
 
@@ -32,8 +33,8 @@ def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed", part
     values: list[bytes] = []
     ended: set[int] = set()
     while len(ended) < partitions:
-        message = consumer.poll(10)
-        assert message is not None, "no record and no end of partition within 10 s"
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, "no record and no end of partition in time"
         error = message.error()
         if error is None:
             values.append(message.value())

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from oncelog.client import KafkaError, NewTopic, TopicPartition
 from oncelog.client.records import ConsumerGroupMetadata
 from oncelog.client.sync import Admin, Consumer, Producer, Transaction
+from tests.support.patience import PATIENCE_MS
 
 FRUIT = (b"apples", b"pears", b"plums", b"cherries", b"quinces")
 
@@ -64,5 +65,5 @@ def _settled(bootstrap: str) -> None:
     with Consumer(
         "orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest", client_id="billing-1"
     ) as consumer:
-        consumer.poll(2_000)
+        consumer.poll(PATIENCE_MS)
         consumer.commit_sync({TopicPartition("orders", 2): 3, TopicPartition("orders", 0): 1})

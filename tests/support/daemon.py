@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_S
+
 READY = "oncelog ready "
 
 
@@ -71,7 +73,7 @@ class Daemon:
 
     def _reap(self) -> int:
         process = self.process
-        code = process.wait(30)
+        code = process.wait(PATIENCE_S)
         if process.stdout:
             process.stdout.close()
         self._process = None

@@ -14,6 +14,7 @@ from oncelog import Acl, ClientQuota, UserScramCredentialUpsertion
 from oncelog.broker.config.settings import given_settings, load_config
 from oncelog.client import Admin, Consumer, NewTopic, PreparedTxnState, Producer, TopicPartition
 from oncelog.tools.graduate.graduation import Watcher, Wish, graduate
+from tests.support.patience import PATIENCE_S
 
 TWO_PHASE = ("transaction.two.phase.commit.enable=true", "unstable.api.versions.enable=true")
 WITH_RIGHTS = (
@@ -166,7 +167,7 @@ async def read(bootstrap: str, places: list[TopicPartition], isolation: Any) -> 
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         found: dict[TopicPartition, list[Any]] = {place: [] for place in places}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while [place for place in places if await consumer.position(place) < ends[place]]:
                 for record in await consumer.poll(100):
                     place = TopicPartition(record.topic, record.partition)

@@ -7,8 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from oncelog.client import Consumer, ConsumerOptions, TopicPartition
-
-PATIENCE_S = 40.0
+from tests.support.patience import PATIENCE_S
 
 
 class Ledger:

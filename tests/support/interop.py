@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / ".interop"
@@ -95,6 +96,6 @@ def finished_while_killed(command: list[str], daemon: Daemon, pause_s: float) ->
             pause.wait(pause_s)  # some transactions are done, others open
             daemon.kill()
             daemon.start()
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     return out.splitlines()

@@ -14,6 +14,7 @@ import pytest
 
 from oncelog.health import NotHealthy, check_health
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 _SETTINGS = """
 process.roles=broker,controller
@@ -99,12 +100,12 @@ class Kafka:
     def end(self) -> None:
         """A clean stop."""
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
 
     def stop(self) -> None:
         """kill -9."""
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -155,7 +156,7 @@ def format_storage(
         command.append("--standalone")
     for feature in features:
         command += ["--feature", feature]
-    subprocess.run(command, check=True, capture_output=True, cwd=settings.parent, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, cwd=settings.parent, timeout=PATIENCE_S)
 
 
 def free_ports(count: int) -> list[int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.interop import java_command
+from tests.support.patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka_scripts.txt"
 JAVA_CLASSES = {
@@ -121,7 +122,7 @@ def run_java(call: Call, bootstrap: str) -> tuple[int, str]:
 
     script, *words = words_of(call, bootstrap)
     ended = subprocess.run(
-        java_command(JAVA_CLASSES[script], *words), input=call.feed, capture_output=True, text=True, timeout=60
+        java_command(JAVA_CLASSES[script], *words), input=call.feed, capture_output=True, text=True, timeout=PATIENCE_S
     )
     return ended.returncode, ended.stdout
 

@@ -12,12 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.history.events import End, History, Identity, Init, OffsetFetch, Outcome, Partition, Poll, Send, SendOffset
 from tests.history.recorder import Recorder
+from tests.support.patience import PATIENCE_S
 
 LEGS: tuple[Partition, ...] = (("ledger", 0), ("ledger", 1))
 INPUT: Partition = ("input", 0)
 OUTPUT: Partition = ("output", 0)
 GROUP = "pipeline"
-PATIENCE_S = 30
 
 
 class Run:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from tests.support.interop import PLACE
+from tests.support.patience import PATIENCE_S
 
 PROGRAM = PLACE / "prometheus" / "usr" / "bin" / "prometheus"
 PROMTOOL = PROGRAM.with_name("promtool")
@@ -55,7 +56,7 @@ class Prometheus:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=PATIENCE_S)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The series that have a value now. Raises HTTPError for what is no query."""
@@ -65,7 +66,7 @@ class Prometheus:
         return self._ask("query_range", query=_ranged(expression), start=start, end=end, step=step)
 
     def _ask(self, what: str, **arguments: object) -> list[dict[str, Any]]:
-        with urlopen(f"http://{self.address}/api/v1/{what}?{urlencode(arguments)}", timeout=30) as response:
+        with urlopen(f"http://{self.address}/api/v1/{what}?{urlencode(arguments)}", timeout=PATIENCE_S) as response:
             found: list[dict[str, Any]] = json.load(response)["data"]["result"]
         return found
 

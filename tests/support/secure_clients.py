@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Partition
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
-_PATIENCE_S = 20
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def aiokafka_round_trip(bootstrap: str, security: Security, value: bytes) -> byt
         async with AIOKafkaProducer(**options) as producer:
             await producer.send_and_wait(topic, value)
         async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **options) as consumer:
-            return bytes((await asyncio.wait_for(consumer.getone(), _PATIENCE_S)).value)
+            return bytes((await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value)
 
     return asyncio.run(run())
 
@@ -100,11 +100,11 @@ def confluent_round_trip(bootstrap: str, security: Security, value: bytes) -> by
     topic, options = _topic(), {"bootstrap.servers": bootstrap, **security.for_librdkafka()}
     producer = Producer({**options, "linger.ms": 0})
     producer.produce(topic, value)
-    assert producer.flush(_PATIENCE_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     consumer = Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
         consumer.assign([Partition(topic, 0, 0)])
-        message = consumer.poll(_PATIENCE_S)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None and message.error() is None
         return bytes(message.value())
     finally:
@@ -115,10 +115,10 @@ def kafka_python_round_trip(bootstrap: str, security: Security, value: bytes) ->
     topic, options = _topic(), {"bootstrap_servers": bootstrap, **security.for_python(KafkaPythonToken)}
     producer = KafkaProducer(**options)
     try:
-        producer.send(topic, value).get(_PATIENCE_S)
+        producer.send(topic, value).get(PATIENCE_S)
     finally:
         producer.close()
-    consumer = KafkaConsumer(consumer_timeout_ms=_PATIENCE_S * 1000, auto_offset_reset="earliest", **options)
+    consumer = KafkaConsumer(consumer_timeout_ms=PATIENCE_MS, auto_offset_reset="earliest", **options)
     try:
         consumer.assign([TopicPartition(topic, 0)])
         return bytes(next(consumer).value)

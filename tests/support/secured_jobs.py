@@ -23,6 +23,7 @@ from oncelog.client import KafkaError
 from oncelog.client.security import SecurityOptions
 from oncelog.protocol.errors import ErrorCode
 from tests.support.interop import GO_PROGRAM, NODE_PACKAGES, ROOT, class_path, needs, run
+from tests.support.patience import PATIENCE_S
 from tests.support.secure_clients import AiokafkaToken, KafkaPythonToken, Security
 
 Scene = Literal["produce", "transaction", "consume", "consume by KIP-848", "delegate"]
@@ -92,7 +93,7 @@ class InJava:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.communicate(timeout=30)
+            self._process.communicate(timeout=PATIENCE_S)
             self._process = None
 
 

@@ -10,12 +10,12 @@ from oncelog.pipeline.sink.publish import SinkSettings
 from oncelog.pipeline.sink.spool import Spool, SpoolWriter, TaskOutput
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.support.patience import PATIENCE_S
 
 OUTPUTS = ("totals", "alerts")
 ROWS = 12
 NOW_MS = int(time.time() * 1000)
 """Retention would delete older records when a broker starts."""
-_MARKERS_S = 20
 
 
 def outputs_of(batch_id: int, prefix: str, task_count: int = 2, spool: Spool | None = None) -> list[TaskOutput]:
@@ -52,7 +52,7 @@ async def read(bootstrap: str, topic: str) -> Counter[bytes]:
         partitions = await consumer.partitions_for(topic)
         consumer.assign(partitions)
         ends = await uncommitted.end_offsets(partitions)
-        async with asyncio.timeout(_MARKERS_S):
+        async with asyncio.timeout(PATIENCE_S):
             while await consumer.end_offsets(partitions) != ends:
                 pass
         await consumer.seek_to_beginning(*partitions)

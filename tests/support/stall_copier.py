@@ -11,7 +11,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.support.kill_run import PATIENCE_S, again
+from tests.support.kill_run import again
+from tests.support.patience import PATIENCE_S
 
 DEBUG = "eos,broker,protocol,metadata,cgrp"
 _RECORDS = 5

@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
+from tests.support.patience import PATIENCE_S
 
 STALLED_S = 10.0
 """Of waiting for a request that has no reason to wait."""
@@ -99,7 +100,7 @@ class Copier:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
 
     def _tail(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
@@ -131,7 +132,7 @@ def load(count: int) -> Iterator[None]:
     finally:
         for process in burning:
             process.kill()
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
 
 def recovery(copier: Copier, kill: int, number: int, killed: float, ready: float, patience_s: float) -> Recovery:
@@ -164,7 +165,7 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[Recovery]:
         topics = [f"ring-{number}" for number in range(options.copiers)]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
-            future.result(30)
+            future.result(PATIENCE_S)
         copiers = [Copier(broker.bootstrap, topic, directory, options) for topic in topics]
         stack.callback(lambda: [copier.stop() for copier in copiers])
         for copier in copiers:

@@ -14,6 +14,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.patience import PATIENCE_S
+
 _DOCS = Path(__file__).parent.parent.parent / "docs"
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _FIRST_PORT, _PORTS, _BETWEEN = 9092, 4, "\x1e"
@@ -41,7 +43,7 @@ def steps_of(page: str, section: str = "") -> list[Step]:
 
 
 def walk(
-    steps: list[Step], directory: Path, programs: Mapping[str, str] | None = None, *, timeout_s: float = 50
+    steps: list[Step], directory: Path, programs: Mapping[str, str] | None = None, *, timeout_s: float = PATIENCE_S
 ) -> None:
     """Type each command, and compare what it prints. `programs` are more shell scripts, by name."""
     port = _free_neighbours()

@@ -24,9 +24,9 @@ from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
+from tests.support.patience import PATIENCE_S
 
 TOPIC = "framing"
-_PATIENCE_S = 20.0
 _SILENCE_S = 0.7
 _PROBE_ID = 999_999
 
@@ -307,7 +307,7 @@ def outcomes(bootstrap: str) -> Iterator[tuple[str, str]]:
 
 def outcome(bootstrap: str, row: Row) -> str:
     host, _, port = bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=_PATIENCE_S) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         probe = b"" if row.is_silent or row.ends else _api_versions(_PROBE_ID)
         for piece in (*row.sent, probe):

@@ -17,6 +17,7 @@ from bench.peers.report import Report, number, spread
 from bench.peers.run import ALONE, Plan, Results, Sample, rotated, run, sample_of
 from bench.peers.workloads import WORKLOADS, Clock, Incomplete, Scene, Workload, filled_count
 from tests.support.kafka import free_ports
+from tests.support.patience import PATIENCE_S
 from tools.interop import Unavailable
 
 RATE = Workload("rate", "some writes", "record", 100, lambda scene: None, ("MB/s", 1e-3))
@@ -218,7 +219,7 @@ def test_the_client_alone_is_measured_in_each_round_where_a_mock_suffices(
 
 @pytest.mark.parametrize("workload", [each for each in WORKLOADS if each.runs_on_mock], ids=lambda each: each.key)
 def test_librdkafkas_mock_can_do_what_is_measured_on_it(workload: Workload) -> None:
-    scene = Scene("", workload.scaled(100), time.monotonic() + 30.0, is_mock=True)
+    scene = Scene("", workload.scaled(100), time.monotonic() + PATIENCE_S, is_mock=True)
     workload.run(scene)
     assert scene.clock.wall_s > 0
 

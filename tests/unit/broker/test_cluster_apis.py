@@ -2,7 +2,7 @@
 
 import re
 from importlib import import_module
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -192,9 +192,9 @@ def test_a_pattern_matches_what_it_matches_in_python(pattern: str, text: str) ->
 
 
 def test_no_pattern_keeps_the_broker_busy() -> None:
-    start = perf_counter()
+    start = thread_time()
     assert not matcher("(a+)+$")("a" * 5_000 + "b")
-    assert perf_counter() - start < 1.0
+    assert thread_time() - start < 1.0, "of the processor, whatever else is on it"
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)", "(a)\\1", "a" * (LONGEST_PATTERN + 1), "(((a{900}){900}){900})"])

@@ -8,10 +8,10 @@ from typing import Any, Self
 import pytest
 
 from oncelog.client.loop_thread import Facade
+from tests.support.patience import PATIENCE_S
 
 TURN_COUNT = 50
 """What a client does when it is cancelled takes a while."""
-PATIENCE_S = 30
 
 
 class Client:

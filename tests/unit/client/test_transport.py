@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from oncelog.client.transport import Transport
+from tests.support.patience import PATIENCE_S
 
 
 class Stream:
@@ -39,5 +40,5 @@ async def test_what_the_other_side_does_not_read_in_time_is_dropped_with_the_con
     stream: Any = Stream(transport, is_read=is_read)
     transport.connection_made(stream)
     transport.close()
-    await asyncio.wait_for(transport.wait_closed(0), 10)
+    await asyncio.wait_for(transport.wait_closed(0), PATIENCE_S)
     assert stream.calls == calls

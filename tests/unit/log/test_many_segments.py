@@ -16,6 +16,7 @@ from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import TOPIC_ID, batch, files_of, local_logs, segments_of
 from tests.fakes.scheduler import ManualScheduler
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent.parent
 LIMIT_S = 10
@@ -29,7 +30,6 @@ def start(path: Path) -> tuple[LogManager, ManualScheduler]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_gigabyte_in_ten_thousand_segments_is_read_again_within_ten_seconds_of_a_processor(tmp_path: Path) -> None:
     """After a kill, with the manifest gone, so that every batch is read; then with all that was left in place."""
     manager, scheduler = start(tmp_path)
@@ -79,12 +79,11 @@ def fill_and_restart(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_thousand_partitions_with_ten_thousand_segments_stay_within_1024_open_files(tmp_path: Path) -> None:
     code = (
         f"from pathlib import Path; from {__name__} import fill_and_restart; fill_and_restart(Path({str(tmp_path)!r}))"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert ended.returncode == 0, ended.stderr

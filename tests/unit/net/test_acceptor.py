@@ -13,6 +13,7 @@ import pytest
 from oncelog.broker.net.acceptor import Acceptor
 from oncelog.broker.net.quotas import ConnectionQuotas
 from tests.fakes.broker import VirtualBroker
+from tests.support.patience import PATIENCE_S
 
 LISTENER = "PLAINTEXT"
 
@@ -157,7 +158,7 @@ def test_one_too_many_from_an_address_is_closed_and_counted() -> None:
             assert len(opened.accepted) == 1
             assert opened.virtual.broker.metrics.connections_refused == 2
             for client in opened.clients[1:]:
-                client.settimeout(10)
+                client.settimeout(PATIENCE_S)
                 assert client.recv(1) == b""
 
     run(scene)

@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from oncelog.broker.observability import otlp
 from oncelog.broker.observability.catalogue import COUNTER, GAUGE, HISTOGRAM, Distribution, Family, Sample, Sampled
 from oncelog.broker.observability.otlp import OtlpReporter
+from tests.support.patience import PATIENCE_S
 
 REQUESTS = Sampled(Family("requests", COUNTER, "Requests", "kafka.network:x"), [Sample((), 7)])
 LAG = Sampled(
@@ -86,7 +87,7 @@ async def test_a_collector_receives_sums_gauges_and_histograms_with_their_labels
     reporter = _reporter(collector.endpoint, _Log())
     reporter.start()
     await reporter.close()  # with a last report
-    path, request = collector.received.get(timeout=5)
+    path, request = collector.received.get(timeout=PATIENCE_S)
     assert path == "/v1/metrics"
     (of_resource,) = request.resource_metrics
     assert ("service.name", "oncelog") in {
@@ -112,7 +113,7 @@ async def test_pushes_leave_by_themselves_at_the_interval(collector: _Collector)
     reporter = _reporter(collector.endpoint, _Log(), interval_ms=10)
     reporter.start()
     for _ in range(2):
-        await asyncio.to_thread(collector.received.get, timeout=5)
+        await asyncio.to_thread(collector.received.get, timeout=PATIENCE_S)
     await reporter.close()
 
 
@@ -131,13 +132,13 @@ async def test_a_stop_does_not_wait_for_a_collector_that_does_not_answer(
 ) -> None:
     """Nor does the exporter write into the log."""
     monkeypatch.setattr(otlp, "_LAST_REPORT_S", 0.05)
-    monkeypatch.setattr(otlp, "_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(otlp, "_TIMEOUT_S", 5)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         if answers:
             listening.listen()
         reporter = _reporter(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/metrics", _Log())
         reporter.start()
-        async with asyncio.timeout(0.4):
+        async with asyncio.timeout(4):
             await reporter.close()
     assert capfd.readouterr() == ("", "")

@@ -18,6 +18,7 @@ from oncelog.broker.observability.statsd import (
     statsd_lines,
 )
 from tests.support.hostile import names
+from tests.support.patience import PATIENCE_S
 
 _LINE = re.compile(rb"oncelog\.([a-z_.]+):(-?[0-9.]+)\|([cg])(?:\|#([a-z_]+:[\w./-]*(?:,[a-z_]+:[\w./-]*)*))?\Z")
 REQUESTS = Family("requests", COUNTER, "Requests")
@@ -55,9 +56,9 @@ async def test_datagrams_arrive_with_the_growth_of_counters_and_the_value_of_gau
     reporter = StatsdReporter(numbers.collect, receiver.sockname, interval_ms=3_600_000)
     await reporter.start()
     await reporter.report()
-    first = _parsed((await asyncio.wait_for(receiver.recv(), 5))[0])
+    first = _parsed((await asyncio.wait_for(receiver.recv(), PATIENCE_S))[0])
     await reporter.close()
-    second = _parsed((await asyncio.wait_for(receiver.recv(), 5))[0])
+    second = _parsed((await asyncio.wait_for(receiver.recv(), PATIENCE_S))[0])
     receiver.close()
     assert first == {("requests", ""): (12, "c"), ("open_transactions", ""): (3, "g")}
     assert second == {("requests", ""): (3, "c"), ("open_transactions", ""): (1, "g")}
@@ -71,7 +72,7 @@ async def test_a_gauge_that_is_gone_is_sent_once_more_as_0() -> None:
     received = []
     for report in (reporter.report, reporter.report, reporter.close):
         await report()
-        received.append(_parsed((await asyncio.wait_for(receiver.recv(), 5))[0]))
+        received.append(_parsed((await asyncio.wait_for(receiver.recv(), PATIENCE_S))[0]))
     receiver.close()
     lag = "group_lag", "group:a,topic:b"
     assert [each.get(lag) for each in received] == [(3, "g"), (0, "g"), None]
@@ -81,7 +82,7 @@ async def test_reports_leave_by_themselves_at_the_interval() -> None:
     receiver = await asyncio_dgram.bind(("127.0.0.1", 0))
     reporter = StatsdReporter(_Numbers(_kept(5, 0), *[_kept(6, 0)] * 1_000).collect, receiver.sockname, interval_ms=10)
     await reporter.start()
-    datagram = (await asyncio.wait_for(receiver.recv(), 5))[0]
+    datagram = (await asyncio.wait_for(receiver.recv(), PATIENCE_S))[0]
     await reporter.close()
     receiver.close()
     assert _parsed(datagram)["requests", ""] == (5, "c")

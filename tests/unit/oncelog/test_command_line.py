@@ -26,6 +26,7 @@ from oncelog.tools.record.formats import ReadRecord, as_row, parsed, unescaped
 from oncelog.tools.terminal import say_table
 from tests.support.command_tree import ARGUMENTS, ASKING, command_at, commands
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 
 def run(*arguments: str, **environment: str) -> Result:
@@ -70,7 +71,7 @@ def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(noth
         f"try: main(['topic', 'list', '-b', '{nothing_listens}'])\nexcept SystemExit: pass\n"
         "print(*sorted({'asyncio', 'oncelog.client', 'oncelog.broker', 'rich', 'construct'} & set(sys.modules)))"
     )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.stdout == "\n", answer
 
 
@@ -116,7 +117,7 @@ def test_a_command_that_asks_loads_little_and_nothing_heavy(command: str, daemon
         [sys.executable, "-P", "-S", "-c", f"import sys\nsys.path = {sys.path!r}\n{program}"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     loaded = answer.stderr.split()
     assert "oncelog.client.admin" in loaded, answer
@@ -135,7 +136,7 @@ def test_help_imports_no_command() -> None:
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print(*sorted(name for name in sys.modules if name.startswith(('oncelog.tools', 'oncelog.broker'))))"
     )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.stdout.splitlines()[-1] == "", answer
     assert re.search(r"^  topic +Create, list", answer.stdout, re.MULTILINE)
 

@@ -21,6 +21,7 @@ from oncelog.tools.copy.reporting import Reporter
 from oncelog.tools.copy.state import CopyState
 from oncelog.tools.copy.survey import CopyError, Survey, TopicPlan
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
+from tests.support.patience import PATIENCE_S
 
 ADDRESSES = ("localhost:1", "localhost:2")
 
@@ -82,7 +83,7 @@ async def test_one_line_ends_a_wait_that_began_twice(monkeypatch: pytest.MonkeyP
     first.cancel()
     second = asyncio.ensure_future(reporter.until_stopped())
     lines.put(b"\n")
-    await asyncio.wait_for(second, 10)
+    await asyncio.wait_for(second, PATIENCE_S)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from types import ModuleType
 import oncelog
 import oncelog.sync
 from oncelog import client
+from tests.support.patience import PATIENCE_S
 
 
 def test_facade_has_the_public_names_of_the_client() -> None:
@@ -34,5 +35,7 @@ def test_every_error_and_setting_of_the_client_is_public() -> None:
 
 def test_the_daemon_reads_no_client(tmp_path: Path) -> None:
     code = "import sys, oncelog.cli; print('oncelog.client' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert result.stdout == "False\n"

@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 
 from oncelog.cli import main
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 TRANSACTIONS = 30
 RECORDS = 40
-PATIENCE_S = 20.0
 
 
 def look(partition: Path) -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def test_looking_while_a_broker_writes_sees_a_log_that_only_grows(start_daemon: 
     """What is torn is never taken for damage, and in the end all is committed or aborted as it was."""
     daemon = start_daemon()
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "live", "batch.num.messages": 5})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     partition = daemon.data_dir / "live-0"
     log_end_offset = 0
     for number in range(TRANSACTIONS):
@@ -42,11 +42,11 @@ def test_looking_while_a_broker_writes_sees_a_log_that_only_grows(start_daemon: 
             assert offsets == sorted(offsets)
             assert log_end_offset <= offsets[-1]
             log_end_offset = offsets[-1]
-        producer.flush(20)
+        producer.flush(PATIENCE_S)
         if number % 2:
-            producer.abort_transaction(20)
+            producer.abort_transaction(PATIENCE_S)
         else:
-            producer.commit_transaction(20)
+            producer.commit_transaction(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
     while (summary := look(partition)[0])["last_stable_offset"] != summary["log_end_offset"]:
         assert time.monotonic() < deadline

@@ -17,6 +17,7 @@ from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.prometheus import METRICS, Metrics
 from oncelog.pipeline.sink.publish import Outcome
 from oncelog.pipeline.source.offsets import TopicOffsets, to_json
+from tests.support.patience import PATIENCE_S
 
 QUERY = "6a1f"
 SECONDS = {"connect": 0.25, "end the transaction": 0.5}
@@ -122,7 +123,7 @@ def test_a_driver_listens_where_its_brokers_are_and_not_for_itself_alone(monkeyp
     assert receiver is not None
     (thread,) = [each for each in threading.enumerate() if each.name == "oncelog-notes"]
     receiver.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

@@ -15,6 +15,7 @@ from oncelog.broker.security.jwks_source import MOST_BYTES, fetch_from
 from oncelog.broker.system.loop import error_of
 from tests.fakes.virtual_time import VirtualTime
 from tests.support.certificates import Certificates
+from tests.support.patience import PATIENCE_S
 from tests.support.tokens import Issuer
 
 KEYS = Issuer().jwks()
@@ -108,7 +109,7 @@ def test_no_more_is_read_of_a_huge_body_than_its_bound(server: Server) -> None:
     server.answer = endless
     with pytest.raises(OSError, match=f"more than {MOST_BYTES} bytes"):
         fetch_from(server.url)()
-    assert gone.wait(10), "the connection stays open"
+    assert gone.wait(PATIENCE_S), "the connection stays open"
     assert sum(sent) < 20 * MOST_BYTES  # what the buffers of the two sockets hold is beyond our bound
 
 
@@ -130,7 +131,7 @@ def test_a_slow_server_holds_the_thread_no_longer_than_the_bound(server: Server,
                 handler.wfile.write(b"X: y\r\n")
         except OSError:
             return
-        server.released.wait(20)
+        server.released.wait(PATIENCE_S)
 
     server.answer = slow
     with pytest.raises(OSError, match=r"no whole response within 0\.2 s"):

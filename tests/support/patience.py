@@ -1,0 +1,20 @@
+"""How long a test waits, at most, for what must come: long enough that only what hangs is ended.
+
+On a machine that is ten times as busy as it has cores, half a minute passes where a test alone takes a second. Nobody
+waits for these where all is well. tests/test_tidy.py has no shorter deadline in the tests.
+"""
+
+PATIENCE_S = 300
+"""Less than the `timeout` of a whole test in pyproject.toml, so that the wait that hangs is the one that is named."""
+
+PATIENCE_MS = PATIENCE_S * 1_000
+
+GIVES_UP_MS = 3_000
+"""The deadline of a client that a test lets pass: a hundred times what must succeed before it, such as the opening."""
+
+SHORT_OF_DEFAULTS_S = 50
+"""For a call that gives up after that, whose client would return in the end if it ignored its deadline: of its
+defaults, the shortest after which a call gives up is a minute."""
+
+SLOW_TIMEOUT_S = 1_800
+"""For a whole test that is exhaustive, as `timeout` in pyproject.toml is for the others."""
