@@ -36,7 +36,14 @@ COUNTERS = (
     "connections_closed_slow",
     "file_problems",
 )
-GAUGES = ("open_transactions", "open_connections", "waiting_fetches", "fetch_sessions", "offline_partitions")
+GAUGES = (
+    "open_transactions",
+    "open_connections",
+    "waiting_fetches",
+    "fetch_sessions",
+    "offline_partitions",
+    "disk_full",
+)
 # Counted by the name of an error; those that are listed are reported as 0 before the first one.
 BY_ERROR = {
     "rejected_batches": (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -111,6 +118,7 @@ class Metrics:
         self.waiting_fetches = 0
         self.fetch_sessions = 0
         self.offline_partitions = 0
+        self.disk_full = 0
         self.rejected_batches = _by_error("rejected_batches")
         self.producers_fenced = _by_error("producers_fenced")
         self.request_seconds: dict[str, Histogram] = {}

@@ -28,6 +28,8 @@ _SLOW_SYNC_MS = 20.0
 _FEW_OPEN_FILES = 1024
 """What many systems give; each connection and each open segment takes one."""
 _FULL_PERCENT = 95
+_FULL_BYTES = 1 << 20
+"""The largest batch by default (`max.message.bytes`): with less space one may be refused."""
 _AHEAD_MS = 60_000
 _LONG_MS = 60_000
 """A transaction is usually over in a second; its readers wait so long for it."""
@@ -91,7 +93,7 @@ async def _of_cluster(chosen: "Target") -> list[Finding]:
     ]
     if not responding:
         return findings
-    checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _transactions, _clocks]
+    checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _log_dirs, _transactions, _clocks]
     options: Any = {
         "default_api_timeout_ms": chosen.timeout_s * 1000,
         "client_id": "oncelog-doctor",
@@ -160,6 +162,24 @@ async def _internal_topics(admin: "Admin") -> list[Finding]:
         detail = f"groups and transactions wait for more brokers than the {node_count} there are: {', '.join(too_many)}"
         return [Finding("internal topics", "wrong", f"{detail}; lower these settings")]
     return [Finding("internal topics", "ok", "are there, or can be created")]
+
+
+async def _log_dirs(admin: "Admin") -> list[Finding]:
+    """As the brokers see them; versions before KIP-827 do not say."""
+    return [
+        _space(f"disk of node {each.node_id}", each.path, each.total_bytes, each.usable_bytes)
+        for each in await admin.describe_log_dirs()
+        if each.total_bytes > 0
+    ]
+
+
+def _space(check: str, path: str, total_bytes: int, free_bytes: int) -> Finding:
+    percent = 100 * (total_bytes - free_bytes) / total_bytes
+    detail = f"{percent:.0f} % used, {free_bytes >> 20} MiB free"
+    if free_bytes < _FULL_BYTES:
+        advice = f"{path} is full, writes are refused: make space on its volume, or shorten topics"
+        return Finding(check, "wrong", f"{advice} (`oncelog record delete`, `oncelog config alter`)")
+    return Finding(check, "ok" if percent < _FULL_PERCENT else "look", detail)
 
 
 async def _transactions(admin: "Admin") -> list[Finding]:
@@ -240,9 +260,7 @@ def _free_space(data_dir: Path) -> Finding:
     import shutil
 
     usage = shutil.disk_usage(data_dir)
-    percent = 100 * (usage.total - usage.free) / usage.total
-    detail = f"{percent:.0f} % used, {usage.free >> 20} MiB free"
-    return Finding("disk space", "ok" if percent < _FULL_PERCENT else "look", detail)
+    return _space("disk space", str(data_dir), usage.total, usage.free)
 
 
 def _open_files() -> Iterator[Finding]:

@@ -423,7 +423,6 @@ class LocalLogStore:
         moved: Completion[None] = Completion()
         logs = {self._logs[key]: offset for key, offset in starts.items()}
         wanted = {(log.topic_id, log.partition): offset for log, offset in logs.items()}
-
         move = partial(self._flushed.move_starts, wanted)
         on_moved = partial(_on_starts_moved, logs, moved)
 
@@ -431,6 +430,7 @@ class LocalLogStore:
             if error is None or not is_transient(error):
                 on_moved(error)
                 return
+            self._failure.space.on_error(error)
             for log, offset in logs.items():  # no space: delete what can be rebuilt
                 log.delete_indexes_below(offset)
             self.file_sync.run_between_rounds(move, on_moved)
@@ -473,7 +473,6 @@ class LocalLogStore:
         topic, topic_id = withdrawn.topic, withdrawn.topic_id
         outcome: dict[int, OSError | None] = {}
         done: Completion[None] = Completion()
-
         self.file_sync.run_between_rounds(
             lambda: outcome.update(function(topic, topic_id, partitions)), partial(_end, done)
         )
@@ -511,6 +510,7 @@ class LocalLogStore:
 
     def step(self) -> None:
         self._begin_journal()
+        self._failure.space.step(self._disk, self._scheduler)
         self.ahead.step()
         self.file_sync.checkpoint_when_due()
         for log in self._logs.values():
