@@ -9,7 +9,6 @@ state (`broker.assembly`). Invariants
 """
 
 import errno
-from collections.abc import Callable
 from typing import Protocol
 
 from oncelog.broker.ports import Clock, Disk, MonotonicMs, Scheduler

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show, tls_context_of
+from oncelog.tools.asking import (
+    EXIT_FOUND,
+    Answer,
+    attempt,
+    choose,
+    connection_options,
+    show,
+    tls_context_of,
+    within,
+)
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -69,7 +78,8 @@ def doctor(
     With --data-dir also a slow or full disk, and too few open files.
     """
     chosen = choose(bootstrap, profile, timeout_s, command_config)
-    findings = attempt(lambda: asyncio.run(_of_cluster(chosen)), chosen)
+    findings: list[Finding] = []
+    attempt(lambda: asyncio.run(_of_cluster(chosen, findings)), chosen)
     if data_dir is not None:
         findings += _of_machine(data_dir)
     is_wrong = any(each.result == "wrong" for each in findings)
@@ -80,20 +90,34 @@ def doctor(
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
-async def _of_cluster(chosen: "Target") -> list[Finding]:
+async def _of_cluster(chosen: "Target", findings: list[Finding]) -> None:
+    """Adds what is found within --timeout."""
+    from oncelog.client.errors import RequestTimedOut
+
+    try:
+        async with within(chosen.timeout_s, chosen):
+            await _find(chosen, findings)
+    except RequestTimedOut as error:
+        findings.append(Finding("cluster", "wrong", f"{error.message}; --timeout waits longer"))
+
+
+async def _find(chosen: "Target", findings: list[Finding]) -> None:
     from oncelog.client.admin import Admin
     from oncelog.client.errors import KafkaError
 
     context = tls_context_of(chosen)
-    findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s, context) for host, port in chosen.addresses]
+    # Each blocks the loop, so they share the time.
+    share_s = chosen.timeout_s / len(chosen.addresses)
+    findings += [_reach(f"{host}:{port}", host, port, share_s, context) for host, port in chosen.addresses]
     responding = [
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for (host, port), each in zip(chosen.addresses, findings, strict=True)
         if each.result == "ok"
     ]
     if not responding:
-        return findings
-    checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _log_dirs, _transactions, _clocks]
+        return
+    checks: list[Callable[[Admin], Awaitable[list[Finding]]]]
+    checks = [_leaders, _internal_topics, _log_dirs, _transactions, _clocks]
     options: Any = {
         "default_api_timeout_ms": chosen.timeout_s * 1000,
         "client_id": "oncelog-doctor",
@@ -101,16 +125,15 @@ async def _of_cluster(chosen: "Target") -> list[Finding]:
     }
     async with Admin(responding, **options) as admin:
         nodes = (await admin.describe_cluster()).nodes
-        advertised = [_advertised(node_id, *nodes[node_id], chosen.timeout_s, context) for node_id in sorted(nodes)]
+        advertised = [_advertised(node_id, *nodes[node_id], share_s / len(nodes), context) for node_id in sorted(nodes)]
         findings += advertised
         if any(each.result == "wrong" for each in advertised):
-            return findings
+            return
         for check in checks:
             try:
                 findings += await check(admin)
             except KafkaError as error:
                 findings.append(Finding(check.__name__.strip("_").replace("_", " "), "wrong", str(error)))
-    return findings
 
 
 def _reach(check: str, host: str, port: int, timeout_s: float, context: "SSLContext | None") -> Finding:

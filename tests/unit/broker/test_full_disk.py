@@ -239,7 +239,7 @@ def a_turn(broker: VirtualBroker) -> None:
 def test_full_disk_is_one_line_when_it_begins_and_one_when_it_ends_whatever_is_refused(full_at: str) -> None:
     broker = broker_with_topic()
     producer = Producer(broker).init()
-    for name, (step, refusal) in STEPS.items():
+    for name, (step, refusal) in STEPS.items():  # noqa: B007  # the one at which it stops
         if name == full_at:
             break
         while step(producer) is ErrorCode.CONCURRENT_TRANSACTIONS:
