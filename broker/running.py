@@ -212,6 +212,7 @@ class RunningBroker:
         broker.metrics.waiting_fetches = broker.purgatory.waiting_count
         broker.metrics.fetch_sessions = len(broker.fetch_sessions)
         broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
+        broker.metrics.disk_full = int(broker.rounds.failure.space.error is not None)
 
     def _bounds(self) -> "Iterator[Bound]":
         """How much of each limit is in use; what is named like a setting has its value as the limit."""

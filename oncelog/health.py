@@ -4,6 +4,7 @@ Owns: the request, for health checks and scripts. Does not own: a client; nothin
 """
 
 import socket
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ def api_versions(
     body = b"".join(api_versions_request.encode(ApiVersionsRequest(), 0))
     frame = encode_request_header(api_versions_request.API_KEY, 0, 1, "oncelog-health", flexible=False) + body
     reader = FrameReader(_MAX_ANSWER_BYTES)
+    end_s = time.monotonic() + timeout_s
     is_connected = False
     try:
         with ExitStack() as stack:
@@ -49,6 +51,8 @@ def api_versions(
                 connection = stack.enter_context(context.wrap_socket(connection, server_hostname=host))
             connection.sendall(len(frame).to_bytes(4, "big") + frame)
             while True:
+                # Of all of it: an answer byte by byte would have begun the time anew with each.
+                connection.settimeout(max(0.001, end_s - time.monotonic()))
                 data = connection.recv(65536)
                 if not data:
                     raise NotABroker(f"{host}:{port} closed the connection without a response")

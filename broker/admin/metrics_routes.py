@@ -5,7 +5,7 @@ Invariant: the text is written in a thread, so that no client waits for it.
 
     GET /metrics  Prometheus' text format
     GET /healthz  200 while the event loop turns
-    GET /readyz   200 when every coordinator has replayed its log and the disk works, else 503 with the reason
+    GET /readyz   200 when every coordinator has replayed its log and the disk takes writes, else 503 with the reason
     GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
 """
 
@@ -53,6 +53,9 @@ class MetricsRoutes:
     def _not_ready(self) -> str | None:
         if self._broker.rounds.failure.failed:
             return "the disk has failed"
+        full = self._broker.rounds.failure.space.error
+        if full is not None:
+            return f"the disk is full: {full}"
         loaded = self._broker.transactions.list_all()
         if loaded.done and loaded.error is not None:
             return "transactions are still being loaded"

@@ -54,6 +54,7 @@ from oncelog.broker.log.store import AnswersAhead, Failure, LogStore
 from oncelog.broker.machine import System
 from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
+from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced, Slices
@@ -106,6 +107,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     metrics = Metrics()
     is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     failure = Failure(system.on_disk_failure)
+    failure.space.watch(SpaceLog(log, str(config.data_dir)), system.clock)
     purgatory = FetchPurgatory(system.scheduler)
     reports = _FileReports(log, metrics)
     store = _store(config, system, log, failure, reports, stopwatch(metrics.sync_seconds) if is_reported else None)

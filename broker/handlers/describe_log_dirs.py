@@ -2,7 +2,8 @@
 
 - Null requests every partition; one that does not exist is left out of the response, as in Kafka.
 - A partition that is named several times is returned once, as in Kafka; each as it is when its turn comes.
-- v4+ size of the volume and free space on it; v5+ whether the directory is cordoned (KIP-1066): never.
+- v4+ size of the volume and free space on it, which is 0 while writes are refused for lack of it (a quota, say).
+- v5+ whether the directory is cordoned (KIP-1066): never.
 """
 
 from collections.abc import Iterable
@@ -38,6 +39,8 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))
     total_bytes, usable_bytes = broker.logs.store.volume_bytes()
+    if broker.rounds.failure.space.error is not None:
+        usable_bytes = 0
     directory = DescribeLogDirsResult(
         log_dir=str(broker.config.data_dir), topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
     )

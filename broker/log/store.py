@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
+from oncelog.broker.log.disk_space import DiskSpace
 from oncelog.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
@@ -50,11 +51,13 @@ class Failure:
     """Whether the store of this node can still be trusted. If not, nothing more is acknowledged: after a failed fsync
     the kernel may have dropped the pages, and a second fsync that succeeds would prove nothing."""
 
-    __slots__ = ("_on_failure", "_watchers", "failed")
+    __slots__ = ("_on_failure", "_watchers", "failed", "space")
 
     def __init__(self, on_failure: Callable[[OSError], None]) -> None:
         """`on_failure` is called once, with the first error."""
         self.failed = False
+        self.space = DiskSpace()
+        """Without it, writes are refused and nothing has failed."""
         self._on_failure = on_failure
         self._watchers: list[Callable[[], None]] = []
 

@@ -10,7 +10,7 @@ Invariants
 - Memory is bounded: the broker does not read from a client that does not read its responses, and starts none of its
   requests; at most `queued.max.requests` wait. What it holds at the end of a turn is accounted in `broker.net.memory`,
   to the byte: for requests, the buffer of the partial one and those that wait to start; for responses, those that wait
-  for an earlier one and, until all of it is sent, what the transport could not send at once.
+  for an earlier one and, until all of it is sent, the whole of what the transport could not send at once.
 - Malformed bytes cost only this connection; the reason is logged once. Requests before them are answered first, as they
   are when a client has closed its sending side (a half-closed socket).
 - One connection occupies the loop for no longer than `_REQUESTS_A_TURN` requests or `_OUTPUT_A_TURN_BYTES` of
@@ -77,6 +77,10 @@ class Connection(asyncio.Protocol):
         self._request_bytes = 0
         self._waiting_bytes = 0
         self._answer_bytes = 0
+        self._kept_bytes = 0
+        """Of the answers that were handed to the transport and not sent completely: it frees no part of a buffer, so a
+        megabyte of which the kernel has taken nine tenths is still a megabyte."""
+        self._noted_unsent_bytes = 0
         self._is_ending = False
         self._hangs_up = False
         self._end_reason: str | None = None
@@ -146,6 +150,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._kept_bytes = 0
         self.has_moved = True
         self.note_answers()
         self._pump()
@@ -315,21 +320,25 @@ class Connection(asyncio.Protocol):
             return
         output, self._output = self._output, []
         is_small = self._output_bytes < _LARGE_PART_BYTES
+        self._kept_bytes += self._output_bytes
         self._output_bytes = 0
         if is_small:
             transport.write(b"".join(output))
         else:
             _write_parts(transport, output)
+        if not self._write_paused:
+            self._kept_bytes = 0
         if self._busy_poll is not None:
             self._busy_poll.on_response()
 
     def note_answers(self) -> None:
         transport = self._transport
         unsent_bytes = transport.get_write_buffer_size() if self._write_paused and transport is not None else 0
-        held_bytes = unsent_bytes if self.is_closing else self._waiting_bytes + unsent_bytes
-        if held_bytes != self._answer_bytes:
-            self._answer_bytes = held_bytes
-            self._open_connections.answers.note(self, held_bytes)
+        kept_bytes = max(unsent_bytes, self._kept_bytes) if unsent_bytes else 0
+        held_bytes = kept_bytes if self.is_closing else self._waiting_bytes + kept_bytes
+        if held_bytes != self._answer_bytes or unsent_bytes != self._noted_unsent_bytes:
+            self._answer_bytes, self._noted_unsent_bytes = held_bytes, unsent_bytes
+            self._open_connections.answers.note(self, held_bytes, kept_bytes - unsent_bytes)
 
     def _maybe_pause_reading(self) -> None:
         frames = self._frames

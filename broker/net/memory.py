@@ -48,10 +48,12 @@ class Holder(Protocol):
 class _Account:
     """The bytes one connection holds; `missing_bytes` must still arrive before they can be released."""
 
-    __slots__ = ("held_bytes", "missing_bytes", "moved_bytes", "stalled_checks")
+    __slots__ = ("held_bytes", "missing_bytes", "moved_bytes", "stalled_checks", "unsent_bytes")
 
     def __init__(self) -> None:
         self.held_bytes = 0
+        self.unsent_bytes = 0
+        """Of a response."""
         self.missing_bytes = 0
         self.moved_bytes = 0
         self.stalled_checks = 0
@@ -238,6 +240,8 @@ class AnswerMemory:
 
     def __init__(self, limit_bytes: int, allowance_bytes: int, on_first: Callable[[], None]) -> None:
         self._limit_bytes = limit_bytes
+        self.peak_bytes = 0
+        """The most that was used since the owner set this to 0."""
         self._ledger = _Ledger("answers", limit_bytes, allowance_bytes, on_first)
 
     @property
@@ -248,13 +252,17 @@ class AnswerMemory:
     def is_empty(self) -> bool:
         return not self._ledger.accounts
 
-    def note(self, connection: Holder, unsent_bytes: int) -> None:
+    def note(self, connection: Holder, held_bytes: int, sent_bytes: int = 0) -> None:
+        """`sent_bytes` of these were taken by the client's side, and free no memory before the rest was."""
         ledger = self._ledger
-        if not unsent_bytes:
+        if not held_bytes:
             ledger.close(connection)
             return
         account = ledger.accounts.get(connection) or ledger.open(connection)
-        ledger.set(account, unsent_bytes, 0, max(0, account.held_bytes - unsent_bytes))
+        unsent_bytes = held_bytes - sent_bytes
+        ledger.set(account, held_bytes, 0, max(0, account.unsent_bytes - unsent_bytes))
+        account.unsent_bytes = unsent_bytes
+        self.peak_bytes = max(self.peak_bytes, ledger.used_bytes)
         if ledger.is_above(0):
             ledger.close_slow(0)
             ledger.close_above_allowance()

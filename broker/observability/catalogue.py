@@ -94,6 +94,7 @@ _KEPT: dict[str, tuple[str, str]] = {
         "Partitions whose files cannot be used",
         "kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
     ),
+    "disk_full": ("1 while writes are refused for lack of disk space, otherwise 0", ""),
     "rejected_batches": (
         "Batches that were not appended, by error: out of order, fenced, too large, ...",
         "kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec",

@@ -43,6 +43,7 @@ GAUGES = (
     "waiting_fetches",
     "fetch_sessions",
     "offline_partitions",
+    "disk_full",
 )
 # Counted by the name of an error; those that are listed are reported as 0 before the first one.
 BY_ERROR = {
@@ -119,6 +120,7 @@ class Metrics:
         self.waiting_fetches = 0
         self.fetch_sessions = 0
         self.offline_partitions = 0
+        self.disk_full = 0
         self.rejected_batches = _by_error("rejected_batches")
         self.producers_fenced = _by_error("producers_fenced")
         self.request_seconds: dict[str, Histogram] = {}

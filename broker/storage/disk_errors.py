@@ -23,6 +23,6 @@ def trouble(error: OSError) -> str:
         return f"{error}: free disk space or file descriptors, and start again"
     if isinstance(error, PermissionError):
         return f"{error}: give the broker's user read and write permission, and start again"
-    if isinstance(error, IsADirectoryError | NotADirectoryError):
+    if isinstance(error, IsADirectoryError | NotADirectoryError) or error.errno == errno.ENXIO:
         return f"{error}: restore the file, or remove what is in its place, and start again"
     return f"{error}: check the disk; `oncelog log repair` recovers what is still readable"

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from oncelog.broker.ports import Buffer
+from oncelog.broker.system.regular_files import open_regular, require_regular
 from oncelog.broker.system.shared_notes import SharedNotes
 
 DEFAULT_OPEN_FILES = 512
@@ -59,7 +60,7 @@ class _Descriptors:
         """Raises OSError."""
         while True:
             try:
-                return os.open(full_path, flags | os.O_CLOEXEC, 0o600)
+                return open_regular(full_path, flags)
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTOR_ERRORS or not self._close_one(None):
                     raise
@@ -196,7 +197,7 @@ class RealFile:
                 yield descriptor
             else:
                 # Dirty pages belong to the inode: a new descriptor flushes them, and reports a pending error.
-                descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
+                descriptor = open_regular(self._full_path, os.O_RDWR)
                 try:
                     yield descriptor
                 finally:
@@ -243,6 +244,13 @@ class SyncPool:
         self._threads.shutdown(wait=True)
 
 
+def _size_of(full_path: str) -> int:
+    """Needs no descriptor, of which there may be none left."""
+    status = os.stat(full_path)
+    require_regular(full_path, status.st_mode)
+    return status.st_size
+
+
 def _write_rest(descriptor: int, data: bytes, position: int) -> None:
     while data:
         written = os.pwrite(descriptor, data, position)
@@ -268,7 +276,7 @@ class RealDisk:
             flags, kind = os.O_RDONLY, fcntl.LOCK_SH
             if _LOCK_NAME not in os.listdir(self._root):
                 return  # a copy without it, which no broker serves
-        descriptor = os.open(self._full(_LOCK_NAME), flags | os.O_CLOEXEC, 0o600)
+        descriptor = open_regular(self._full(_LOCK_NAME), flags)
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -286,9 +294,9 @@ class RealDisk:
     def open(self, path: str) -> RealFile:
         full_path = self._full(path)
         if self._read_only:
-            return RealFile(full_path, path, os.stat(full_path).st_size, self._descriptors, os.O_RDONLY)
+            return RealFile(full_path, path, _size_of(full_path), self._descriptors, os.O_RDONLY)
         try:
-            size_bytes = os.stat(full_path).st_size  # needs no descriptor, of which there may be none left
+            size_bytes = _size_of(full_path)
         except FileNotFoundError:
             os.close(self._descriptors.open(full_path, os.O_RDWR | os.O_CREAT))
             size_bytes = 0
@@ -307,11 +315,11 @@ class RealDisk:
         os.makedirs(self._full(path), mode=0o700, exist_ok=True)
 
     def read_bytes(self, path: str) -> bytes:
-        with open(self._full(path), "rb") as file:
+        with open(self._full(path), "rb", opener=open_regular) as file:
             return file.read()
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_regular(self._full(path), os.O_RDONLY)
         try:
             return os.pread(descriptor, max(0, end - start), start)
         finally:

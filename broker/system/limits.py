@@ -54,3 +54,12 @@ def processor_count(quota_path: str = "/sys/fs/cgroup/cpu.max") -> int:
     except (OSError, ValueError):  # none is known, or it is "max"
         return count
     return max(1, min(count, quota_us // period_us))
+
+
+def return_memory() -> None:
+    """Give what was freed back to the system; elsewhere than with glibc nothing is done. In any thread."""
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

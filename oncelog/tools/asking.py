@@ -16,7 +16,9 @@ anything is retried.
 
 import functools
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,8 @@ EXIT_FOUND = 1
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
 _TIMEOUT_S = 10
+_LEAST_S = 0.001
+_SPARE_S = 0.25
 
 
 class NotFound(Exception):
@@ -123,9 +127,11 @@ def connection_options(function: _Function, default_timeout_s: int = _TIMEOUT_S)
 
 
 def asks(
-    group: click.Group, name: str | None = None, *, follows: bool = False
+    group: click.Group, name: str | None = None, *, follows: bool = False, streams: bool = False
 ) -> Callable[[Callable[..., Awaitable[Shown]]], click.Command]:
-    """Makes a command of `group` from an async function; Ctrl-C is the proper end of one that `follows`."""
+    """Makes a command of `group` from an async function; Ctrl-C is the proper end of one that `follows`. --timeout
+    limits it as a whole; one that follows or `streams` has as much to do as there are records, so it limits each wait
+    for the cluster itself."""
 
     def decorate(function: Callable[..., Awaitable[Shown]]) -> click.Command:
         @functools.wraps(function)
@@ -137,8 +143,10 @@ def asks(
             as_json: bool,
             **options: Any,
         ) -> None:
+            begun_s = time.monotonic()
             chosen = reach(bootstrap, profile, timeout_s, command_config)
-            show(run(chosen, as_json, follows, lambda session: function(session, **options)), as_json)
+            left_s = None if follows or streams else chosen.timeout_s - (time.monotonic() - begun_s)
+            show(run(chosen, as_json, follows, lambda session: function(session, **options), left_s), as_json)
 
         made = group.command(name or function.__name__)(connection_options(command))
         made.params.sort(key=lambda parameter: parameter.name in _COMMON)  # what is its own comes first in --help
@@ -175,13 +183,16 @@ def probe(chosen: "Target", exit_code: int) -> int:
 
     context = tls_context_of(chosen) if chosen.security else None
     problems: list[NotHealthy] = []
-    for host, port in chosen.addresses:
+    end_s = time.monotonic() + chosen.timeout_s
+    for number, (host, port) in enumerate(chosen.addresses):
+        share_s = (end_s - time.monotonic()) / (len(chosen.addresses) - number)
         try:
-            return check_health(host, port, chosen.timeout_s, context)
+            return check_health(host, port, max(_LEAST_S, share_s), context)
         except NotHealthy as error:
             problems.append(error)
-    if any(isinstance(each, NotABroker) for each in problems):
-        attempt(lambda: _check_listeners(chosen), chosen)
+    left_s = end_s - time.monotonic()
+    if left_s > 0 and any(isinstance(each, NotABroker) for each in problems):
+        attempt(lambda: _check_listeners(chosen, left_s), chosen)
     step = "start a broker with `oncelog serve`, or name another with --bootstrap HOST:PORT"
     fail(f"{'; '.join(map(str, problems))}; {step}", exit_code)
 
@@ -197,7 +208,7 @@ def tls_context_of(chosen: "Target") -> "SSLContext | None":
         fail(chosen.respelled(str(error)), EXIT_FAILED)
 
 
-def _check_listeners(chosen: "Target") -> None:
+def _check_listeners(chosen: "Target", timeout_s: float) -> None:
     """Raises ConfigError with what a listener speaks, if it is not what the command was told."""
     import asyncio
 
@@ -209,23 +220,51 @@ def _check_listeners(chosen: "Target") -> None:
     async def check() -> None:
         security = security_of(AdminSettings(**chosen.security))
         for host, port in chosen.addresses:
-            await check_listener(f"{host}:{port}", security, Deadline.after(chosen.timeout_s * 1000))
+            await check_listener(f"{host}:{port}", security, Deadline.after(timeout_s * 1000))
 
     asyncio.run(check())
 
 
-def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session], Awaitable[Any]]) -> Any:
-    """What `work` returns, of an open Admin. Every expected error ends the command with one sentence."""
+def run(
+    chosen: "Target",
+    as_json: bool,
+    follows: bool,
+    work: Callable[[Session], Awaitable[Any]],
+    most_s: float | None = None,
+) -> Any:
+    """What `work` returns, of an open Admin; it may take `most_s`. Every expected error ends the command with one
+    sentence."""
     from oncelog.client.admin import Admin
 
     timeout_ms = chosen.timeout_s * 1000
 
     async def call() -> Any:
         options = chosen.security
-        async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog", **options) as admin:
+        async with (
+            within(most_s, chosen),
+            Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog", **options) as admin,
+        ):
             return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json, options))
 
     return attempt(lambda: run_loop(call()), chosen, follows)
+
+
+@asynccontextmanager
+async def within(most_s: float | None, chosen: "Target") -> AsyncIterator[None]:
+    """Raises RequestTimedOut for what takes longer. A call that has met an error until then has said so before."""
+    import asyncio
+
+    from oncelog.client.errors import RequestTimedOut
+
+    # The calls end by themselves at the same moment, and know what they have waited for.
+    later_s = None if most_s is None else max(_LEAST_S, most_s) + _SPARE_S
+    try:
+        async with asyncio.timeout(later_s) as timeout:
+            yield
+    except TimeoutError as error:
+        if not timeout.expired():
+            raise
+        raise RequestTimedOut(f"{chosen.bootstrap} took longer than {chosen.timeout_s:g} s") from error
 
 
 def run_loop(work: Awaitable[Any]) -> Any:

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, meaning_of
-from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show, tls_context_of
+from oncelog.tools.asking import (
+    EXIT_FOUND,
+    Answer,
+    attempt,
+    choose,
+    connection_options,
+    show,
+    tls_context_of,
+    within,
+)
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -29,6 +38,8 @@ _SLOW_SYNC_MS = 20.0
 _FEW_OPEN_FILES = 1024
 """What many systems give; each connection and each open segment takes one."""
 _FULL_PERCENT = 95
+_FULL_BYTES = 1 << 20
+"""The largest batch by default (`max.message.bytes`): with less space one may be refused."""
 _AHEAD_MS = 60_000
 _LONG_MS = 60_000
 """A transaction is usually over in a second; its readers wait so long for it."""
@@ -68,7 +79,8 @@ def doctor(
     With --data-dir also a slow or full disk, and too few open files.
     """
     chosen = choose(bootstrap, profile, timeout_s, command_config)
-    findings = attempt(lambda: asyncio.run(_of_cluster(chosen)), chosen)
+    findings: list[Finding] = []
+    attempt(lambda: asyncio.run(_of_cluster(chosen, findings)), chosen)
     if data_dir is not None:
         findings += _of_machine(data_dir)
     is_wrong = any(each.result == "wrong" for each in findings)
@@ -79,20 +91,34 @@ def doctor(
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
-async def _of_cluster(chosen: "Target") -> list[Finding]:
+async def _of_cluster(chosen: "Target", findings: list[Finding]) -> None:
+    """Adds what is found within --timeout."""
+    from oncelog.client.errors import RequestTimedOut
+
+    try:
+        async with within(chosen.timeout_s, chosen):
+            await _find(chosen, findings)
+    except RequestTimedOut as error:
+        findings.append(Finding("cluster", "wrong", f"{error.message}; --timeout waits longer"))
+
+
+async def _find(chosen: "Target", findings: list[Finding]) -> None:
     from oncelog.client.admin import Admin
     from oncelog.client.errors import KafkaError
 
     context = tls_context_of(chosen)
-    findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s, context) for host, port in chosen.addresses]
+    # Each blocks the loop, so they share the time.
+    share_s = chosen.timeout_s / len(chosen.addresses)
+    findings += [_reach(f"{host}:{port}", host, port, share_s, context) for host, port in chosen.addresses]
     responding = [
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for (host, port), each in zip(chosen.addresses, findings, strict=True)
         if each.result == "ok"
     ]
     if not responding:
-        return findings
-    checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _transactions, _clocks]
+        return
+    checks: list[Callable[[Admin], Awaitable[list[Finding]]]]
+    checks = [_leaders, _internal_topics, _log_dirs, _transactions, _clocks]
     options: Any = {
         "default_api_timeout_ms": chosen.timeout_s * 1000,
         "client_id": "oncelog-doctor",
@@ -100,16 +126,15 @@ async def _of_cluster(chosen: "Target") -> list[Finding]:
     }
     async with Admin(responding, **options) as admin:
         nodes = (await admin.describe_cluster()).nodes
-        advertised = [_advertised(node_id, *nodes[node_id], chosen.timeout_s, context) for node_id in sorted(nodes)]
+        advertised = [_advertised(node_id, *nodes[node_id], share_s / len(nodes), context) for node_id in sorted(nodes)]
         findings += advertised
         if any(each.result == "wrong" for each in advertised):
-            return findings
+            return
         for check in checks:
             try:
                 findings += await check(admin)
             except KafkaError as error:
                 findings.append(Finding(check.__name__.strip("_").replace("_", " "), "wrong", str(error)))
-    return findings
 
 
 def _reach(check: str, host: str, port: int, timeout_s: float, context: "SSLContext | None") -> Finding:
@@ -161,6 +186,24 @@ async def _internal_topics(admin: "Admin") -> list[Finding]:
         detail = f"groups and transactions wait for more brokers than the {node_count} there are: {', '.join(too_many)}"
         return [Finding("internal topics", "wrong", f"{detail}; lower these settings")]
     return [Finding("internal topics", "ok", "are there, or can be created")]
+
+
+async def _log_dirs(admin: "Admin") -> list[Finding]:
+    """As the brokers see them; versions before KIP-827 do not say."""
+    return [
+        _space(f"disk of node {each.node_id}", each.path, each.total_bytes, each.usable_bytes)
+        for each in await admin.describe_log_dirs()
+        if each.total_bytes > 0
+    ]
+
+
+def _space(check: str, path: str, total_bytes: int, free_bytes: int) -> Finding:
+    percent = 100 * (total_bytes - free_bytes) / total_bytes
+    detail = f"{percent:.0f} % used, {free_bytes >> 20} MiB free"
+    if free_bytes < _FULL_BYTES:
+        advice = f"{path} is full, writes are refused: make space on its volume, or shorten topics"
+        return Finding(check, "wrong", f"{advice} (`oncelog record delete`, `oncelog config alter`)")
+    return Finding(check, "ok" if percent < _FULL_PERCENT else "look", detail)
 
 
 async def _transactions(admin: "Admin") -> list[Finding]:
@@ -259,9 +302,7 @@ def _free_space(data_dir: Path) -> Finding:
     import shutil
 
     usage = shutil.disk_usage(data_dir)
-    percent = 100 * (usage.total - usage.free) / usage.total
-    detail = f"{percent:.0f} % used, {usage.free >> 20} MiB free"
-    return Finding("disk space", "ok" if percent < _FULL_PERCENT else "look", detail)
+    return _space("disk space", str(data_dir), usage.total, usage.free)
 
 
 def _open_files() -> Iterator[Finding]:

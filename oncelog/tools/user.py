@@ -16,7 +16,7 @@ from oncelog.tools.asking import EXIT_FAILED, connection_options, reach, run
 from oncelog.tools.terminal import Row, fail, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from oncelog.client.security import ScramMechanism
     from oncelog.tools.profiles import Target
@@ -39,14 +39,17 @@ class _ClusterUsers:
     def __init__(self, chosen: "Target") -> None:
         self._chosen = chosen
 
+    def _run(self, work: "Callable[[Any], Awaitable[Any]]") -> Any:
+        return run(self._chosen, False, False, work, self._chosen.timeout_s)
+
     def add(self, name: str, password: str, mechanism: "ScramMechanism", iterations: int) -> None:
         from oncelog.client.admin_security import UserScramCredentialUpsertion
 
         made = UserScramCredentialUpsertion(name, password, mechanism, iterations)
-        run(self._chosen, False, False, lambda session: session.admin.alter_user_scram_credentials(made))
+        self._run(lambda session: session.admin.alter_user_scram_credentials(made))
 
     def rows(self) -> list[Row]:
-        found = run(self._chosen, False, False, lambda session: session.admin.describe_user_scram_credentials())
+        found = self._run(lambda session: session.admin.describe_user_scram_credentials())
         return [
             {"user": name, "mechanism": mechanism, "iterations": iterations}
             for name, credentials in sorted(found.items())
@@ -64,7 +67,7 @@ class _ClusterUsers:
                 await session.admin.alter_user_scram_credentials(UserScramCredentialDeletion(name, each))
             return bool(found)
 
-        return bool(run(self._chosen, False, False, work))
+        return bool(self._run(work))
 
 
 def _users(

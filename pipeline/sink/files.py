@@ -6,6 +6,7 @@ is one) uses pyarrow, and for what pyarrow cannot read Hadoop's command in Spark
 Invariant: an error is an OSError with a sentence; nothing but a missing directory is an empty answer.
 """
 
+import errno
 import os
 import shutil
 import subprocess
@@ -60,7 +61,10 @@ class LocalFiles:
     root: Path
 
     def read(self, name: str) -> bytes:
-        return (self.root / name).read_bytes()
+        path = self.root / name
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a FIFO would be waited for
+            raise OSError(errno.ENXIO, "no regular file", str(path))
+        return path.read_bytes()
 
     def names(self, directory: str) -> list[str]:
         path = self.root / directory

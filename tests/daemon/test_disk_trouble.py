@@ -1,5 +1,6 @@
 """A real disk that takes no more, or fails: what the daemon answers, how it ends, and what the next start finds."""
 
+import json
 import os
 import resource
 import subprocess
@@ -9,7 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from oncelog.broker.app import EXIT_DISK_FAILED
+from oncelog.cli import main
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -17,6 +21,7 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
+from tests.daemon.test_metrics import ask, scrape
 from tests.support.daemon import READY, Daemon
 from tests.support.patience import PATIENCE_S
 
@@ -93,6 +98,31 @@ def test_write_that_finds_no_room_is_cut_back_refused_and_works_once_there_is(st
     daemon.start()
     assert fetched_bytes(WireBroker(daemon.bootstrap)) == grown
     assert daemon.stop() == 0
+
+
+def test_full_disk_is_seen_from_outside_and_said_once(start_daemon: Start) -> None:
+    daemon = start_daemon("oncelog.metrics.listen=127.0.0.1:0")
+    broker = WireBroker(daemon.bootstrap)
+    create(broker)
+    assert produce(broker, 50_000) is ErrorCode.NONE
+    assert outside(daemon) == (200, 0, 0)
+    with limited(daemon, (daemon.data_dir / f"{TOPIC}-0" / f"{0:020d}.log").stat().st_size):
+        for _ in range(30):
+            assert produce(broker, 50_000) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert outside(daemon) == (503, 1, 1)
+    assert produce(broker, 50_000) is ErrorCode.NONE
+    assert outside(daemon) == (200, 0, 0)
+    lines = daemon.stderr_path.read_text()
+    assert (lines.count('"disk.full"'), lines.count('"disk.has_space"')) == (1, 1)
+
+
+def outside(daemon: Daemon) -> tuple[int, float, int]:
+    """What an orchestrator, Prometheus and the doctor say: status, gauge, exit code."""
+    samples = scrape(daemon)
+    doctor = CliRunner().invoke(main, ["doctor", "-b", daemon.bootstrap, "--json"])
+    found = {row["check"]: row["result"] for row in json.loads(doctor.stdout)}
+    assert found["disk of node 1"] == ("wrong" if doctor.exit_code else "ok")
+    return ask(daemon, "/readyz")[0], samples["oncelog_disk_full", ()], doctor.exit_code
 
 
 def test_failed_sync_is_never_acknowledged_and_ends_the_daemon_with_a_message(

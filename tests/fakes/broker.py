@@ -95,6 +95,8 @@ class VirtualBroker:
         self._seed = seed
         self.warnings: list[dict[str, Any]] = []
         """What was logged that an operator should see."""
+        self.news: list[dict[str, Any]] = []
+        """That, and what was logged at info."""
         at_info = structlog.make_filtering_bound_logger(INFO)
         quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log], wrapper_class=at_info).bind()
         config, _ = load_config(overrides=overrides)
@@ -111,6 +113,7 @@ class VirtualBroker:
         self.time.settle()
 
     def _log(self, _: object, level: str, event: Any) -> Any:
+        self.news.append(dict(event))
         if level not in ("debug", "info"):
             self.warnings.append(dict(event))
         raise structlog.DropEvent

@@ -427,6 +427,8 @@ class FileSync:
     def _retry(self, begun: _Round) -> None:
         """Once there are descriptors, or space; without space for the journal, by a sync of all files."""
         error, begun.error = begun.error, None
+        if error is not None:
+            self.failure.space.on_error(error)
         if error is not None and begun.is_in_journal and not lacks_descriptor(error):
             begun.is_in_journal = False
             for target in begun.targets:
@@ -511,6 +513,7 @@ class FileSync:
         self._is_checkpointing = False
         incomplete: Sequence[SyncTarget] = _unopened(begun.targets)
         if isinstance(error, OSError) and is_transient(error):
+            self.failure.space.on_error(error)
             incomplete, error = begun.targets, None
         for target in incomplete:
             self._unsynced[target.log] = None

@@ -124,8 +124,11 @@ class LocalLog:
         except OSError as error:
             if not is_transient(error):
                 self._file_sync.failure.fail(error)
+            self._file_sync.failure.space.on_error(error, size_bytes)
             raise StoreError(str(error)) from error
         file_sync = self._file_sync
+        if file_sync.failure.space.error is not None:
+            file_sync.failure.space.on_written(size_bytes)
         if file_sync.is_journaling:
             self._collect(segment, parts, size_bytes, next_offset)
         elif file_sync.note_end is not None:
@@ -375,6 +378,7 @@ class LocalLog:
         except OSError as error:
             if not is_transient(error):
                 self._file_sync.failure.fail(error)
+            self._file_sync.failure.space.on_error(error)
             raise
         segments.replace(old, new)
         segments.mark_dirty(written)

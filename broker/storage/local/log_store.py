@@ -406,6 +406,7 @@ class LocalLogStore:
             if error is None or not is_transient(error):
                 on_moved(error)
                 return
+            self._failure.space.on_error(error)
             for log, offset in logs.items():  # no space: delete what can be rebuilt
                 log.delete_indexes_below(offset)
             self.file_sync.make_room()
@@ -449,7 +450,6 @@ class LocalLogStore:
         topic, topic_id = withdrawn.topic, withdrawn.topic_id
         outcome: dict[int, OSError | None] = {}
         done: Completion[None] = Completion()
-
         self.file_sync.run_between_rounds(
             lambda: outcome.update(function(topic, topic_id, partitions)), partial(_end, done)
         )
@@ -487,6 +487,7 @@ class LocalLogStore:
 
     def step(self) -> None:
         self._begin_journal()
+        self._failure.space.step(self._disk, self._scheduler)
         self.ahead.step()
         self.file_sync.checkpoint_when_due()
         for log in self._logs.values():

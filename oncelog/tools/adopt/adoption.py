@@ -44,7 +44,7 @@ from oncelog.protocol.topics import METADATA_TOPIC_ID
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, opened
 from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, KafkaMetadata, MetadataError, read_metadata
 from oncelog.tools.adopt.plan import FoundPartition, Plan, make_plan
-from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
+from oncelog.tools.file_copies import NO_LINKS, check_files, copy, read, sync_directory, write
 from oncelog.tools.log.stopped_directory import StoppedDirectory
 
 _UNFINISHED_SUFFIX = ".adopting"
@@ -116,6 +116,8 @@ def _planned(wish: Wish) -> Iterator[Report]:
     try:
         _check_target(wish)
         with opened(wish.kafka_dirs) as dirs:
+            for each in dirs:
+                check_files(each.path)
             plan = make_plan(dirs, _metadata_of(dirs), wish.config)
             sizes = [found.sizes() for found in plan.partitions]
             parent = wish.data_dir.absolute().parent
@@ -258,7 +260,7 @@ def _link(source: Path, target: Path) -> None:
 def _take_snapshot(source: Path, target: Path, offset: int) -> None:
     """With the one batch per producer that Kafka remembers; a damaged one is left out, as by Kafka's own recovery."""
     try:
-        state = load_snapshot((source / file_name(offset, SNAPSHOT_SUFFIX)).read_bytes(), MonotonicMs(0))
+        state = load_snapshot(read(source / file_name(offset, SNAPSHOT_SUFFIX)), MonotonicMs(0))
     except ValueError:
         return
     snapshot = encode_snapshot(state)

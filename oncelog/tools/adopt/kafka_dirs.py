@@ -23,7 +23,9 @@ from oncelog.broker.storage.local.checkpoints import (
 from oncelog.broker.storage.local.data_directory import KAFKAS_MARK
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.system.regular_files import open_regular
 from oncelog.tools.adopt.kafka_metadata import BOOTSTRAP, METADATA_DIRECTORY
+from oncelog.tools.file_copies import read
 
 _LOCK = ".lock"
 _META_LINE = re.compile(r"([^#!=:\s]+)\s*[=:]\s*(.*?)\s*\Z")
@@ -80,7 +82,7 @@ def _check_stopped(path: Path, stack: ExitStack) -> None:
     """Kafka locks this file for itself alone while it runs, so a lock that is shared says whether it does; and while it
     is held Kafka cannot start."""
     try:
-        descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_regular(path / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
         return  # after a clean stop, which deletes it
     except OSError as error:
@@ -96,7 +98,7 @@ def _read(path: Path) -> KafkaDir:
     if not path.is_dir():
         raise AdoptError(f"{path} is no directory")
     try:
-        properties = _properties((path / KAFKAS_MARK).read_text(errors="replace"))
+        properties = _properties(read(path / KAFKAS_MARK).decode(errors="replace"))
     except FileNotFoundError as error:
         hint = "the directory itself is meant, the log.dirs of its server.properties"
         raise AdoptError(f"{path} is not a log directory of Apache Kafka (it has no {KAFKAS_MARK}): {hint}") from error

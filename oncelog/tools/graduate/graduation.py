@@ -13,6 +13,7 @@ from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import GRADUATED, KAFKAS_MARK, KAFKAS_MARK_TO_BE
 from oncelog.broker.system.disk import RealDisk
+from oncelog.tools.file_copies import check_files
 from oncelog.tools.graduate.files import FoundFile, Role, find_files
 from oncelog.tools.graduate.records import encode_checkpoint, own_settings
 from oncelog.tools.graduate.security import by_hand
@@ -139,6 +140,7 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
         check_in_place(disk, wish.data_dir)
     else:
         check_target(wish.data_dir, kafka_dir, copies=wish.copies)
+    check_files(wish.data_dir)
     controller = controller_beside(wish.config, wish.controller)
     source = read(disk, changes_nothing=is_dry)
     node = Node(source.cluster_id, _node_id(source, wish.config), directory_id())

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from oncelog.broker.ports import Buffer, Notes
 from oncelog.broker.storage.local.overlay_disk import ReadOnlyNotes
+from oncelog.broker.system.regular_files import open_regular
 from oncelog.broker.system.shared_notes import SharedNotes
 
 
@@ -20,7 +21,7 @@ class ReadOnlyFile:
 
     def __init__(self, full_path: str, path: str) -> None:
         self.path = path
-        self._descriptor = os.open(full_path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = open_regular(full_path, os.O_RDONLY)
         self.size_bytes = os.fstat(self._descriptor).st_size
 
     def read_view(self, start: int, end: int) -> memoryview:
@@ -71,7 +72,8 @@ class ReadOnlyDisk:
             return []
 
     def read_bytes(self, path: str) -> bytes:
-        return (self._root / path).read_bytes()
+        with open(self._root / path, "rb", opener=open_regular) as file:
+            return file.read()
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         with self.open(path) as file:

@@ -12,6 +12,7 @@ from oncelog.protocol.records.batch import BatchHeader, iter_batches
 from oncelog.protocol.records.control import decode_end_txn_marker
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import TRANSACTION_STATE
+from oncelog.tools.file_copies import read
 
 
 def transaction_states(data_dir: Path, transactional_id: str) -> list[str]:
@@ -41,4 +42,4 @@ def _states(directory: Path) -> Iterator[str]:
 
 def _batches(directory: Path) -> Iterator[tuple[BatchHeader, memoryview]]:
     for file in sorted(directory.glob("*.log")):
-        yield from iter_batches(memoryview(file.read_bytes()))
+        yield from iter_batches(memoryview(read(file)))

@@ -33,6 +33,8 @@ _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _MAX_REQUEST_BYTES = 32 << 20
 """As buffer_memory: the topic's max.message.bytes decides how large a record may be, which a person can change."""
+_LEAST_REQUEST_MS = 1_000
+"""A Fetch is held for half of it."""
 _WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
 _topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option, type=not_empty, shell_complete=TOPICS)
 
@@ -120,6 +122,7 @@ async def consume(
         "bootstrap_servers": session.bootstrap,
         "isolation_level": "read_committed" if committed else "read_uncommitted",
         "default_api_timeout_ms": session.timeout_ms,
+        "request_timeout_ms": max(session.timeout_ms, _LEAST_REQUEST_MS),
         "client_id": "oncelog",
         **session.security,
     }
@@ -127,12 +130,13 @@ async def consume(
     if group_id is not None:
         reset: OffsetReset = "earliest" if start.kind == "start" else "latest"
         async with Consumer(topic, group_id=group_id, auto_offset_reset=reset, **options) as member:
-            await _print(grouped(member, exits=exits, count=count), pieces, session.as_json, None)
+            found = grouped(member, exits=exits, count=count, patience_ms=session.timeout_ms)
+            await _print(found, pieces, session.as_json, None)
         return
     starts = await offsets_at(session.admin, places, start, options["isolation_level"])
     ends = await offsets_at(session.admin, places, Position("end"), options["isolation_level"]) if exits else None
     async with Consumer(auto_offset_reset="error", **options) as consumer:
-        found = plain(consumer, starts, ends)
+        found = plain(consumer, starts, ends, session.timeout_ms)
         if has_letters:
             found = with_fates(consumer, starts, ends, markers=show_control, read_committed=committed)
         await _print(found, pieces, session.as_json, count)
@@ -172,7 +176,7 @@ def _delimiter_option(_context: click.Context, _parameter: click.Parameter, text
     return None if text is None else unescaped(text)
 
 
-@asks(record)
+@asks(record, streams=True)
 @click.argument("topic", metavar="TOPIC", type=not_empty, shell_complete=TOPICS)
 @click.argument("values", metavar="[VALUE]...", nargs=-1)
 @click.option("-k", "--key", metavar="KEY", help="The key of every record.")
@@ -239,6 +243,7 @@ async def produce(
         "compression_type": codec,
         "client_id": "oncelog",
         "max_block_ms": session.timeout_ms,
+        "delivery_timeout_ms": session.timeout_ms,
         "max_request_size": _MAX_REQUEST_BYTES,
         **session.security,
     }

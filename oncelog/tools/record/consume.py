@@ -9,11 +9,12 @@ another record: what was printed, and not what broke off.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from oncelog.client.errors import CommitFailed
+from oncelog.client.errors import CommitFailed, RequestTimedOut
 from oncelog.tools.record.formats import Letter, ReadRecord
 
 if TYPE_CHECKING:
@@ -27,10 +28,30 @@ _PAUSE_MS = 200
 _LETTERS: dict[str, Letter] = {"committed": "C", "aborted": "A", "open": "O", "plain": "-", "marker": "M"}
 
 
+class _Patience:
+    """How long the cluster may give nothing to who waits for an end that is there."""
+
+    def __init__(self, timeout_ms: float) -> None:
+        self._timeout_ms = timeout_ms
+        self._since_s = time.monotonic()
+        self._seen: object = None
+
+    def check(self, seen: object) -> None:
+        """`seen` is another thing after each progress. Raises RequestTimedOut."""
+        if seen != self._seen:
+            self._seen, self._since_s = seen, time.monotonic()
+        elif (time.monotonic() - self._since_s) * 1000 > self._timeout_ms:
+            raise RequestTimedOut(f"there is more to read, and none of it came for {self._timeout_ms / 1000:g} s")
+
+
 async def plain(
-    consumer: "Consumer", starts: "Mapping[TopicPartition, int]", ends: "Mapping[TopicPartition, int] | None"
+    consumer: "Consumer",
+    starts: "Mapping[TopicPartition, int]",
+    ends: "Mapping[TopicPartition, int] | None",
+    patience_ms: float,
 ) -> AsyncGenerator[ReadRecord, None]:
-    """From `starts` on; up to `ends`, or endlessly."""
+    """From `starts` on; up to `ends`, with no longer a pause than `patience_ms`, or endlessly."""
+    patience = _Patience(patience_ms)
     consumer.assign(starts)
     for place, offset in starts.items():
         consumer.seek(place, offset)
@@ -40,15 +61,20 @@ async def plain(
             if ends is None or record.offset < ends[record.topic_partition]:
                 yield ReadRecord(record)
         if ends is not None and left:
-            left = {place for place in left if await consumer.position(place) < ends[place]}
+            positions = {place: await consumer.position(place) for place in left}
+            left = {place for place in left if positions[place] < ends[place]}
+            patience.check(positions)
 
 
-async def grouped(consumer: "Consumer", *, exits: bool, count: int | None) -> AsyncGenerator[ReadRecord, None]:
+async def grouped(
+    consumer: "Consumer", *, exits: bool, count: int | None, patience_ms: float
+) -> AsyncGenerator[ReadRecord, None]:
     """From the committed offsets on, `count` records or endlessly; commits after each poll. With `exits` up to what was
     the end when the group assigned the partitions: what another member reads is its own."""
     ends: dict[TopicPartition, int] = {}
     assigned_in = 0
     left = count
+    patience, read_count = _Patience(patience_ms), 0
     while left is None or left:
         records = await consumer.poll(_PAUSE_MS if exits else _POLL_MS, left)
         if exits and assigned_in != consumer.assignment_count:
@@ -56,6 +82,9 @@ async def grouped(consumer: "Consumer", *, exits: bool, count: int | None) -> As
         for record in records:
             yield ReadRecord(record)
         left = None if left is None else left - len(records)
+        read_count += len(records)
+        if exits:
+            patience.check((assigned_in, read_count))
         at_end = exits and assigned_in and await _has_read_all(consumer, ends)
         # Also without a record: markers and aborted records move the position too.
         with suppress(CommitFailed):  # whoever has the partitions now reads these records again

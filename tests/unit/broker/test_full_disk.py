@@ -1,15 +1,19 @@
 """A full disk: whoever wants to write is told to try again, readers notice nothing, and with room all goes on."""
 
+import asyncio
 import errno
 from collections.abc import Callable
 
 import pytest
 
+from oncelog.broker.admin.messages import AdminRequest
+from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.offset_commit_request import (
@@ -209,3 +213,77 @@ def test_failing_disk_stops_the_broker_and_the_next_start_has_all_that_was_ackno
     for again in (broker.killed(), broker.crashed(2)):
         assert log_of(again).high_watermark >= 1
         assert not again.broker.logs.store.was_clean
+
+
+def space_events(broker: VirtualBroker) -> list[str]:
+    return [each["event"] for each in broker.news if each["event"].startswith("disk.")]
+
+
+def readiness(broker: VirtualBroker) -> tuple[int, str]:
+    request = AdminRequest("GET", ("readyz",))
+    response = asyncio.run(MetricsRoutes(broker.broker, lambda: None).serve(request))  # type: ignore[arg-type]
+    return response.status, str(response.body)
+
+
+def usable_bytes(broker: VirtualBroker) -> int:
+    return int(broker.ask(DescribeLogDirsRequest(topics=None), 4).results[0].usable_bytes)
+
+
+def a_turn(broker: VirtualBroker) -> None:
+    """One background turn, and what it has begun."""
+    broker.broker.logs.step()
+    broker.time.advance(100)
+
+
+@pytest.mark.parametrize("full_at", STEPS)
+def test_full_disk_is_one_line_when_it_begins_and_one_when_it_ends_whatever_is_refused(full_at: str) -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    for name, (step, refusal) in STEPS.items():  # noqa: B007  # the one at which it stops
+        if name == full_at:
+            break
+        while step(producer) is ErrorCode.CONCURRENT_TRANSACTIONS:
+            broker.time.advance(50)
+    assert (space_events(broker), readiness(broker)[0]) == ([], 200)
+    fill_disk(broker)
+    for _ in range(20):
+        assert step(producer) is refusal
+        a_turn(broker)
+    assert space_events(broker) == ["disk.full"]
+    (line,) = (each for each in broker.warnings if each["event"] == "disk.full")
+    assert "No space left on device" in line["error"] and "oncelog record delete" in line["message"]
+    status, reason = readiness(broker)
+    assert status == 503 and "the disk is full: " in reason and "No space left on device" in reason
+    assert usable_bytes(broker) == 0
+    broker.disk.capacity_bytes = None
+    a_turn(broker)
+    assert space_events(broker) == ["disk.full", "disk.has_space"]
+    assert broker.news[-1]["refused_writes"] >= 20 and broker.news[-1]["duration_ms"] >= 2_000
+    assert (readiness(broker)[0], usable_bytes(broker) > 0) == (200, True)
+    fill_disk(broker)
+    assert step(producer) is refusal
+    a_turn(broker)
+    assert space_events(broker) == ["disk.full", "disk.has_space", "disk.full"]
+
+
+def test_full_disk_ends_only_with_room_for_what_was_refused_also_where_the_volume_does_not_show_it() -> None:
+    """A quota: the volume has space, and every write is refused; and a large batch where small ones still fit."""
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    broker.disk.append_error = lambda path: OSError(errno.EDQUOT, "Disk quota exceeded", path)
+    assert producer.add(0) == [ErrorCode.NOT_COORDINATOR]
+    for _ in range(5):
+        a_turn(broker)
+    assert space_events(broker) == ["disk.full"]
+    broker.disk.append_error = None
+    a_turn(broker)
+    assert space_events(broker) == ["disk.full", "disk.has_space"]
+    before = set(broker.disk.files)
+    for room_bytes in (0, 1_000, (1 << 16) - 1):
+        broker.disk.capacity_bytes = broker.disk.used_bytes
+        assert producer.add(0) == [ErrorCode.NOT_COORDINATOR]
+        broker.disk.capacity_bytes = broker.disk.used_bytes + room_bytes
+        a_turn(broker)
+        assert space_events(broker)[-1] == "disk.full"
+        assert set(broker.disk.files) <= before, "a trial leaves nothing"
+    assert space_events(broker) == ["disk.full", "disk.has_space", "disk.full"]

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +134,53 @@ def test_answers_that_nobody_reads_make_later_ones_smaller_and_are_counted_until
     attentive = server.connect()
     server.send(attentive, fetch(1, "t"))
     assert len(attentive.sent) > 1.4 * MIB
+
+
+def test_answer_counts_in_full_until_its_last_byte_is_sent_and_all_together_stay_below_the_limit() -> None:
+    """A transport frees no part of a buffer: clients that take all but a little would hold many times the limit."""
+    server = with_topic(
+        "oncelog.unread.answers.max.bytes=4194304", "socket.request.max.bytes=2097152", "message.max.bytes=1048588"
+    )
+    writer = server.connect()
+    for number in range(4):
+        server.send(writer, produce(number, "t", value_bytes=MIB // 2))
+        server.settle()
+    clients, most_kept_bytes = [], 0
+    for _ in range(100):
+        transport = server.connect(is_read=False)
+        clients.append((transport, 0))
+        server.send(transport, fetch(1, "t"))
+        server.settle()
+        clients[-1] = (transport, len(transport.unsent))
+        transport.read_some(len(transport.unsent) - 1_000)
+        kept_bytes = sum(size for each, size in clients if not each.is_closed)
+        most_kept_bytes = max(most_kept_bytes, kept_bytes)
+        assert server.open.answers.used_bytes == kept_bytes <= 6 * MIB
+    assert most_kept_bytes > 4 * MIB
+    for transport, _ in clients:
+        transport.read()
+    assert server.open.answers.used_bytes == 0
+
+
+@pytest.mark.interpreted
+def test_memory_goes_back_to_the_system_once_no_answer_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr("oncelog.broker.net.open_connections.return_memory", lambda: returned.append(1))
+    monkeypatch.setattr("oncelog.broker.net.open_connections._RETURNED_BYTES", MIB)
+    server = with_topic("message.max.bytes=2097152")
+    writer = server.connect()
+    server.send(writer, produce(1, "t", value_bytes=MIB))
+    server.settle()
+    silent = server.connect(is_read=False)
+    server.send(silent, fetch(1, "t"))
+    server.virtual.time.advance(5_000)
+    assert returned == []
+    silent.read()
+    server.virtual.time.advance(5_000)
+    assert returned == [1]
+    server.send(silent, api_versions(2))
+    server.virtual.time.advance(5_000)
+    assert returned == [1]
 
 
 def test_when_the_broker_stops_what_was_appended_is_answered_and_nothing_more_begins() -> None:

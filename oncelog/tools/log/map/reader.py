@@ -18,6 +18,7 @@ from oncelog.broker.storage.local.producer_snapshot import SUFFIX, load_snapshot
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_AT, LENGTH_OVERHEAD, BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.tools.file_copies import read
 from oncelog.tools.log.map.partition import OpenTransaction, PartitionMap, SegmentMap, State
 from oncelog.tools.log.points import KnownPoints
 from oncelog.tools.log.read_only_disk import ReadOnlyFile
@@ -80,7 +81,7 @@ class _Reader:
         """Transactions that were open where the log now begins: readers wait for them, even if their batches are
         gone."""
         try:
-            producers = load_snapshot(snapshot.read_bytes(), MonotonicMs(0)).producers()
+            producers = load_snapshot(read(snapshot), MonotonicMs(0)).producers()
         except (FileNotFoundError, ValueError):
             return
         for state in producers:

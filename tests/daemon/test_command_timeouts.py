@@ -1,0 +1,135 @@
+"""`--timeout` bounds every command that asks a cluster, whatever that does not do."""
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from click.testing import CliRunner
+
+from oncelog.cli import main
+from oncelog.client.sync import Admin, Producer
+from oncelog.faults import Action, FaultClient, Point, Rule, Selector
+from tests.support.command_tree import ARGUMENTS, ASKING
+from tests.support.daemon import Daemon
+
+TIMEOUT_S = 0.5
+WAITS_S = 60
+"""Longer than a busy machine needs for half a second, and shorter than any patience of the client's."""
+FOLLOWING = {"record consume": ("--exit", "-o", "start"), "txn tail": ("--count", "1")}
+"""What would wait for news, if it is not asked for an end."""
+WAITING = ("txn tail",)
+"""Its end is news, too."""
+
+
+class Waits(BaseException):
+    """Past everything that would make an answer of it."""
+
+
+@contextmanager
+def ends() -> Iterator[None]:
+    def on_alarm(*_: object) -> None:
+        raise Waits
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(WAITS_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(name: str, bootstrap: str, *more: str) -> tuple[int, str]:
+    words = [*name.split(), *ARGUMENTS.get(name, ()), *FOLLOWING.get(name, ()), *more]
+    with ends():
+        result = CliRunner().invoke(
+            main, [*words, "--bootstrap", bootstrap, "--timeout", str(TIMEOUT_S)], input="secret\nsecret\n"
+        )
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+@contextmanager
+def silent(upstream: str | None, most_answers: int) -> Iterator[str]:
+    """The address of a broker whose connections are silent after so many answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
+        kept: list[socket.socket] = []
+
+        def serve(connection: socket.socket) -> None:
+            assert upstream is not None
+            host, _, port = upstream.rpartition(":")
+            with suppress(OSError), socket.create_connection((host, int(port))) as broker:
+                for _ in range(most_answers):
+                    broker.sendall(connection.recv(65_536))
+                    connection.sendall(broker.recv(65_536))
+
+        def accept() -> None:
+            with suppress(OSError):  # the server is closed
+                while True:
+                    connection, _ = server.accept()
+                    kept.append(connection)
+                    if most_answers:
+                        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        for connection in kept:
+            connection.close()
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_command_ends_whose_broker_never_answers(name: str) -> None:
+    with silent(None, 0) as bootstrap:
+        exit_code, said = run(name, bootstrap)
+    assert exit_code == (1 if name in ("doctor", "health") else 2)
+    assert bootstrap in said
+
+
+@pytest.mark.parametrize("name", [each for each in ASKING if each != "health"])
+def test_command_ends_whose_broker_falls_silent_after_its_first_answer(name: str, daemon: Daemon) -> None:
+    with silent(daemon.bootstrap, 1) as bootstrap:
+        exit_code, said = run(name, bootstrap)
+    assert exit_code == (1 if name == "doctor" else 2), said
+    assert said.strip()
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that refuses every write, with a topic t that has a record."""
+    daemon = Daemon(tmp_path_factory.mktemp("full") / "data", "oncelog.admin.listen=127.0.0.1:0")
+    with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap, transactional_id="x") as producer:
+        admin.create_topics("t")
+        with producer.transaction() as transaction:
+            transaction.send("t", b"one")
+    lines = [line for line in daemon.stderr_path.read_text().splitlines() if "admin.ready" in line]
+    faults = FaultClient(json.loads(lines[-1])["address"])
+    faults.plant(Rule(Point.APPEND, Action.NO_ROOM, Selector(), times=None))
+    yield daemon.bootstrap
+    daemon.stop()
+
+
+@pytest.mark.parametrize("name", [each for each in ASKING if each not in WAITING])
+def test_command_ends_whose_broker_refuses_writes_for_ever(name: str, full: str) -> None:
+    exit_code, said = run(name, full)
+    assert exit_code in (0, 1, 2), said
+
+
+@pytest.mark.parametrize(
+    "more",
+    [("--transactional-id", "y"), ("--transactional-id", "y", "--abort"), ("-p", "0")],
+    ids=["transaction", "abort", "plain"],
+)
+def test_record_that_cannot_be_written_is_given_up(full: str, more: tuple[str, ...]) -> None:
+    exit_code, said = run("record produce", full, *more)
+    assert exit_code == 2 and len(said.splitlines()) <= 2, said
+
+
+def test_group_that_cannot_commit_does_not_wait_for_ever(full: str) -> None:
+    exit_code, said = run("record consume", full, "--group", f"g-{os.getpid()}", "--offset", "start")
+    assert exit_code == 2, said
