@@ -5,8 +5,9 @@
     python tools/interop.py table FILE PAGE  the same, written to a page
 
 Versions are pinned in the package managers' own files beside the tests: tests/interop/java/pom.xml,
-tests/interop/go/go.mod, tests/interop/node/package.json,
-tests/interop/frameworks/requirements.txt, tests/interop/sslyze/requirements.txt.
+tests/interop/java/connect/pom.xml, tests/interop/java/flink/pom.xml, tests/interop/go/go.mod,
+tests/interop/rust/Cargo.toml, tests/interop/node/package.json, tests/interop/frameworks/requirements.txt,
+tests/interop/quixstreams/requirements.txt, tests/interop/sslyze/requirements.txt.
 """
 
 import fnmatch
@@ -52,12 +53,24 @@ CLIENTS = (
         ("test_java_*", "test_kafka_acls*", "test_kafka_console_tools*", "test_kafka_secured_tools*"),
     ),
     Client("Kafka Streams", ("test_kafka_streams*",)),
+    Client(
+        "Kafka Connect and MirrorMaker 2",
+        ("test_kafka_connect*",),
+        "A distributed worker with `exactly.once.source.support=enabled`.",
+    ),
+    Client("Apache Flink", ("test_flink*",), "`KafkaSource` to `KafkaSink` with `EXACTLY_ONCE`, in one process."),
     Client("franz-go (Go: kgo, kadm)", ("test_franz_go*",)),
+    Client("Sarama (Go)", ("test_sarama*",)),
+    Client("kafka-go (Go)", ("test_kafka_go*",), "At least once: its writer has neither idempotence nor transactions."),
     Client(
         "KafkaJS (Node)",
         ("test_kafkajs*",),
         "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental.",
     ),
+    Client(
+        "rskafka (Rust)", ("test_rskafka*",), "At least once: it has neither groups, idempotence nor transactions."
+    ),
+    Client("Quix Streams (Python)", ("test_quixstreams*",), "With `processing_guarantee=\"exactly-once\"`."),
     Client(
         "Services under test: FastStream, faust-streaming, testcontainers' interface",
         ("test_frameworks*",),
@@ -106,10 +119,14 @@ def prepare() -> int:
     PLACE.mkdir(exist_ok=True)
     steps: tuple[tuple[str, Callable[[], str]], ...] = (
         ("Apache Kafka (Java)", prepare_java),
-        ("franz-go (Go)", prepare_go),
+        ("Kafka Connect, MirrorMaker 2 (Java)", prepare_connect),
+        ("Flink (Java)", prepare_flink),
+        ("franz-go, Sarama, kafka-go (Go)", prepare_go),
+        ("rskafka (Rust)", prepare_rust),
         ("KafkaJS (Node)", prepare_node),
         ("kcat", prepare_kcat),
         ("FastStream, faust-streaming (Python)", prepare_frameworks),
+        ("Quix Streams (Python)", prepare_quixstreams),
         ("sslyze", prepare_sslyze),
         ("Prometheus", prepare_prometheus),
     )
@@ -142,6 +159,22 @@ def prepare_java() -> str:
     return jar_version("kafka-clients")
 
 
+def prepare_connect() -> str:
+    """In a folder of its own: its web server has no place among the jars of the clients."""
+    need("java", "mvn")
+    fetch_jars(SOURCES / "java" / "connect" / "pom.xml", PLACE / "connect")
+    return jar_version("connect-runtime", "connect")
+
+
+def prepare_flink() -> str:
+    """Flink's jars, with the client that its connector brings, and our job compiled against them."""
+    need("java", "javac", "mvn")
+    fetch_jars(SOURCES / "java" / "flink" / "pom.xml", PLACE / "flink")
+    job = SOURCES / "java" / "flink" / "FlinkJob.java"
+    call("javac", "-Xlint:all,-processing,-classfile", "-cp", f"{PLACE}/flink/*", "-d", PLACE / "flink-job", job)
+    return f"{jar_version('flink-runtime', 'flink')}, connector {jar_version('flink-connector-kafka', 'flink')}"
+
+
 def fetch_jars(project: Path, place: Path) -> None:
     stamp = place / ".pom.xml"
     if not is_same(project, stamp):
@@ -155,9 +188,17 @@ def prepare_go() -> str:
     call("go", "build", "-o", PLACE / "go" / "interop", ".", cwd=SOURCES / "go")
     # kgo's own tests, as a program.
     call("go", "test", "-c", "-o", PLACE / "go" / "kgo.test", "github.com/twmb/franz-go/pkg/kgo", cwd=SOURCES / "go")
-    return next(
-        line.split()[1] for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if "franz-go v" in line
-    )
+    call("go", "build", "-o", f"{PLACE}/go/", "./sarama", "./kafkago", cwd=SOURCES / "go")
+    wanted = ("franz-go v", "sarama v", "kafka-go v")
+    lines = (SOURCES / "go" / "go.mod").read_text().splitlines()
+    return ", ".join(line.split()[1] for line in lines if any(each in line for each in wanted))
+
+
+def prepare_rust() -> str:
+    need("cargo")
+    call("cargo", "build", "-q", "--release", "--locked", "--target-dir", PLACE / "rust", cwd=SOURCES / "rust")
+    lines = (SOURCES / "rust" / "Cargo.toml").read_text().splitlines()
+    return next(line.split('"')[1].lstrip("=") for line in lines if line.startswith("rskafka"))
 
 
 def prepare_node() -> str:
@@ -186,6 +227,10 @@ def prepare_kcat() -> str:
 def prepare_frameworks() -> str:
     """A project as its users have it: an environment with the frameworks, pytest, and oncelog."""
     return ", ".join(line for line in make_environment("frameworks", "-e", ROOT) if line.startswith("fa"))
+
+
+def prepare_quixstreams() -> str:
+    return ", ".join(make_environment("quixstreams"))
 
 
 def prepare_sslyze() -> str:
@@ -247,8 +292,8 @@ def answer(*command: str) -> str:
     return subprocess.run(command, check=True, text=True, capture_output=True).stdout.strip()
 
 
-def jar_version(name: str) -> str:
-    jars = sorted((PLACE / "kafka").glob(f"{name}-[0-9]*.jar"))
+def jar_version(name: str, place: str = "kafka") -> str:
+    jars = sorted((PLACE / place).glob(f"{name}-[0-9]*.jar"))
     if not jars:
         raise Unavailable(f"Maven did not fetch {name}")
     return jars[0].stem.removeprefix(f"{name}-")

@@ -4,6 +4,7 @@ import fnmatch
 import json
 import os
 import subprocess
+import tomllib
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
@@ -12,7 +13,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tests.support.interop import NODE_PACKAGES, ROOT
+from tests.support.interop import NODE_PACKAGES, PLACE, ROOT
 
 
 def _kafka() -> str:
@@ -28,6 +29,29 @@ def _kcat() -> str:
 def _franz_go() -> str:
     lines = (ROOT / "tests/interop/go/go.mod").read_text().splitlines()
     return ", ".join(line.strip().rpartition("/")[2] for line in lines if "franz-go" in line and "indirect" not in line)
+
+
+def _go(module: str) -> str:
+    lines = (ROOT / "tests/interop/go/go.mod").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.strip().startswith(f"{module} "))
+
+
+def _flink() -> str:
+    jars = [next((PLACE / "flink").glob(f"{name}-[0-9]*.jar")).stem for name in ("flink-runtime", "flink-connector-kafka")]
+    return "{}, connector {}".format(*(jar.partition("-kafka-")[2] or jar.rpartition("-")[2] for jar in jars))
+
+
+def _connect() -> str:
+    return next((PLACE / "connect").glob("connect-runtime-*.jar")).stem.rpartition("-")[2]
+
+
+def _rskafka() -> str:
+    wanted = tomllib.loads((ROOT / "tests/interop/rust/Cargo.toml").read_text())
+    return str(wanted["dependencies"]["rskafka"]["version"]).lstrip("=")
+
+
+def _quixstreams() -> str:
+    return (ROOT / "tests/interop/quixstreams/requirements.txt").read_text().strip().partition("==")[2]
 
 
 def _kafkajs() -> str:
@@ -49,6 +73,12 @@ VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_kafka_python*", lambda: version("kafka-python")),
     ("test_kcat*", _kcat),
     ("test_franz_go*", _franz_go),
+    ("test_sarama*", lambda: _go("github.com/IBM/sarama")),
+    ("test_kafka_go*", lambda: _go("github.com/segmentio/kafka-go")),
+    ("test_kafka_connect*", _connect),
+    ("test_flink*", _flink),
+    ("test_rskafka*", _rskafka),
+    ("test_quixstreams*", _quixstreams),
     ("test_kafkajs*", _kafkajs),
     ("test_client_against_kafka*", lambda: "this version"),
     ("test_frameworks*", _frameworks),
@@ -67,5 +97,5 @@ def client_version(request: pytest.FixtureRequest, record_property: Callable[[st
     module = request.module.__name__.rpartition(".")[2]
     try:
         record_property("client_version", _version_of(module))
-    except (OSError, LookupError):
+    except (OSError, LookupError, StopIteration):
         return  # the client is not here, and its tests skip themselves
