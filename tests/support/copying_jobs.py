@@ -77,7 +77,7 @@ def supervised(command: Sequence[str], log: Path) -> Iterator[Program]:
 
 
 def copied_under_kills(daemon: Daemon, program: Program, feed: Feed, sink: str) -> Counter[str]:
-    """How often each fed value is in the sink, read committed, after the daemon was killed in each feeding but the last."""
+    """How often each fed value is in the sink, read committed; the daemon was killed in each feeding but the last."""
     reader = Consumer(
         {
             "bootstrap.servers": daemon.bootstrap,
