@@ -194,7 +194,7 @@ SCENES = {
     "time: due, and one that is not, in two segments": _of(
         f"retention.ms={HOUR} segment.ms={HOUR}", put(2 * DAY, 0), wait, look
     ),
-    "time: not due, then due": _of(f"retention.ms={SECOND * 8}", put(0), wait, look, wait, look),
+    "time: not due": _of(f"retention.ms={HOUR}", put(0), wait, look),
     "time: five due, in three segments": _of(f"retention.ms={HOUR} {_PAIRS}", put(*[2 * DAY] * 5), wait, look),
     "time: without limit": _of("retention.ms=-1", put(2 * DAY), wait, look),
     "time: without timestamp, hour": _of(f"retention.ms={HOUR}", put(None), wait, look),
