@@ -37,7 +37,9 @@ def _go(module: str) -> str:
 
 
 def _flink() -> str:
-    jars = [next((PLACE / "flink").glob(f"{name}-[0-9]*.jar")).stem for name in ("flink-runtime", "flink-connector-kafka")]
+    jars = [
+        next((PLACE / "flink").glob(f"{name}-[0-9]*.jar")).stem for name in ("flink-runtime", "flink-connector-kafka")
+    ]
     return "{}, connector {}".format(*(jar.partition("-kafka-")[2] or jar.rpartition("-")[2] for jar in jars))
 
 
