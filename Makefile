@@ -154,7 +154,7 @@ compose-demo: ## The main job in containers, from their images to the result: lo
 	@./.ci/compose-demo
 
 .PHONY: interop
-interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools and Streams, franz-go, KafkaJS, Python's (fetched into .interop)
+interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools, Streams and Connect, Flink, Go's, Rust's, Node's, Python's (fetched into .interop)
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \

@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.interop import NODE_PACKAGES, PLACE, ROOT
 
+_FLINK = ("runtime", "connector-kafka")
+
 
 def _kafka() -> str:
     jars = sorted(Path(os.environ["ONCELOG_KAFKA_LIBS"]).glob("kafka-clients-*.jar"))
@@ -37,10 +39,8 @@ def _go(module: str) -> str:
 
 
 def _flink() -> str:
-    jars = [
-        next((PLACE / "flink").glob(f"{name}-[0-9]*.jar")).stem for name in ("flink-runtime", "flink-connector-kafka")
-    ]
-    return "{}, connector {}".format(*(jar.partition("-kafka-")[2] or jar.rpartition("-")[2] for jar in jars))
+    runtime, connector = (next((PLACE / "flink").glob(f"flink-{name}-[0-9]*.jar")) for name in _FLINK)
+    return f"{runtime.stem.rpartition('-')[2]}, connector {connector.stem.partition('-kafka-')[2]}"
 
 
 def _connect() -> str:

@@ -1,4 +1,4 @@
-"""Kafka Connect and MirrorMaker 2, unmodified: one distributed worker with exactly.once.source.support=enabled.
+"""Kafka Connect, unmodified: a distributed worker with exactly.once.source.support=enabled, and MirrorMaker 2 in it.
 
 The worker's own topics (settings, offsets, status) and what its tasks write are on the daemon that is killed.
 """
@@ -8,7 +8,6 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -76,32 +75,9 @@ def call(program: Program, address: str, path: str, config: dict[str, str] | Non
             assert time.monotonic() < deadline, f"{error}\n{program.log.read_text()[-4000:]}"
 
 
-def test_a_file_source_writes_each_line_exactly_once_while_the_broker_is_killed(
+def test_mirror_maker_writes_each_record_exactly_once_while_the_broker_is_killed(
     start_daemon: Start, tmp_path: Path
 ) -> None:
-    daemon = start_daemon(*QUICK_GROUPS)
-    command, address = worker(daemon, tmp_path)
-    make_topics(daemon, "lines")
-    source = tmp_path / "lines.txt"
-    source.touch()
-
-    def feed(values: Sequence[str]) -> None:
-        with source.open("a") as lines:
-            lines.writelines(f"{value}\n" for value in values)
-
-    with supervised(command, tmp_path / "log") as running:
-        connector = {
-            "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
-            "file": str(source),
-            "topic": "lines",
-            "batch.size": "20",
-            "exactly.once.support": "required",
-        }
-        call(running, address, "/connectors/lines/config", connector)
-        assert copied_under_kills(daemon, running, feed, "lines") == EXPECTED
-
-
-def test_mirror_maker_copies_to_a_broker_that_is_killed_exactly_once(start_daemon: Start, tmp_path: Path) -> None:
     origin, daemon = start_daemon(name="origin"), start_daemon(*QUICK_GROUPS)
     command, address = worker(daemon, tmp_path)
     make_topics(origin, "orders")

@@ -20,7 +20,7 @@ from tests.support.daemon import Daemon
 
 ROUND = 100
 """Records that are fed at a time."""
-KILLS = 3
+KILLS = 2
 EXPECTED = {str(number): 1 for number in range(ROUND * (KILLS + 1))}
 PATIENCE_S = 150.0
 """For all that a program does after one feeding: generous, for a machine that is busy with other things."""
@@ -77,7 +77,7 @@ def supervised(command: Sequence[str], log: Path) -> Iterator[Program]:
 
 
 def copied_under_kills(daemon: Daemon, program: Program, feed: Feed, sink: str) -> Counter[str]:
-    """How often each fed value is in the sink, read committed; the daemon was killed in each feeding but the last."""
+    """How often each value is in the sink, read committed; the daemon is killed in each feeding but the last."""
     reader = Consumer(
         {
             "bootstrap.servers": daemon.bootstrap,
