@@ -15,7 +15,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -37,6 +37,7 @@ from oncelog.broker.log.values import (
     AppendOrigin,
     AppendResult,
     FetchIsolation,
+    ReadBounds,
     Writer,
 )
 from oncelog.broker.ports import Buffer, Clock, WallMs
@@ -56,7 +57,15 @@ from oncelog.protocol.records.batch import (
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record
 
-__all__ = ["AbortedTransaction", "AppendOrigin", "AppendResult", "FetchIsolation", "LogInvariantError", "PartitionLog"]
+__all__ = [
+    "AbortedTransaction",
+    "AppendOrigin",
+    "AppendResult",
+    "FetchIsolation",
+    "LogInvariantError",
+    "PartitionLog",
+    "ReadBounds",
+]
 
 if TYPE_CHECKING:
     from oncelog.broker.log.opening import OpenedBatch
@@ -70,17 +79,6 @@ _new_result = tuple.__new__
 
 class LogInvariantError(Exception):
     """The offsets of a partition are out of order: the broker must stop and recover."""
-
-
-class ReadBounds(NamedTuple):
-    """The offsets that a reader may see, and those that its response reports: taken in one turn."""
-
-    upper_bound: int
-    """Exclusive; the boundary of a batch."""
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    isolation: FetchIsolation
 
 
 Records = tuple[memoryview, tuple[AbortedTransaction, ...] | None]

@@ -47,3 +47,14 @@ class AbortedTransaction(NamedTuple):
 
     producer_id: int
     first_offset: int
+
+
+class ReadBounds(NamedTuple):
+    """The offsets that a reader may see, and those that its response reports: taken in one turn."""
+
+    upper_bound: int
+    """Exclusive; the boundary of a batch."""
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    isolation: FetchIsolation

@@ -131,6 +131,8 @@ class _Writer:
         stored = self._stored
         if name.endswith(("pattern", "regex")):
             return stored.patterns[number % len(stored.patterns)]
+        if name == "server_assignor":
+            return "range"
         if "transactional_id" in name:
             known = stored.transactional_ids
         elif "group" in name or name == "key":
@@ -153,6 +155,8 @@ class _Writer:
                 return -1
             case "count":
                 return 100
+            case "rebalance_timeout_ms":
+                return 1_000
             case "partition_max_bytes" | "max_bytes" | "response_partition_limit":
                 return 1 << 20
             case "max_wait_ms" | "min_bytes" | "timeout_ms" | "key_type":
