@@ -107,7 +107,6 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     metrics = Metrics()
     is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     failure = Failure(system.on_disk_failure)
-    failure.space.watch(SpaceLog(log, str(config.data_dir)), system.clock)
     purgatory = FetchPurgatory(system.scheduler)
     reports = _FileReports(log, metrics)
     store = _store(config, system, log, failure, reports, stopwatch(metrics.sync_seconds) if is_reported else None)
@@ -446,6 +445,7 @@ def _store(
     stopwatch: Stopwatch | None,
 ) -> LogStore:
     """The store of records, no log open yet; problems of files are logged, and syncs measured."""
+    failure.space.watch(SpaceLog(log, str(config.data_dir)), system.clock)
     compaction = _compaction(config, system.scheduler, log)
     if system.disk is None:
         from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it

@@ -9,8 +9,9 @@ from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_f
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.completion import Completion
 from oncelog.broker.fetching.session import FetchedPartition
-from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, ReadBounds
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.store import Fetching
+from oncelog.broker.log.values import ReadBounds
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
 

@@ -259,11 +259,7 @@ def _append(
     batch = data.records
     log: PartitionLog | None = None
     try:
-        if name is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        log = broker.topics.partition(name, data.index)
-        if name in INTERNAL_TOPICS:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
+        log = _log_of(context, name, data.index)
         if not isinstance(batch, memoryview):
             raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no record batch")
         if context.api_version < 7 and len(batch) > FLAGS_AT and batch[FLAGS_AT] & COMPRESSION_MASK == _ZSTD:
@@ -285,6 +281,16 @@ def _append(
         waits.append((log, last_offset + 1, is_duplicate, answers, len(answers)))
     answers.append(PartitionProduceResponse(data.index, 0, base_offset, log_append_time_ms, log_start_offset))
     return base_offset == 0
+
+
+def _log_of(context: RequestContext, name: str | None, index: int) -> PartitionLog:
+    """Raises KafkaError."""
+    if name is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    log = context.broker.topics.partition(name, index)
+    if name in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
+    return log
 
 
 def _error_response(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:

@@ -64,7 +64,6 @@ __all__ = [
     "FetchIsolation",
     "LogInvariantError",
     "PartitionLog",
-    "ReadBounds",
 ]
 
 if TYPE_CHECKING:

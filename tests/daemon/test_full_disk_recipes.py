@@ -21,6 +21,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "orders"
@@ -126,7 +127,7 @@ def test_a_line_of_the_page_makes_room_on_a_full_file_system(tmp_path: Path, num
                 [*command, "--bootstrap", daemon.bootstrap],
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=PATIENCE_S,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
             assert ended.returncode == 0, ended.stderr

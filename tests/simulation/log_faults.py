@@ -16,13 +16,13 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
 from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, recovery
-from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.journal import Journal, Section, Tail, _encode_sections
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.storage.local.sync_targets import SyncTarget
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.testing.memory_disk import MemoryDisk
 

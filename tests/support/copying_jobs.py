@@ -17,21 +17,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 ROUND = 100
 """Records that are fed at a time."""
 KILLS = 2
 EXPECTED = {str(number): 1 for number in range(ROUND * (KILLS + 1))}
-PATIENCE_S = 150.0
-"""For all that a program does after one feeding: generous, for a machine that is busy with other things."""
-
 Feed = Callable[[Sequence[str]], None]
 
 
 def make_topics(daemon: Daemon, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
-        future.result(60)
+        future.result(PATIENCE_S)
 
 
 def feed_topic(daemon: Daemon, topic: str) -> Feed:

@@ -17,18 +17,19 @@ Invariants
   commit waits until it is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure, Fetching
-from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch, Syncable
+from oncelog.broker.ports import Clock, Scheduler, Stopwatch
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
-from oncelog.broker.storage.local.journal import Journal, LeftOut, Section, Span, synced_span
+from oncelog.broker.storage.local.journal import Journal, LeftOut, Section, synced_span
+from oncelog.broker.storage.local.sync_targets import SyncedLog, SyncTarget, entries_of, failed_of, unopened_of
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop blocks every other connection, but a thread costs more than a quick sync: of 16 transactional
@@ -44,66 +45,6 @@ LARGE_BYTES = 128 * 1024
 P = ParamSpec("P")
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
 """Calls each function and returns when all have returned; possibly in parallel."""
-
-
-class SyncedLog(Protocol):
-    """The files of a partition, as commits and checkpoints need them."""
-
-    topic_id: UUID
-    partition: int
-    log_start_offset: int
-    log_end_offset: int
-    committed_offset: int
-    is_deleted: bool
-
-    @property
-    def awaits_checkpoint(self) -> bool:
-        """It has files that should be synced soon, such as a completed segment."""
-
-    def take_spans(self) -> list[Span] | None:
-        """What was appended since the last call; None if it is large: to be synced."""
-
-    def demand_sync(self) -> None:
-        """Let `take_spans` return None the next time."""
-
-    def begin_sync(self) -> "SyncTarget":
-        """What must be synced now."""
-
-    def begin_sync_of_completed(self) -> "SyncTarget | None":
-        """The same without what still grows; None: nothing."""
-
-    def keep_dirty(self, target: "SyncTarget") -> None:
-        """Its sync has not succeeded: the next one repeats it."""
-
-    def end_sync(self, target: "SyncTarget") -> None:
-        """The sync no longer uses any file of this log."""
-
-
-class SyncTarget:
-    """What one log must sync, and the offset up to which that syncs it."""
-
-    __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
-
-    def __init__(
-        self, log: SyncedLog, disk: Disk, files: Sequence[Syncable], directories: Sequence[str], synced_offset: int
-    ) -> None:
-        self.log = log
-        self.disk = disk
-        self.files = files
-        self.directories = directories
-        self.synced_offset = synced_offset
-        self.error: OSError | None = None
-
-    def sync(self) -> None:
-        """On the loop or in a thread; an error is stored for the loop to handle."""
-        self.error = None
-        try:
-            for file in self.files:
-                file.sync()
-            for directory in self.directories:
-                self.disk.sync_dir(directory)
-        except OSError as error:
-            self.error = error
 
 
 class Points(Protocol):
@@ -303,7 +244,7 @@ class FileSync:
             self._commit_to_journal(logs)  # also if a full disk then prevents all else
         targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_deleted]
         self._sync(targets)
-        for unopened in _unopened(targets):
+        for unopened in unopened_of(targets):
             self._put_off(targets)
             raise unopened.error or OSError()
         self._judge(targets, None)
@@ -326,7 +267,7 @@ class FileSync:
         begun = self._begin_round(logs)
         if self._has_room(begun):
             self._write(begun)
-            if begun.error is None and not _failed(begun.targets):
+            if begun.error is None and not failed_of(begun.targets):
                 self._note_committed(begun)
         for target in begun.targets:
             target.log.keep_dirty(target)
@@ -376,7 +317,7 @@ class FileSync:
         on_written = None if self._stopwatch is None else self._stopwatch()
         if begun.targets:
             self._sync(begun.targets)
-            if _failed(begun.targets):
+            if failed_of(begun.targets):
                 return
         started_ms = self._clock.monotonic_ms()
         try:
@@ -410,9 +351,9 @@ class FileSync:
     def _on_written(self, begun: _Round, error: Exception | None = None) -> None:
         self._written_in_thread = None
         if error is None:
-            failed = [target for target in _failed(begun.targets) if not lacks_descriptor(target.error)]
+            failed = [target for target in failed_of(begun.targets) if not lacks_descriptor(target.error)]
             waits = begun.error is not None and is_transient(begun.error)
-            if not failed and (waits or _unopened(begun.targets)):
+            if not failed and (waits or unopened_of(begun.targets)):
                 self._retry(begun)
                 return
             error = begun.error
@@ -504,14 +445,14 @@ class FileSync:
 
     def _checkpoint(self, begun: "_Checkpoint") -> None:
         self._sync(begun.targets)
-        is_complete = self.is_journaling and not _failed(begun.targets)
-        self._points.record(_entries(begun.targets), journal_number=begun.number + 1 if is_complete else None)
+        is_complete = self.is_journaling and not failed_of(begun.targets)
+        self._points.record(entries_of(begun.targets), journal_number=begun.number + 1 if is_complete else None)
         self._points.sync()
         begun.is_recorded = is_complete
 
     def _on_checkpoint(self, begun: "_Checkpoint", error: Exception | None) -> None:
         self._is_checkpointing = False
-        incomplete: Sequence[SyncTarget] = _unopened(begun.targets)
+        incomplete: Sequence[SyncTarget] = unopened_of(begun.targets)
         if isinstance(error, OSError) and is_transient(error):
             self.failure.space.on_error(error)
             incomplete, error = begun.targets, None
@@ -544,7 +485,7 @@ class FileSync:
         def sync() -> None:
             self._sync(targets)
             try:
-                self._points.record(_entries(targets))
+                self._points.record(entries_of(targets))
             except OSError as error:
                 if not is_transient(error):  # a full disk: recovery reads more
                     raise
@@ -552,7 +493,7 @@ class FileSync:
         self._scheduler.run_in_thread(sync, self._while_open(lambda error: self._on_background_synced(targets, error)))
 
     def _on_background_synced(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
-        unopened = _unopened(targets)
+        unopened = unopened_of(targets)
         self._judge([target for target in targets if target not in unopened], error)
         if unopened and not self.failure.failed:
             self._background_count += 1
@@ -585,20 +526,3 @@ class FileSync:
 def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
     for function in functions:
         function()
-
-
-def _entries(targets: Sequence[SyncTarget]) -> Iterator[tuple[LogKey, LogPoints]]:
-    for target in targets:
-        log = target.log
-        if target.error is None and target.synced_offset > 0 and not log.is_deleted:
-            yield (log.topic_id, log.partition), LogPoints(target.synced_offset, log.log_start_offset)
-
-
-def _failed(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
-    """A log deleted meanwhile needs no sync."""
-    return [target for target in targets if target.error is not None and not target.log.is_deleted]
-
-
-def _unopened(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
-    """Targets with a file that could not be opened."""
-    return [target for target in _failed(targets) if lacks_descriptor(target.error)]

@@ -11,10 +11,10 @@ from typing import TypeVar
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, ReadBounds
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure, LogStore
-from oncelog.broker.log.values import AppendResult
+from oncelog.broker.log.values import AppendResult, ReadBounds
 from oncelog.broker.slices import Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.local_log import LocalLog
