@@ -147,14 +147,16 @@ def _append_all(
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             try:
-                first_appends += _append(context, request, name, data, refusal, partitions, waits)
-                takes_turns = first_appends == _FIRST_APPENDS_AT_ONCE
+                if not _append(context, request, name, data, refusal, partitions, waits):
+                    continue
+                first_appends += 1
+                if first_appends < _FIRST_APPENDS_AT_ONCE:
+                    continue
             except LongBatch:
-                takes_turns = True
-            if takes_turns:
-                rest = _append_rest(context, request, refusal, responses, partitions, waits)
-                answered: Answer | Completion[Answer] = context.run(rest)
-                return answered
+                pass  # in turns, as what is left of many
+            rest = _append_rest(context, request, refusal, responses, partitions, waits)
+            answered: Answer | Completion[Answer] = context.run(rest)
+            return answered
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(context, request, responses, waits)
 

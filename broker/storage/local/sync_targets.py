@@ -1,7 +1,7 @@
 """What a commit or a checkpoint syncs of each log.
 
-Owns: the targets of one sync, and what has become of them. Does not own: when they are synced (`file_sync`), which files
-of a log are dirty (`LocalLog`).
+Owns: the targets of one sync, and what has become of them. Does not own: when they are synced (`file_sync`), which
+files of a log are dirty (`LocalLog`).
 """
 
 from collections.abc import Iterator, Sequence

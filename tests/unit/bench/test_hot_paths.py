@@ -31,8 +31,8 @@ from oncelog.protocol.records.record import Record, decode_records
 ALLOWED = 1.05
 
 LINES = {
-    "oncelog.storage=memory": (456, 507, 725, 545, 1_061, 2_331, 1_125, 1_171, 2_296),
-    "oncelog.flush.policy=os": (494, 537, 761, 584, 1_141, 2_486, 1_192, 1_251, 2_443),
+    "oncelog.storage=memory": (479, 520, 735, 571, 1_079, 2_385, 1_166, 1_189, 2_355),
+    "oncelog.flush.policy=os": (526, 550, 780, 619, 1_186, 2_585, 1_251, 1_296, 2_547),
     "oncelog.flush.policy=fsync": (660, 537, 893, 645, 1_336, 2_874, 1_442, 1_453, 2_895),
 }
 """One record each; a transaction on one partition. From the bytes of the request to the bytes of the response."""
