@@ -57,14 +57,7 @@ from oncelog.protocol.records.batch import (
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record
 
-__all__ = [
-    "AbortedTransaction",
-    "AppendOrigin",
-    "AppendResult",
-    "FetchIsolation",
-    "LogInvariantError",
-    "PartitionLog",
-]
+__all__ = ["AbortedTransaction", "AppendOrigin", "AppendResult", "FetchIsolation", "LogInvariantError", "PartitionLog"]
 
 if TYPE_CHECKING:
     from oncelog.broker.log.opening import OpenedBatch
