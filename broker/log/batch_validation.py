@@ -27,7 +27,7 @@ from oncelog.protocol.records.batch import (
     BatchHeader,
     read_header,
 )
-from oncelog.protocol.records.compression import decompress, decompress_in_steps
+from oncelog.protocol.records.compression import beginning, decompress, decompress_in_steps
 
 _SHORTEST_RECORDS_BYTES: Final = 14  # the overhead of magic 0, below which Kafka calls the framing corrupt
 _LAST_KNOWN_COMPRESSION: Final = 4
@@ -161,14 +161,14 @@ def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple
     blamed: list[tuple[int, str]] = []
     try:
         if header.compression_type:
-            body = memoryview(decompressed(header.compression_type, body, AT_ONCE_BYTES))
+            body = memoryview(beginning(header.compression_type, body))
         position = 0
         for index in range(min(header.record_count, _MAX_BLAMED_RECORDS)):
             timestamp_delta, _, position = _check_record(body, position, len(body))
             timestamp = header.base_timestamp + timestamp_delta
             if timestamp > latest_ms:
                 blamed.append((index, f"timestamp {timestamp} is later than {latest_ms}"))
-    except KafkaError:
+    except (KafkaError, ProtocolError):
         pass  # the batch is rejected anyway
     return tuple(blamed)
 

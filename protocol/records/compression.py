@@ -67,6 +67,11 @@ def decompress_in_steps(codec: int, body: bytes | memoryview, max_bytes: int) ->
     return whole
 
 
+def beginning(codec: int, body: bytes | memoryview) -> bytes:
+    """The first part, of at most 256 KiB: half a millisecond. Raises ProtocolError, also for a larger snappy block."""
+    return next(_parts(codec, body, _STEP_BYTES), b"")
+
+
 def _parts(codec: int, body: bytes | memoryview, max_bytes: int | None) -> Iterator[bytes]:
     limit = DEFAULT_MAX_BYTES if max_bytes is None else max_bytes
     try:

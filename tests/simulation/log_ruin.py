@@ -71,9 +71,11 @@ class JournalRuin:
         kind = random.choice(JOURNAL_KINDS)
         if "older" in kind:
             names = (*JOURNALS, FLUSHED_OFFSETS) if "flushed" in kind else JOURNALS
-            for name in names if len(self._older) == 3 else ():
-                disk.write_atomically(name, self._older[name])
-            return kind if len(self._older) == 3 else ""
+            if not all(name in self._older and name in disk.files for name in names):
+                return ""
+            for name in names:
+                disk.files[name].data[:] = disk.files[name].synced[:] = self._older[name]
+            return kind
         name = random.choice(JOURNALS)
         data = disk.files[name].data if name in disk.files else bytearray()
         if not data:

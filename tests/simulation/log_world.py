@@ -449,7 +449,8 @@ class LogWorld:
         self._leave()
         rounds = self._rounds
         has_failed = self.logs.failure.failed
-        is_kept = kept_all and damaged is None and ruin is None
+        # In a life that has checkpoints, and so copies of its journal.
+        is_kept = kept_all and damaged is None and ruin is None and "checkpoint" in self._mix.weights
         journal_ruin = self._journal_ruin.happen(disk, self._more) if is_kept and self._more.random() < 0.08 else ""
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()

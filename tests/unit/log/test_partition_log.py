@@ -363,9 +363,11 @@ def test_memory_and_os_policies_count_an_append_as_durable_and_it_is_visible_aft
         assert logs.disk.sync_count == before
 
 
-def test_roll_when_the_index_is_full() -> None:
+@pytest.mark.parametrize(("step_ms", "base_offsets"), [(1, [0, 3, 6]), (0, [0, 6])])
+def test_roll_when_the_index_of_offsets_or_of_times_is_full(step_ms: int, base_offsets: list[int]) -> None:
+    """That of times has larger entries, and grows with later timestamps alone."""
     logs = Logs()
-    log = logs.open(index_interval_bytes=0, segment_index_bytes=16)
-    for _ in range(7):
-        logs.append(log, batch())
-    assert [segment.base_offset for segment in segments_of(log)] == [0, 3, 6]
+    log = logs.open(index_interval_bytes=0, segment_index_bytes=36)
+    for number in range(7):
+        logs.append(log, batch(timestamp=1_000_000 + number * step_ms))
+    assert [segment.base_offset for segment in segments_of(log)] == base_offsets

@@ -208,7 +208,7 @@ ASKING: dict[str, tuple[tuple[str, ...], int]] = {
     "cluster describe": ((), 10),
     "cluster log-dirs": (("--partitions",), 2),
     "config describe": (("--topic", "t"), 2),
-    "doctor": ((), 7),
+    "doctor": ((), 8),
     "group describe": (("g",), 11),
     "group lag": (("g",), 2),
     "group list": ((), 2),
