@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, env};
 
-use chrono::DateTime;
+use chrono::Utc;
 use rskafka::{
     client::{
         ClientBuilder,
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (records, _) = source.fetch_records(offset, 1..1_000_000, 500).await?;
         for found in records {
             let value = found.record.value;
-            let record = Record { key: None, value, headers: BTreeMap::new(), timestamp: DateTime::UNIX_EPOCH };
+            let record = Record { key: None, value, headers: BTreeMap::new(), timestamp: Utc::now() };
             sink.produce(vec![record], Compression::NoCompression).await?;
             offset = found.offset + 1;
         }
