@@ -18,8 +18,8 @@ from oncelog.broker.request import Peer
 from tests.conformance import replay, tape
 from tests.conformance.replay import Replay
 from tests.conformance.transaction_recordings import DIFFERENCES, LEVELS, recorded, virtual_broker
+from tests.conftest import Start
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "transcripts.md"
@@ -116,7 +116,10 @@ def test_the_player_needs_nothing_but_the_standard_library() -> None:
         assert json.loads(next(frames))["conversation"] == tape.TAPED[0]
 
 
-def test_the_player_finds_no_difference_in_a_running_daemon(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_player_finds_no_difference_in_a_running_daemon(
+    start_daemon: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon = start_daemon("oncelog.compat=kafka")
     assert replay.main([daemon.bootstrap, "appends"]) == 0
     assert capsys.readouterr().out == "appends: 245 questions, 0 answers that differ\n"
 

@@ -111,10 +111,16 @@ def written(run: Callable[[Call], tuple[int, str]], bootstrap: str) -> str:
     parts = []
     for call in CALLS:
         code, printed = run(call)
-        lines = sorted(line.rstrip() for line in printed.replace(bootstrap, "BROKER").splitlines())
+        lines = sorted(_in_order(line.rstrip()) for line in printed.replace(bootstrap, "BROKER").splitlines())
         shown = "\n".join(re.sub(r"TopicId: \S+", "TopicId: ID", line) for line in lines)
         parts.append(f"$ {call.line}\n{shown}\n= {code}\n")
     return "\n".join(parts)
+
+
+def _in_order(line: str) -> str:
+    """Kafka's tool prints the settings of a topic in the order of a hash table."""
+    start, title, configs = line.partition("Configs: ")
+    return f"{start}{title}{','.join(sorted(configs.split(',')))}"
 
 
 def run_java(call: Call, bootstrap: str) -> tuple[int, str]:

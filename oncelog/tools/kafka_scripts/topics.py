@@ -96,7 +96,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 async def _describe(admin: "Admin", topic: "TopicDescription") -> None:
     entries = await admin.describe_config_entries(topic=topic.name)
-    configs = ",".join(sorted(f"{each.name}={each.value}" for each in entries if each.source == "DYNAMIC_TOPIC_CONFIG"))
+    configs = ",".join(sorted(f"{each.name}={each.value}" for each in entries if each.source != "DEFAULT_CONFIG"))
     topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
     out(
         f"Topic: {topic.name}\tTopicId: {topic_id}\tPartitionCount: {topic.partition_count}"
