@@ -23,7 +23,7 @@ class OpenedBatch:
 
     config: LogConfig
     """With which it was checked."""
-    batch: memoryview
+    batch: "memoryview"  # unquoted, mypyc looks it up among the module's names
     header: BatchHeader
 
 

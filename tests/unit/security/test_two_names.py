@@ -184,6 +184,7 @@ def _errors(row: Any) -> Iterator[int]:
                     yield from _errors(inner)
 
 
+@pytest.mark.interpreted  # compiled, a class of the protocol takes no name of None
 @pytest.mark.parametrize(("api", "version"), _WITH_TOPICS, ids=lambda each: getattr(each, "name", each))
 def test_no_mixed_entry_shows_or_changes_what_one_of_its_names_forbids(api: Api, version: int) -> None:
     scene = Scene()
