@@ -6,7 +6,7 @@ becomes (`recompression`), when it is appended. Invariant: what was opened is ap
 Few topics need it: compacted ones, those with `oncelog.record.validation=full` or a `compression.type` of their own.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog.broker.log.batch_validation import check_all, decompressed, validate_header
 from oncelog.broker.log.log_config import LogConfig
@@ -17,8 +17,7 @@ from oncelog.broker.slices import Sliced, Slices
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedBatch:
+class OpenedBatch(NamedTuple):
     """What may be appended as it is."""
 
     config: LogConfig
