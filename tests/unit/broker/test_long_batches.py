@@ -83,6 +83,7 @@ def test_a_batch_that_inflates_a_thousandfold_is_opened_beside_the_loop(
     assert cost.longest_turn_calls < CALLS_IN_20_MS
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("codec", [None, "zstd"])
 def test_the_records_of_a_large_batch_are_checked_in_slices(broker: VirtualBroker, codec: str | None) -> None:
     topic = "compacted"
