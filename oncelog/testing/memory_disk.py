@@ -454,7 +454,8 @@ def _torn(inode: Inode, random: Random) -> bytes:
     tail = bytearray(data[len(synced) :][: random.randint(0, len(data) - len(synced))])
     if len(tail) > 1 and random.random() < 0.3:
         start = random.randrange(len(tail))
-        tail[start : random.randint(start, len(tail))] = bytes(random.randint(start, len(tail)) - start)
+        end = random.randint(start, len(tail))
+        tail[start:end] = bytes(end - start)
     return synced + bytes(tail)
 
 

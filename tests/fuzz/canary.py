@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
@@ -56,7 +56,9 @@ class Canary:
     def ask(self, client: Asked, settle: Callable[[], None]) -> None:
         """Write one record, read it and an earlier one back, commit and fetch an offset. AssertionError otherwise."""
         if self._producer is None:
-            topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+            # Its records have a fixed time, long ago on the clock of a real broker.
+            for_ever = CreatableTopicConfig(name="retention.ms", value="-1")
+            topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, configs=[for_ever])
             created = self._one(client, settle, CreateTopicsRequest(topics=[topic]), 4)
             assert created.topics[0].error_code == 0, created
             found = self._one(client, settle, FindCoordinatorRequest(key=GROUP, key_type=0), 3)

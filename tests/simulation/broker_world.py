@@ -36,7 +36,7 @@ from tests.clients.simulated import (
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
-from tests.history.auditor import audit, tally
+from tests.history.auditor import HistoryError, audit, tally
 from tests.history.events import (
     FINAL,
     NEVER,
@@ -274,7 +274,7 @@ class BrokerWorld:
     def _end_shortage(self, disk: MemoryDisk) -> None:
         disk.lacks_descriptor = lambda path: False
         if self.broker.disk_failures:
-            raise AssertionError(f"too many open files are no failure of the disk: {self.broker.disk_failures}")
+            raise HistoryError(f"too many open files are no failure of the disk: {self.broker.disk_failures}")
 
     def _without_power(self, disk: MemoryDisk) -> MemoryDisk:
         """Or without its file system for a while, which loses as much and leaves the machine running."""

@@ -17,7 +17,7 @@ from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import Plant, planted, spare_the_active_segment
 
-TURNS = 300
+TURNS = 400
 SEEDS = 12
 
 
