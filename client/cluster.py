@@ -581,9 +581,10 @@ class Cluster:
         finally:
             self._refreshing = None
             waiting, self._on_refreshed = self._on_refreshed, {}
-            if not self._closed:
-                for done in waiting:
-                    done()
+        # Not in `finally`: a task whose loop was closed over it ends when it is collected, and could wake nobody.
+        if not self._closed:
+            for done in waiting:
+                done()
 
 
 def leader_of(cluster: Cluster, place: TopicPartition) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, Record, RequestTimedOut, TopicPartition
+from oncelog.client.cluster import Cluster
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_response import CreateTopicsResponse
@@ -227,3 +228,17 @@ def test_a_topic_is_created_when_all_its_partitions_have_leaders() -> None:
             assert now_s() < 5.5
 
     run_virtually(broker, main)
+
+
+def test_a_refresh_whose_loop_was_closed_over_it_wakes_nobody() -> None:
+    woken = []
+
+    async def begin() -> Any:
+        cluster = Cluster(HOST, client_id="left")
+        refreshing = cluster._refresh_quietly((TOPIC,))
+        cluster._on_refreshed[lambda: woken.append(TOPIC)] = None
+        refreshing.send(None)  # as far as its pause
+        return refreshing
+
+    asyncio.run(begin()).close()  # as the collector does with a task that is left
+    assert not woken
