@@ -45,11 +45,7 @@ RUN set -e; \
     fi; \
     python3 -m venv /opt/build
 COPY pyproject.toml hatch_build.py pyspark_oncelog.py README.md LICENSE NOTICE ./
-COPY broker broker
-COPY client client
 COPY oncelog oncelog
-COPY pipeline pipeline
-COPY protocol protocol
 ARG VERSION=
 ENV SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONCELOG=$VERSION
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \

@@ -10,7 +10,7 @@ VENV ?= .venv
 COMPILED := .compiled
 ARCHIVE := .archive
 BIN := $(VENV)/bin
-PACKAGES := bench broker client oncelog pipeline protocol
+PACKAGES := bench oncelog
 INPUT ?=
 DATA ?=
 ARGS ?=
@@ -66,7 +66,7 @@ test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests tha
 .PHONY: test-compiled
 test-compiled: $(COMPILED)/.test ## Run the fast tests and a sample of the simulation against the compiled wheel, away from the sources
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
-	@cp -R $(filter-out oncelog,$(wildcard *)) .ci .dockerignore $(COMPILED)/run
+	@cp -R $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
 	  $(addprefix --ignore=tests/test_,architecture_page.py packaging.py tidy.py types.py) $(ARGS)
 	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20
@@ -186,7 +186,7 @@ release-check: $(VENV)/.release ## What must hold before a release: build, metad
 clean: ## Remove the virtual environment and everything generated
 	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml | $(BIN)/python
+$(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find oncelog -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'
 	@rm -rf $(ARCHIVE) && mkdir $(ARCHIVE)
 	@$(PYTHON) -m venv $(ARCHIVE)/venv
@@ -200,18 +200,13 @@ $(BIN)/python:
 	@echo "Making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) has no working venv (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
 
-# A source distribution has no links: whoever unpacks one and works there gets them.
-LINKS := $(addprefix oncelog/,broker client pipeline protocol)
-$(LINKS):
-	@ln -s ../$(@F) $@
-
-$(VENV)/.test: pyproject.toml | $(LINKS) $(BIN)/python
+$(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo 'Installing oncelog and what its tests need (about half a minute)'
 	@$(call pip_install,-e '.[test]')
 	@touch $@
 
 # A venv of its own, with the compiled wheel and what its tests need.
-$(COMPILED)/.test: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml hatch_build.py | $(BIN)/python
+$(COMPILED)/.test: $(shell find oncelog -name '*.py') pyproject.toml hatch_build.py | $(BIN)/python
 	@echo 'Compiling oncelog (a minute or two)'
 	@rm -rf $(COMPILED)/wheel $(COMPILED)/venv
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel -q --no-deps -w $(COMPILED)/wheel .

@@ -14,8 +14,10 @@ import pytest
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("broker", "client", "oncelog", "pipeline", "protocol")
-GENERATED = "protocol/generated/"
+PACKAGES = ("oncelog",)
+# The repository's top has links to them.
+LINKED = ("broker", "client", "pipeline", "protocol")
+GENERATED = "oncelog/protocol/generated/"
 SHARED_BY_TESTS = ("tests/clients/", "tests/support/", "tests/fakes/")
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
@@ -24,38 +26,38 @@ MAX_LINE_LENGTH = 120
 
 # Cores are given time, randomness, network and scheduling; they import none of it, and they do not log.
 CORES = (
-    "broker/cluster/",
-    "broker/coordinator/",
-    "broker/fetching/",
-    "broker/handlers/",
-    "broker/log/",
-    "broker/storage/",
-    "protocol/",
+    "oncelog/broker/cluster/",
+    "oncelog/broker/coordinator/",
+    "oncelog/broker/fetching/",
+    "oncelog/broker/handlers/",
+    "oncelog/broker/log/",
+    "oncelog/broker/storage/",
+    "oncelog/protocol/",
 )
-CORE_FILES = ("broker/completion.py", "broker/ports.py")
+CORE_FILES = ("oncelog/broker/completion.py", "oncelog/broker/ports.py")
 NOT_IN_CORES = {"asyncio", "datetime", "logging", "random", "secrets", "socket", "structlog", "time", "uvloop"}
 # Abbreviations that Kafka's people know and a first reader does not.
 SHORTHANDS = {"pid", "hw", "leo", "lso", "tp", "tps"}
 # Where any error at all may be caught, and why.
 CATCHES_EVERYTHING = {
-    "broker/completion.py": "a completion carries whatever its computation raised to whoever waits",
-    "broker/dispatch.py": "an unexpected error costs one connection, never the broker",
-    "broker/slices.py": "work that went on in a later turn fails its completion, as above",
-    "broker/system/loop.py": "a thread hands its error to the loop",
-    "client/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does with interceptors",
-    "client/sasl.py": "a provider of tokens is of the program: whatever it raises, nobody is logged in",
-    "client/serializers.py": "a serializer is of the program: whatever it raises is about one record",
+    "oncelog/broker/completion.py": "a completion carries whatever its computation raised to whoever waits",
+    "oncelog/broker/dispatch.py": "an unexpected error costs one connection, never the broker",
+    "oncelog/broker/slices.py": "work that went on in a later turn fails its completion, as above",
+    "oncelog/broker/system/loop.py": "a thread hands its error to the loop",
+    "oncelog/client/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does",
+    "oncelog/client/sasl.py": "a provider of tokens is of the program: whatever it raises, nobody is logged in",
+    "oncelog/client/serializers.py": "a serializer is of the program: whatever it raises is about one record",
     "oncelog/testing/lives.py": "a start that fails is raised where it was asked for",
 }
 # Where everything is imported at once, and why.
 STARS = {
-    "client/__init__.py": "for type checkers alone: the names of client/public.py, which a third list would repeat",
-    "oncelog/__init__.py": "as client/__init__.py",
+    "oncelog/client/__init__.py": "for type checkers alone: the names of public.py, which a third list would repeat",
+    "oncelog/__init__.py": "as oncelog/client/__init__.py",
 }
 # Where something is printed without oncelog/tools/terminal.py, which lets no name steer a terminal, and why.
 PRINTS = {
-    "broker/app.py": "the ready line: an address of its own",
-    "broker/cli.py": "the packages point one way: printable() is called there",
+    "oncelog/broker/app.py": "the ready line: an address of its own",
+    "oncelog/broker/cli.py": "the packages point one way: printable() is called there",
     "oncelog/tools/demo/crash.py": "rich draws it, each text by marked(); its writers report to their own parent",
     "oncelog/tools/demo/isolation.py": "rich draws it, each text by marked()",
     "oncelog/tools/kafka_scripts/arguments.py": "to the byte what Kafka prints, each text by printable()",
@@ -65,10 +67,10 @@ PRINTS = {
     "oncelog/tools/log/map/cli.py": "rich draws it, each text by printable() or marked()",
     "oncelog/tools/log/map/picture.py": "rich draws it, each text by printable()",
     "oncelog/tools/terminal.py": "it prints",
-    "pipeline/demo/show.py": "rich draws it, each text by printable() and escape()",
-    "pipeline/demo/events.py": "JSON for the process that started it",
-    "pipeline/demo/services.py": "the log of a container: its own numbers, and a name of the data set",
-    "protocol/codec.py": "a tool of the build",
+    "oncelog/pipeline/demo/show.py": "rich draws it, each text by printable() and escape()",
+    "oncelog/pipeline/demo/events.py": "JSON for the process that started it",
+    "oncelog/pipeline/demo/services.py": "the log of a container: its own numbers, and a name of the data set",
+    "oncelog/protocol/codec.py": "a tool of the build",
 }
 
 
@@ -109,7 +111,8 @@ _WAITS = {
 _LOOK_S = 1
 """A wait of a second or less is a look, which is taken again, or a proof that nothing comes."""
 
-# Who leads and with which epoch is asked of broker/cluster/leadership.py: these are no constants, but for "none" (−1).
+# Who leads and with which epoch is asked of oncelog/broker/cluster/leadership.py: these are no constants, but for
+# "none" (−1).
 _LED = re.compile(
     r"((leader|coordinator|controller|broker)_epoch|(leader|controller|node|broker|replica)_id)$", re.IGNORECASE
 )
@@ -156,7 +159,7 @@ def test_a_file_is_one_noun_and_fits_in_600_lines() -> None:
 def test_a_function_fits_on_a_screen() -> None:
     found = []
     for name, path in _written(*PACKAGES):
-        limit = MAX_HANDLER_LINES if name.startswith("broker/handlers/") else MAX_FUNCTION_LINES
+        limit = MAX_HANDLER_LINES if name.startswith("oncelog/broker/handlers/") else MAX_FUNCTION_LINES
         for node in ast.walk(_tree(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -201,11 +204,11 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_no_package_goes_by_its_bare_name() -> None:
-    """`oncelog/broker` is a link to `broker`: by both names a module would be there twice, with two of each class."""
+    """`broker` is a link to `oncelog/broker`: by both names a module would be there twice, with two of each class."""
     found = []
     for path in _sources(*PACKAGES, "bench", "tests", "tools"):
         for line, module in _imports(path):
-            if module.partition(".")[0] in PACKAGES and not module.startswith("oncelog"):
+            if module.partition(".")[0] in LINKED:
                 found.append(f"{_name(path)}:{line} imports {module}, which is oncelog.{module}")
         for node in ast.walk(_tree(path)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _BARE_MODULE.match(node.value):
@@ -215,7 +218,7 @@ def test_no_package_goes_by_its_bare_name() -> None:
 
 def test_cores_are_given_time_randomness_and_network_and_do_not_log() -> None:
     found = []
-    for name, path in _written("broker", "protocol"):
+    for name, path in _written("oncelog/broker", "oncelog/protocol"):
         if _is_core(name):
             for line, module in _imports(path):
                 if module.partition(".")[0] in NOT_IN_CORES:
@@ -227,7 +230,7 @@ def test_a_time_in_the_broker_says_of_which_clock_it_is() -> None:
     """`wall_ms` may jump, `monotonic_ms` may not: a plain "now" would be compared with either."""
     types = {"wall_ms": "WallMs", "monotonic_ms": "MonotonicMs"}
     found = []
-    for name, path in _written("broker"):
+    for name, path in _written("oncelog/broker"):
         for node in ast.walk(_tree(path)):
             bound = _bound_name(node)
             if bound is not None and re.search(r"(^|_)now_m?s$", bound):
@@ -265,10 +268,10 @@ def _unit_folder(module: str) -> str:
 
 def test_no_leader_and_no_epoch_of_one_is_a_constant() -> None:
     found = []
-    for name, path in _written("broker"):
+    for name, path in _written("oncelog/broker"):
         given = _given(_tree(path))
         found += [f"{name}:{line} {of}" for of, value, line in given if _LED.search(of) and value >= 0]
-        may_read = name.startswith(("broker/config/", "broker/assembly/"))
+        may_read = name.startswith(("oncelog/broker/config/", "oncelog/broker/assembly/"))
         if not may_read and '"node.id"' in path.read_text(encoding="utf-8"):
             found.append(f"{name} reads node.id")
     _none(found)
@@ -469,7 +472,7 @@ def test_nothing_speaks_of_one_machine_or_one_registry() -> None:
 
 def _repository_files() -> Iterator[Path]:
     for path in sorted(ROOT.iterdir()):
-        if path.is_file() and path.suffix in _TEXT_SUFFIXES:
+        if path.is_file() and path.suffix in _TEXT_SUFFIXES and path.name != ".git":
             yield path
     for folder in (*PACKAGES, "tests", "docs", "bench", ".ci"):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -477,7 +480,7 @@ def _repository_files() -> Iterator[Path]:
                 yield path
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, *LINKED])
 def test_each_package_is_typed_for_those_who_use_it(package: str) -> None:
     assert (ROOT / package / "py.typed").exists()
 
@@ -489,8 +492,8 @@ def test_every_setting_has_an_effect() -> None:
     read_by_topics = {synonym.name for item in TOPIC_CONFIGS.values() for synonym in item.synonyms}
     text = "".join(
         path.read_text(encoding="utf-8")
-        for name, path in _written("broker")
-        if name not in ("broker/config/broker_keys.py", "broker/config/kafka_names.py")
+        for name, path in _written("oncelog/broker")
+        if name not in ("oncelog/broker/config/broker_keys.py", "oncelog/broker/config/kafka_names.py")
     )
     composed = {
         f"{prefix}.{suffix}"

@@ -3,7 +3,7 @@
     python tools/translate_kafka_schemas.py DIRECTORY_WITH_KAFKA_JARS
 
 Reads `common/message/*.json` and `common/metadata/*.json` out of the jars (Apache License 2.0, see NOTICE) and writes
-`protocol/messages/` and `protocol/state_records/`. The declarations are kept and read; this ran once per Kafka release.
+`oncelog/protocol/messages/` and `oncelog/protocol/state_records/`. The declarations are kept and read; this ran once per Kafka release.
 """
 
 import json
@@ -156,7 +156,7 @@ def read(jar: Path) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 def main(jars: Path) -> None:
-    messages, records = ROOT / "protocol" / "messages", ROOT / "protocol" / "state_records"
+    messages, records = ROOT / "oncelog/protocol/messages", ROOT / "oncelog/protocol/state_records"
     for folder in (messages, records):
         folder.mkdir(parents=True, exist_ok=True)
     clients = read(next(jars.glob("kafka-clients-*.jar")))

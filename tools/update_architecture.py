@@ -16,31 +16,31 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 FOLDERS = (
     "protocol",
-    "protocol/records",
+    "oncelog/protocol/records",
     "broker",
-    "broker/net",
-    "broker/assembly",
-    "broker/handlers/shared",
-    "broker/fetching",
-    "broker/config",
-    "broker/cluster",
-    "broker/coordinator",
-    "broker/coordinator/transaction",
-    "broker/coordinator/group",
-    "broker/log",
-    "broker/storage",
-    "broker/storage/local",
-    "broker/storage/local/compaction",
-    "broker/system",
-    "broker/observability",
-    "broker/faults",
-    "broker/admin",
+    "oncelog/broker/net",
+    "oncelog/broker/assembly",
+    "oncelog/broker/handlers/shared",
+    "oncelog/broker/fetching",
+    "oncelog/broker/config",
+    "oncelog/broker/cluster",
+    "oncelog/broker/coordinator",
+    "oncelog/broker/coordinator/transaction",
+    "oncelog/broker/coordinator/group",
+    "oncelog/broker/log",
+    "oncelog/broker/storage",
+    "oncelog/broker/storage/local",
+    "oncelog/broker/storage/local/compaction",
+    "oncelog/broker/system",
+    "oncelog/broker/observability",
+    "oncelog/broker/faults",
+    "oncelog/broker/admin",
     "client",
     "pipeline",
-    "pipeline/source",
-    "pipeline/sink",
-    "pipeline/ledger",
-    "pipeline/demo",
+    "oncelog/pipeline/source",
+    "oncelog/pipeline/sink",
+    "oncelog/pipeline/ledger",
+    "oncelog/pipeline/demo",
     "oncelog",
     "oncelog/console",
     "oncelog/tools",
@@ -63,16 +63,16 @@ def first_sentence(path: Path) -> str:
 
 
 def generated() -> str:
-    lines = [START, "", "## States", "", "A transactional id, from `broker/coordinator/transaction/states.py`:", ""]
+    lines = [START, "", "## States", "", "A transactional id, from `oncelog/broker/coordinator/transaction/states.py`:", ""]
     lines += ["```mermaid", transaction_states.mermaid(), "```", ""]
-    lines += ["A classic consumer group, from `broker/coordinator/group/states.py`:", ""]
+    lines += ["A classic consumer group, from `oncelog/broker/coordinator/group/states.py`:", ""]
     lines += ["```mermaid", group_states.mermaid(), "```", ""]
-    lines += ["A partition of a coordinator on a node, from `broker/coordinator/life.py`:", ""]
+    lines += ["A partition of a coordinator on a node, from `oncelog/broker/coordinator/life.py`:", ""]
     lines += ["```mermaid", life.mermaid(), "```", ""]
     lines += ["## File map", ""]
     lines += [
-        "Besides these: `protocol/messages/` and `protocol/state_records/` have one declaration per API or record,",
-        "`protocol/generated/` the codecs made from them, `broker/handlers/` one module per API with its contract,",
+        "Besides these: `oncelog/protocol/messages/` and `oncelog/protocol/state_records/` have one declaration per API or record,",
+        "`oncelog/protocol/generated/` the codecs made from them, `oncelog/broker/handlers/` one module per API with its contract,",
         "and `refusals.py` for all APIs without an implementation.",
         "",
     ]

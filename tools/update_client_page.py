@@ -1,5 +1,5 @@
-"""Writes the tables of options in docs/client-options.md from `client/settings.py`, and the table of errors in
-docs/client-errors.md from `client/errors.py`; a test compares.
+"""Writes the tables of options in docs/client-options.md from `oncelog/client/settings.py`, and the table of errors in
+docs/client-errors.md from `oncelog/client/errors.py`; a test compares.
 
     python tools/update_client_page.py
 

@@ -1,6 +1,6 @@
 """Draws docs/images/transaction_states.svg from the table of transitions, and transaction_timeline.svg from a real run.
 
-    python tools/update_transaction_pictures.py states      from broker/coordinator/transaction/states.py
+    python tools/update_transaction_pictures.py states      from oncelog/broker/coordinator/transaction/states.py
     python tools/update_transaction_pictures.py timeline    starts a daemon, commits, aborts, follows it by `txn tail`
 
 A test holds the first to the table. Both are readable on light and dark pages: each carries its own background.

@@ -1,8 +1,8 @@
 """Writes the codecs that serve: walks the declarations, emits one module per message.
 
-`python -m oncelog.protocol.codec` (`make generate`) rewrites `protocol/generated/`, which is kept in git; a test
-regenerates and compares. Owns: the structure of generated code. Does not own: the format, which the declarations define
-and plain construct verifies (`tests/property`), nor the bodies of functions (`codec_reader`, `codec_writer`).
+`python -m oncelog.protocol.codec` (`make generate`) rewrites `oncelog/protocol/generated/`, which is kept in git; a
+test regenerates and compares. Owns: the structure of generated code. Does not own: the format, which the declarations
+define and plain construct verifies (`tests/property`), nor the bodies of functions (`codec_reader`, `codec_writer`).
 
 Straight-line code is emitted for what clients send in normal operation and for what is stored (`_OFTEN`). Messages of
 other APIs have classes, for handlers and type checkers, and are read and written by their declarations

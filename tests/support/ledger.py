@@ -2,7 +2,8 @@
 
 Owns: arrivals (purchases of a data set in the order of their dates, some delivered days later, with broken records in
 between), sending them, reading topics, and the independent computation: integers, `json` and `datetime`, a customer at
-a time. Does not share code with `pipeline/ledger`; only its numbers of days and cents are repeated here, on purpose.
+a time. Does not share code with `oncelog/pipeline/ledger`; only its numbers of days and cents are repeated here, on
+purpose.
 """
 
 import json
