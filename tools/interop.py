@@ -6,8 +6,9 @@
 
 Versions are pinned in the package managers' own files beside the tests: tests/interop/java/pom.xml,
 tests/interop/java/connect/pom.xml, tests/interop/java/flink/pom.xml, tests/interop/go/go.mod,
-tests/interop/rust/Cargo.toml, tests/interop/node/package.json, tests/interop/frameworks/requirements.txt,
-tests/interop/quixstreams/requirements.txt, tests/interop/sslyze/requirements.txt.
+tests/interop/rust/Cargo.toml, tests/interop/node/package.json, tests/interop/confluentjs/package.json,
+tests/interop/frameworks/requirements.txt, tests/interop/quixstreams/requirements.txt,
+tests/interop/sslyze/requirements.txt.
 """
 
 import fnmatch
@@ -68,9 +69,13 @@ CLIENTS = (
         "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental.",
     ),
     Client(
-        "rskafka (Rust)", ("test_rskafka*",), "At least once: it has neither groups, idempotence nor transactions."
+        "@confluentinc/kafka-javascript (Node, librdkafka)",
+        ("test_confluentjs*",),
+        "Built from the sources in its npm package, with the system's OpenSSL and zlib, so without zstd. The binary "
+        "that its installation downloads was not tried. By its interface after KafkaJS; one scene by callbacks.",
     ),
-    Client("Quix Streams (Python)", ("test_quixstreams*",), "With `processing_guarantee=\"exactly-once\"`."),
+    Client("rskafka (Rust)", ("test_rskafka*",), "At least once: it has neither groups, idempotence nor transactions."),
+    Client("Quix Streams (Python)", ("test_quixstreams*",), 'With `processing_guarantee="exactly-once"`.'),
     Client(
         "Services under test: FastStream, faust-streaming, testcontainers' interface",
         ("test_frameworks*",),
@@ -124,6 +129,7 @@ def prepare() -> int:
         ("franz-go, Sarama, kafka-go (Go)", prepare_go),
         ("rskafka (Rust)", prepare_rust),
         ("KafkaJS (Node)", prepare_node),
+        ("@confluentinc/kafka-javascript (Node)", prepare_confluentjs),
         ("kcat", prepare_kcat),
         ("FastStream, faust-streaming (Python)", prepare_frameworks),
         ("Quix Streams (Python)", prepare_quixstreams),
@@ -203,15 +209,47 @@ def prepare_rust() -> str:
 
 def prepare_node() -> str:
     need("node", "npm")
-    packages = PLACE / "node"
+    fetch_node_packages("node")
+    return f"kafkajs, Grafana's schema, node {answer('node', '--version')}"
+
+
+def prepare_confluentjs() -> str:
+    """Built from the sources in its package: its own installation would download a binary from GitHub."""
+    need("node", "npm", "g++", "make")
+    prefix = Path(answer("node", "-p", "process.execPath")).resolve().parent.parent
+    headers = {
+        prefix / "include/node/node.h": "Node's headers",
+        Path("/usr/include/openssl/ssl.h"): "OpenSSL's headers",
+    }
+    if missing := [f"{what} ({path})" for path, what in headers.items() if not path.exists()]:
+        raise Unavailable(f"{' and '.join(missing)} not found here")
+    fetch_node_packages("confluentjs", lambda packages: build_confluentjs(packages, prefix))
+    return f"with librdkafka, node {answer('node', '--version')}"
+
+
+def build_confluentjs(packages: Path, prefix: Path) -> None:
+    environment = {
+        **os.environ,
+        "CKJS_LINKING": "dynamic",  # else librdkafka downloads the sources of OpenSSL, curl and zstd from GitHub
+        "PYTHON": sys.executable,
+        "JOBS": "1",  # its rules say nothing of the order of configure and build
+        "MAKEFLAGS": f"-l{2 * (os.cpu_count() or 1)}",  # it builds librdkafka with -j, which is without a bound
+    }
+    flags = ("--foreground-scripts", "--build-from-source", f"--nodedir={prefix}")
+    call("npm", "rebuild", "@confluentinc/kafka-javascript", *flags, cwd=packages, environment=environment)
+
+
+def fetch_node_packages(name: str, build: Callable[[Path], None] | None = None) -> None:
+    packages = PLACE / name
     packages.mkdir(exist_ok=True)
-    lock, stamp = SOURCES / "node" / "package-lock.json", packages / "node_modules" / ".lock.json"
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(SOURCES / "node" / name, packages / name)
+    lock, stamp = SOURCES / name / "package-lock.json", packages / "node_modules" / ".lock.json"
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCES / name / file, packages / file)
     if not is_same(lock, stamp):
         call("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=packages)
+        if build is not None:
+            build(packages)
         shutil.copy(lock, stamp)
-    return f"kafkajs, Grafana's schema, node {answer('node', '--version')}"
 
 
 def prepare_kcat() -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tests.support.interop import NODE_PACKAGES, PLACE, ROOT
+from tests.support.interop import CONFLUENT_NODE_PACKAGES, NODE_PACKAGES, PLACE, ROOT
 
 _FLINK = ("runtime", "connector-kafka")
 
@@ -60,6 +60,11 @@ def _kafkajs() -> str:
     return str(json.loads((NODE_PACKAGES / "kafkajs/package.json").read_text())["version"])
 
 
+def _confluentjs() -> str:
+    package = json.loads((CONFLUENT_NODE_PACKAGES / "@confluentinc/kafka-javascript/package.json").read_text())
+    return f"{package['version']}, librdkafka {package['librdkafka']}"
+
+
 def _confluent_kafka() -> str:
     return f"{version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}"
 
@@ -82,6 +87,7 @@ VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_rskafka*", _rskafka),
     ("test_quixstreams*", _quixstreams),
     ("test_kafkajs*", _kafkajs),
+    ("test_confluentjs*", _confluentjs),
     ("test_client_against_kafka*", lambda: "this version"),
     ("test_frameworks*", _frameworks),
     ("test_secured_*", lambda: "as theirs"),

@@ -17,6 +17,7 @@ PLACE = ROOT / ".interop"
 """Where tools/interop.py puts what it fetches and builds."""
 GO_PROGRAM = PLACE / "go" / "interop"
 NODE_PACKAGES = PLACE / "node" / "node_modules"
+CONFLUENT_NODE_PACKAGES = PLACE / "confluentjs" / "node_modules"
 JAVA_CLASSES = PLACE / "java"
 KAFKA_TESTS = PLACE / "kafka-tests"
 QUICK_GROUPS = (
