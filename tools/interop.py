@@ -67,10 +67,8 @@ CLIENTS = (
         ("test_kafkajs*",),
         "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental.",
     ),
-    Client(
-        "rskafka (Rust)", ("test_rskafka*",), "At least once: it has neither groups, idempotence nor transactions."
-    ),
-    Client("Quix Streams (Python)", ("test_quixstreams*",), "With `processing_guarantee=\"exactly-once\"`."),
+    Client("rskafka (Rust)", ("test_rskafka*",), "At least once: it has neither groups, idempotence nor transactions."),
+    Client("Quix Streams (Python)", ("test_quixstreams*",), 'With `processing_guarantee="exactly-once"`.'),
     Client(
         "Services under test: FastStream, faust-streaming, testcontainers' interface",
         ("test_frameworks*",),
