@@ -3,7 +3,7 @@
     python -m tests.support.unread_run 1000 4000
 
 Owns: the daemon, the connections, the table. Only resident memory is measured, as the kernel counts it (VmHWM, VmRSS):
-no time, so that it may run on a busy machine. The file that all of them read, 55 MB, counts too while it is mapped.
+no time, so that it may run on a busy machine.
 """
 
 import asyncio
