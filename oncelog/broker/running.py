@@ -211,7 +211,7 @@ class RunningBroker:
         broker.metrics.open_connections = self.listeners.connection_count
         broker.metrics.waiting_fetches = broker.purgatory.waiting_count
         broker.metrics.fetch_sessions = len(broker.fetch_sessions)
-        broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
+        broker.metrics.offline_partitions = broker.logs.offline_count
         broker.metrics.disk_full = int(broker.rounds.failure.space.error is not None)
 
     def _bounds(self) -> "Iterator[Bound]":

@@ -67,7 +67,13 @@ def delete_topics_request_of(names: Sequence[str], timeout_ms: int) -> DeleteTop
 
 def description(topic: MetadataResponseTopic) -> TopicDescription:
     partitions = [
-        PartitionDescription(each.partition_index, each.leader_id, tuple(each.replica_nodes), tuple(each.isr_nodes))
+        PartitionDescription(
+            each.partition_index,
+            each.leader_id,
+            tuple(each.replica_nodes),
+            tuple(each.isr_nodes),
+            tuple(each.offline_replicas),
+        )
         for each in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
     return TopicDescription(topic.name or "", topic.topic_id, tuple(partitions), topic.is_internal)

@@ -35,12 +35,14 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """One partition: the node ids of its leader (-1 while there is none), its replicas, and those in sync."""
+    """One partition: the node ids of its leader (-1 while there is none), its replicas, those in sync, and those that
+    are offline: the broker is away, or the files cannot be used."""
 
     partition: int
     leader: int
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,8 @@ _Function = Callable[..., Any]
 _COMMON = frozenset(("bootstrap", "profile", "command_config", "timeout_s", "as_json"))
 
 
-def _timeout_option(_context: click.Context, _parameter: click.Parameter, seconds: float | None) -> float | None:
+def timeout_option(_context: click.Context, _parameter: click.Parameter, seconds: float | None) -> float | None:
+    """A click callback: what `--timeout` may be. Raises BadParameter."""
     from oncelog.tools.profiles import MAX_TIMEOUT_S
 
     if seconds is not None and not 0 < seconds <= MAX_TIMEOUT_S:  # neither is NaN
@@ -100,7 +101,7 @@ def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) ->
             "timeout_s",
             metavar="SECONDS",
             type=float,
-            callback=_timeout_option,
+            callback=timeout_option,
             help=f"How long to wait for the cluster.  [default: {default_timeout_s}]",
         ),
         click.option(

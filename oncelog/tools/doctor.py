@@ -161,6 +161,21 @@ async def _leaders(admin: "Admin") -> list[Finding]:
     parts = [(each.name, part) for each in topics for part in each.partitions]
     lost = [f"{name}-{part.partition}" for name, part in parts if part.leader < 0]
     behind = [f"{name}-{part.partition}" for name, part in parts if len(part.in_sync_replicas) < len(part.replicas)]
+    nodes = (await admin.describe_cluster()).nodes
+    damaged = [
+        f"{name}-{part.partition}"
+        for name, part in parts
+        if part.leader < 0 and not nodes.keys().isdisjoint(part.offline_replicas)
+    ]
+    if damaged:
+        advice = "their files cannot be used; the log of the broker says why, and `oncelog log verify` what is lost"
+        return [
+            Finding(
+                "leaders",
+                "wrong",
+                f"without a leader: {_some(lost)}: of {_some(damaged)} a broker that runs is a replica; {advice}",
+            )
+        ]
     if lost:
         return [Finding("leaders", "wrong", f"without a leader: {_some(lost)}; start the brokers that have them")]
     if behind:
@@ -250,7 +265,7 @@ async def _clocks(admin: "Admin") -> list[Finding]:
         TopicPartition(each.name, part.partition)
         for each in await admin.describe_topics()
         for part in each.partitions
-        if not each.is_internal
+        if not each.is_internal and part.leader >= 0
     ][:_MOST_PARTITIONS]
     newest = await admin.list_offsets(places, "max_timestamp")
     now_ms = time.time_ns() // 1_000_000

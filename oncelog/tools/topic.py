@@ -3,10 +3,16 @@
 Owns: the options and rows. Does not own: connecting, printing, errors (`asking`).
 """
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import click
 
 from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, not_empty, pairs, planned
 from oncelog.tools.names import TOPICS
+
+if TYPE_CHECKING:
+    from oncelog.client.descriptions import TopicDescription
 
 _names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, type=not_empty, shell_complete=TOPICS)
 
@@ -26,7 +32,13 @@ async def list_(session: Session, internal: bool) -> Shown:
         for each in sorted(found, key=lambda each: each.name)
         if internal or not each.is_internal
     ]
-    return Answer(rows, "There is no topic: `oncelog topic create NAME` makes one.")
+    return Answer(rows, "There is no topic: `oncelog topic create NAME` makes one.", _leaderless(found))
+
+
+def _leaderless(topics: "Iterable[TopicDescription]") -> str:
+    """What is said below a table of topics with such partitions."""
+    lost = [f"{each.name}-{part.partition}" for each in topics for part in each.partitions if part.leader < 0]
+    return f"Without a leader: {', '.join(lost)}; `oncelog doctor` looks for the reason." if lost else ""
 
 
 @asks(topic)
@@ -61,29 +73,31 @@ async def create(
 async def describe(session: Session, names: tuple[str, ...]) -> Shown:
     """The partitions of topics: who has them, and from where to where they can be read.
 
-    A read_committed reader stops at last_stable_offset, where the first open transaction begins.
+    A read_committed reader stops at last_stable_offset, where the first open transaction begins. A partition without a
+    leader has leader -1, and no offsets.
     """
     from oncelog.client.records import TopicPartition
 
     described = await session.admin.describe_topics(*dict.fromkeys(names))
-    places = [TopicPartition(each.name, part.partition) for each in described for part in each.partitions]
-    starts = await session.admin.list_offsets(places, "earliest")
-    stable = await session.admin.list_offsets(places, isolation_level="read_committed")
-    ends = await session.admin.list_offsets(places)
-    parts = [part for each in described for part in each.partitions]
-    return [
+    parts = {TopicPartition(each.name, part.partition): part for each in described for part in each.partitions}
+    led = [place for place, part in parts.items() if part.leader >= 0]
+    starts = await session.admin.list_offsets(led, "earliest")
+    stable = await session.admin.list_offsets(led, isolation_level="read_committed")
+    ends = await session.admin.list_offsets(led)
+    rows = [
         {
             "topic": place.topic,
             "partition": place.partition,
             "leader": part.leader,
             "replicas": list(part.replicas),
             "in_sync": list(part.in_sync_replicas),
-            "start_offset": starts[place].offset,
-            "last_stable_offset": stable[place].offset,
-            "end_offset": ends[place].offset,
+            "start_offset": starts[place].offset if place in starts else None,
+            "last_stable_offset": stable[place].offset if place in stable else None,
+            "end_offset": ends[place].offset if place in ends else None,
         }
-        for place, part in zip(places, parts, strict=True)
+        for place, part in parts.items()
     ]
+    return Answer(rows, hint=_leaderless(described))
 
 
 @asks(topic)

@@ -46,10 +46,12 @@ def ends() -> Iterator[None]:
 
 def run(name: str, bootstrap: str, *more: str) -> tuple[int, str]:
     words = [*name.split(), *ARGUMENTS.get(name, ()), *FOLLOWING.get(name, ()), *more]
+    return invoke(*words, "--bootstrap", bootstrap)
+
+
+def invoke(*words: str) -> tuple[int, str]:
     with ends():
-        result = CliRunner().invoke(
-            main, [*words, "--bootstrap", bootstrap, "--timeout", str(TIMEOUT_S)], input="secret\nsecret\n"
-        )
+        result = CliRunner().invoke(main, [*words, "--timeout", str(TIMEOUT_S)], input="secret\nsecret\n")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
 
@@ -133,3 +135,46 @@ def test_record_that_cannot_be_written_is_given_up(full: str, more: tuple[str, .
 def test_group_that_cannot_commit_does_not_wait_for_ever(full: str) -> None:
     exit_code, said = run("record consume", full, "--group", f"g-{os.getpid()}", "--offset", "start")
     assert exit_code == 2, said
+
+
+# --- a copy, which has two clusters -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with a topic s that has a record."""
+    daemon = Daemon(tmp_path_factory.mktemp("source") / "data")
+    with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap) as producer:
+        admin.create_topics("s")
+        producer.send("s", b"one")
+    yield daemon.bootstrap
+    daemon.stop()
+
+
+@pytest.mark.parametrize("options", [("--once",), ("--once", "--dry-run")], ids=" ".join)
+@pytest.mark.parametrize("most_answers", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize("is_source", [True, False], ids=["source", "target"])
+def test_copy_ends_one_of_whose_clusters_falls_silent(
+    daemon: Daemon, source: str, is_source: bool, most_answers: int, options: tuple[str, ...]
+) -> None:
+    upstream = source if is_source else daemon.bootstrap
+    with silent(upstream, most_answers) as bootstrap:
+        sides = (bootstrap, daemon.bootstrap) if is_source else (source, bootstrap)
+        exit_code, said = invoke("copy", *sides, *options, "--json")
+    assert exit_code == 2 or (exit_code == 0 and most_answers), said
+    assert said.strip()
+
+
+@pytest.mark.parametrize("option", ["--once", "--switch"])
+def test_copy_to_a_full_disk_ends(full: str, source: str, option: str) -> None:
+    exit_code, said = invoke("copy", source, full, option)
+    assert exit_code == 2 and said.strip(), said
+
+
+def test_copy_that_waits_for_an_open_transaction_ends_and_names_it(daemon: Daemon, source: str) -> None:
+    with Producer(source, transactional_id="open") as producer:
+        with producer.transaction() as transaction:
+            transaction.send("s", b"two")
+            exit_code, said = invoke("copy", source, daemon.bootstrap, "--once", "--topics", "s")
+    assert exit_code == 2
+    assert "nothing was copied" in said, said

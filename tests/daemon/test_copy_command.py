@@ -83,6 +83,32 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker],
     assert asyncio.run(contents(target.bootstrap_servers)) == asyncio.run(contents(source.bootstrap_servers))
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(Point.APPEND, Action.NO_ROOM, Selector(topic="mixed"), nth=2, times=None),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=3, times=None),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2, times=None),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2, times=None),
+        Rule(Point.REQUEST, Action.HOLD, Selector(), nth=20, times=None),
+    ],
+    ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
+)
+def test_a_copy_that_gave_up_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
+    """Wherever the target refuses or is silent for longer than --timeout."""
+    source, target = pair
+    number = target.faults.plant(rule)
+    with copying(source, target, "--once", "--timeout", "2") as process:
+        _, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 2, said
+        assert said.strip()
+    target.faults.remove(number)
+    with copying(source, target, "--once") as process:
+        until(process, "done")
+        assert process.wait(PATIENCE_S) == 0
+    assert asyncio.run(contents(target.bootstrap_servers)) == asyncio.run(contents(source.bootstrap_servers))
+
+
 @pytest.mark.parametrize("options", [("--once",), ("--switch",), ("--once", "--dry-run")], ids=" ".join)
 def test_a_copy_that_ends_fails_if_a_pattern_matches_no_topic(
     pair: tuple[Broker, Broker], options: tuple[str, ...]

@@ -24,6 +24,8 @@ from oncelog.broker.ports import Scheduler
 from oncelog.protocol.topics import METADATA_TOPIC
 
 _RETRY_MS = 1_000
+NO_LEADER = -1
+"""In the place of a node id."""
 
 
 class Leadership:

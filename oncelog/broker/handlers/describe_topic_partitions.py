@@ -3,11 +3,14 @@
 - Topics are sorted by name, each once; none named means all. A page ends after `response_partition_limit` partitions
   (at least 1, at most `max.request.partition.size.limit`); the cursor says where to continue.
 - A cursor must name one of the requested topics and a partition of it: otherwise INVALID_REQUEST for every topic.
+- A partition whose files cannot be used has no leader and no replica in sync; this node is its offline replica, and the
+  last that was eligible, as in Kafka.
 - One node has no eligible leader replicas besides the leader: the lists are empty.
 """
 
 from collections.abc import Iterable
 
+from oncelog.broker.cluster.leadership import NO_LEADER
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.authorized_operations import TOPIC_OPERATIONS
@@ -74,6 +77,7 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
         )
     leadership = context.broker.leadership
     nodes = (leadership.node_id,)
+    offline = context.broker.logs.offline_of(name)
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,
@@ -81,12 +85,13 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
-                leader_id=leader.node_id,
+                leader_id=NO_LEADER if index in offline else leader.node_id,
                 leader_epoch=leader.epoch,
                 replica_nodes=nodes,
-                isr_nodes=nodes,
+                isr_nodes=_NOBODY if index in offline else nodes,
                 eligible_leader_replicas=_NOBODY,
-                last_known_elr=_NOBODY,
+                last_known_elr=nodes if index in offline else _NOBODY,
+                offline_replicas=nodes if index in offline else _NOBODY,
             )
             for index, leader in zip(indexes, leadership.leaders_of(topic, indexes), strict=True)
         ],

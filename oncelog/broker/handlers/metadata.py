@@ -11,6 +11,8 @@
 - v13's top-level error code is always NONE: this broker never asks a client to rebootstrap (KIP-1102).
 - A topic that is named several times is returned once, as in Kafka. Topics are as they were when the request arrived,
   those created by it as they are created.
+- A partition whose files cannot be used has no leader, no replica in sync, and this node as an offline replica, with
+  LEADER_NOT_AVAILABLE, as in Kafka after a failure of a log directory.
 - The address is the one that the client's listener advertises.
 - A topic that cannot be auto-created is returned with the reason (INVALID_TOPIC_EXCEPTION), where Kafka's broker, which
   does not wait for its controller, returns UNKNOWN_TOPIC_OR_PARTITION and the client retries.
@@ -19,6 +21,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from oncelog.broker.cluster.leadership import NO_LEADER
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.completion import Completion
@@ -118,6 +121,7 @@ class _View:
     def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:
         leadership = self._context.broker.leadership
         node_ids = (leadership.node_id,)
+        offline = self._context.broker.logs.offline_of(topic.name)
         partitions: list[MetadataResponsePartition] = []
         for start in range(0, topic.partition_count, _PARTITIONS_A_STEP):
             indexes = range(start, min(start + _PARTITIONS_A_STEP, topic.partition_count))
@@ -128,6 +132,15 @@ class _View:
                     leader_epoch=leader.epoch,
                     replica_nodes=node_ids,
                     isr_nodes=node_ids,
+                )
+                if index not in offline
+                else MetadataResponsePartition(
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE,
+                    partition_index=index,
+                    leader_id=NO_LEADER,
+                    leader_epoch=leader.epoch,
+                    replica_nodes=node_ids,
+                    offline_replicas=node_ids,
                 )
                 for index, leader in zip(indexes, leadership.leaders_of(topic, indexes), strict=True)
             ]

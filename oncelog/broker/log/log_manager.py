@@ -5,7 +5,7 @@ should exist (`broker.cluster.topics`), how records are stored (`broker.log.stor
 Invariant: a partition has at most one open log.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -18,6 +18,7 @@ from oncelog.broker.schedule import Schedule
 from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
+_NONE: frozenset[int] = frozenset()
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 _WITHDRAWN_AT_ONCE = 64
 _DELETED_LOG_ELEMENTS = 4
@@ -41,6 +42,8 @@ class LogManager:
         self._listener = listener
         self._clock = clock
         self._on_damage = on_damage
+        self._offline: dict[str, set[int]] = {}
+        """Few, and asked for by each Metadata."""
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._retention_check_interval_ms = retention_check_interval_ms
         self._retention = Schedule(clock)
@@ -53,6 +56,14 @@ class LogManager:
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self._logs.get((topic, partition))
+
+    def offline_of(self, topic: str) -> Set[int]:
+        """The partitions of a topic whose files cannot be used."""
+        return self._offline.get(topic, _NONE)
+
+    @property
+    def offline_count(self) -> int:
+        return sum(map(len, self._offline.values()))
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Sliced[PartitionLog]:
         """Recover the log of a partition at startup; returns the log if it is already open."""
@@ -79,14 +90,22 @@ class LogManager:
             self._rounds,
             self._listener,
             self._clock,
-            on_damage=self._on_damage,
+            on_damage=self._on_offline,
         )
         self._logs[topic, partition] = log
+        if log.offline_error is not None:
+            self._offline.setdefault(topic, set()).add(partition)
         return log
+
+    def _on_offline(self, log: PartitionLog, problem: str) -> None:
+        if self._logs.get((log.topic, log.partition)) is log:
+            self._offline.setdefault(log.topic, set()).add(log.partition)
+        if self._on_damage is not None:
+            self._on_damage(log, problem)
 
     def complete_recovery(self) -> None:
         """Every log in the store is open."""
-        if all(log.offline_error is None for log in self._logs.values()):
+        if not self._offline:
             self.store.complete_recovery()
 
     # -- deleting topics
@@ -95,6 +114,7 @@ class LogManager:
         """Remove a topic's partitions; waiters get UNKNOWN_TOPIC_OR_PARTITION. When done, the name is free and the
         records await `delete`."""
         withdrawn = Withdrawn(topic, topic_id, [])
+        self._offline.pop(topic, None)
         for start in range(0, partition_count, _WITHDRAWN_AT_ONCE):
             opened = []
             for partition in range(start, min(start + _WITHDRAWN_AT_ONCE, partition_count)):

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import EXIT_FAILED, attempt, probe, run_loop
+from oncelog.tools.asking import EXIT_FAILED, attempt, probe, run_loop, timeout_option, within
 from oncelog.tools.terminal import fail
 
 if TYPE_CHECKING:
     from oncelog.tools.profiles import Target
+
+
+_PATIENCE_S = 60
+"""As long as a transaction of Kafka's own producers may be open on the source (transaction.timeout.ms)."""
 
 
 def _patterns(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Any, ...]:
@@ -41,7 +45,14 @@ def _patterns(_context: click.Context, _parameter: click.Parameter, texts: tuple
 @click.option("--source-config", metavar="FILE", help="Settings of Kafka's clients for SOURCE: sasl.*, ssl.*")
 @click.option("--target-config", metavar="FILE", help="The same for TARGET.")
 @click.option("--dry-run", is_flag=True, help="Show what would be copied, and change nothing.")
-@click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(1, 86_400), help="For one request.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=float,
+    callback=timeout_option,
+    help=f"For one request, and how long --once or --switch may copy nothing.  [default: 10, and {_PATIENCE_S}]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line, for programs.")
 def copy(
     source: str,
@@ -72,12 +83,22 @@ def copy(
     chosen = _side(source, "SOURCE", timeout_s, source_config), _side(target, "TARGET", timeout_s, target_config)
     reporter = Reporter(target=chosen[1].bootstrap, as_json=as_json)
     sides = [Side(each.bootstrap, each.security) for each in chosen]
-    timeout_ms = 1000 * max(each.timeout_s for each in chosen)
-    copier = Copier(sides[0], sides[1], Wish(topics, exclude), reporter, timeout_ms)
+    most_s = max(each.timeout_s for each in chosen)
+    patience_s = timeout_s or max(_PATIENCE_S, most_s)
+    copier = Copier(
+        sides[0],
+        sides[1],
+        Wish(topics, exclude),
+        reporter,
+        most_s * 1000,
+        patience_s if once or switch else None,
+    )
 
     async def work() -> None:
         if dry_run:
-            reporter.on_preview(await copier.preview(ends=once or switch))
+            async with within(most_s, chosen[0]):
+                found = await copier.preview(ends=once or switch)
+            reporter.on_preview(found)
         else:
             with reporter:
                 outcome = await copier.run(once=once, switch=switch)

@@ -28,7 +28,8 @@ from oncelog.client.producer import Producer
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.copy.groups import GroupCopy
-from oncelog.tools.copy.life import Life, LifeEnds, Watcher, commit
+from oncelog.tools.copy.life import Life, LifeEnds, commit
+from oncelog.tools.copy.patience import Patience, Watcher
 from oncelog.tools.copy.state import topic_of, transactional_id_of
 from oncelog.tools.copy.survey import CopyError, Side, Survey, Wish, places_of, survey
 
@@ -55,11 +56,20 @@ class Outcome:
 class Copier:
     """A copy of one cluster to another."""
 
-    def __init__(self, source: Side, target: Side, wish: Wish, watcher: Watcher, timeout_ms: float = 10_000) -> None:
-        """`timeout_ms` limits a call of an administrator."""
+    def __init__(
+        self,
+        source: Side,
+        target: Side,
+        wish: Wish,
+        watcher: Watcher,
+        timeout_ms: float = 10_000,
+        patience_s: float | None = None,
+    ) -> None:
+        """`timeout_ms` limits a call of an administrator, `patience_s` how long nothing may be copied by a copy that
+        ends by itself."""
         self._source, self._target = source, target
         self._wish = wish
-        self._watcher = watcher
+        self._watcher = Patience(watcher, patience_s)
         self._timeout_ms = timeout_ms
         self._stopped_at_s: float | None = None
         self._open_offset = -1
@@ -78,10 +88,15 @@ class Copier:
         """Copy: `once` what is committed by now, with `switch` until a switch-over, otherwise without an end.
 
         Raises CopyError, and KafkaError for what does not pass by itself; until the first survey is made, also if a
-        broker does not respond.
+        broker does not respond; RequestTimedOut after `patience_s`.
         """
+        async with self._watcher.limit():
+            return await self._run(once=once, switch=switch)
+
+    async def _run(self, *, once: bool, switch: bool) -> Outcome:
         found = await self.preview(ends=once or switch)
         found.require_possible()
+        self._watcher.on_step()
         ends = {place: plan.extents[place.partition].end for plan in found.topics for place in places_of(plan.source)}
         async with Producer(
             self._target.bootstrap,
@@ -89,6 +104,7 @@ class Copier:
             max_request_size=_FETCH_BYTES,
             buffer_memory=_BUFFER_BYTES,
             client_id=_CLIENT_ID,
+            **self._watcher.deadlines(),
             **self._target.security,
         ) as producer:
             await producer.init_transactions()

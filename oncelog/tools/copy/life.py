@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 from uuid import UUID
 
 from oncelog.client.admin import Admin
@@ -29,6 +28,7 @@ from oncelog.client.records import TopicPartition
 from oncelog.client.transaction import Transaction
 from oncelog.tools.copy.bundles import bundles
 from oncelog.tools.copy.groups import GroupCopy, copy_groups
+from oncelog.tools.copy.patience import Patience, Watcher
 from oncelog.tools.copy.state import Entry, PartitionCopy, TopicIds, entries_of, on_stored, switched_entry, topic_of
 from oncelog.tools.copy.survey import CopyError, Survey, Wish, extents_of, is_copied, lost_records, made_again
 
@@ -44,25 +44,6 @@ _SIGN_S = 3600.0
 fenced learns it from a transaction alone."""
 _WAIT_MS = 50
 """For something to copy, while a switch-over is waited for too."""
-
-
-class Watcher(Protocol):
-    """Learns how the copy does."""
-
-    def on_survey(self, found: Survey) -> None:
-        """A life begins."""
-
-    def on_copied(self, record_count: int, size_bytes: int, left: int) -> None:
-        """A transaction is committed; `left` offsets of the source are known that are not copied yet."""
-
-    def on_groups(self, groups: Sequence[GroupCopy]) -> None:
-        """Offsets of groups were translated."""
-
-    def on_trouble(self, problem: str) -> None:
-        """Something is away, and is waited for; or a new life begins."""
-
-    async def until_stopped(self) -> None:
-        """Called in a switch-over once everything is copied: returns when the source's clients are stopped."""
 
 
 class LifeEnds(Exception):
@@ -84,7 +65,7 @@ class Life:
     """Both clusters as `found`, and what is done with them."""
 
     def __init__(
-        self, source: Admin, target: Admin, producer: Producer, wish: Wish, watcher: Watcher, found: Survey
+        self, source: Admin, target: Admin, producer: Producer, wish: Wish, watcher: Patience, found: Survey
     ) -> None:
         self._source, self._target, self._producer = source, target, producer
         self._wish = wish
@@ -149,7 +130,8 @@ class Life:
     async def copy_until(self, ends: Mapping[TopicPartition, int]) -> int:
         """Everything below these offsets; waits for transactions that are open there. Returns how many records."""
         record_count = 0
-        while self._behind(ends):
+        while behind := self._behind(ends):
+            self._watcher.on_left(sum(ends[place] - self._partitions[place].copied.next_offset for place in behind))
             copied = await self._round(_LOOK_S * 1000)
             if copied is None:
                 await self._say_what_waits(ends)

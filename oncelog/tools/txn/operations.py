@@ -159,7 +159,8 @@ async def find_hanging(
         TopicPartition(description.name, index)
         for description in await admin.describe_topics(*names)
         for index, leader in enumerate(description.leaders)
-        if partition in (None, index) and broker_id in (None, leader)
+        # One without a leader can be asked nothing, unless it is named.
+        if partition in (None, index) and broker_id in (None, leader) and (leader >= 0 or partition is not None)
     ]
     if broker_id is not None:
         await require_broker(admin, broker_id)

@@ -8,6 +8,8 @@ be rebuilt makes a difference, and whatever cannot takes the partition offline.
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import segments_of
 from tests.support.damage import (
@@ -71,6 +73,15 @@ def test_what_destroys_records_takes_the_partition_offline_and_never_shortens_it
     assert produce(broker, filled.last_batch)[0] is ErrorCode.KAFKA_STORAGE_ERROR
     offline_error = broker.broker.topics.find_partition(TOPIC, 0).offline_error  # type: ignore[union-attr]
     assert offline_error is not None
+    (part,) = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12).topics[0].partitions
+    assert (part.error_code, part.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1), (
+        "as Kafka with a log directory away"
+    )
+    assert (tuple(part.replica_nodes), tuple(part.isr_nodes), tuple(part.offline_replicas)) == ((1,), (), (1,))
+    described = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)], response_partition_limit=10)
+    (part,) = broker.ask(described, 0).topics[0].partitions
+    assert (part.error_code, part.leader_id, list(part.last_known_elr)) == (ErrorCode.NONE, -1, [1])
+    assert (list(part.replica_nodes), list(part.isr_nodes), list(part.offline_replicas)) == ([1], [], [1])
     assert file in offline_error
     assert "offset" in offline_error
     files = MemoryFiles(broker.disk)
