@@ -98,28 +98,28 @@ format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 
 .PHONY: bench
-bench: $(VENV)/.test ## Measure this broker and its client beside others, and write docs/performance.md (ARGS: the brokers' alone, --quick, --help)
+bench: $(VENV)/.test ## Measure this broker and its client beside others, and write docs/compare/performance.md (ARGS: the brokers' alone, --quick, --help)
 	@$(BIN)/python -m bench.peers $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python -m bench.clients)
 
 .PHONY: bench-clients
-bench-clients: $(VENV)/.test ## Measure this client beside aiokafka, kafka-python and confluent-kafka, and write docs/performance.md (ARGS=--quick)
+bench-clients: $(VENV)/.test ## Measure this client beside aiokafka, kafka-python and confluent-kafka, and write docs/compare/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.clients $(ARGS)
 
 .PHONY: bench-log
-bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/performance.md (ARGS='--quick', ARGS='--json FILE')
+bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/compare/performance.md (ARGS='--quick', ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
 .PHONY: bench-testing
-bench-testing: $(VENV)/.test ## Measure what a broker costs a test, beside Apache Kafka, and write docs/from-testcontainers.md
+bench-testing: $(VENV)/.test ## Measure what a broker costs a test, beside Apache Kafka, and write docs/start/from-testcontainers.md
 	@$(BIN)/python -m bench.in_tests
 
 .PHONY: bench-copy
-bench-copy: $(VENV)/.dev ## Measure `oncelog copy` between two brokers, and write docs/beyond-one-node.md
+bench-copy: $(VENV)/.dev ## Measure `oncelog copy` between two brokers, and write docs/operate/beyond-one-node.md
 	@$(BIN)/python -m bench.copying
 
 .PHONY: bench-spark
-bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/performance.md (ARGS=--quick)
+bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/compare/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.spark $(ARGS)
 
 .PHONY: sim
@@ -129,17 +129,17 @@ sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every
 # A run with another FIRST or BROKER adds to the results of the one before.
 PROOF := $(BIN)/python -m tests.spark.proof
 .PHONY: spark-proof
-spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sinks, ours and others, to docs/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
+spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sinks, ours and others, to docs/spark/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
 	@[ '$(FIRST)$(BROKER)' != 0 ] || rm -rf .proof
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(PROOF) session --first $(FIRST) $(if $(BROKER),--broker $(BROKER)) \
 	    --seeds $(if $(filter file,$(origin SEEDS)),$(if $(BROKER),90,660),$(SEEDS))
 	@[ '$(FIRST)$(BROKER)' != 0 ] || { $(PROOF) kills --seeds 10 && $(PROOF) cluster --seeds 32; }
-	@$(PROOF) table --write docs/spark-proof.md
+	@$(PROOF) table --write docs/spark/spark-proof.md
 
 .PHONY: spark-ledger
 spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
-	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark-ledger.md
+	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark/spark-ledger.md
 
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
@@ -161,9 +161,9 @@ interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools, Str
 	  $(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
 
 .PHONY: works-with
-works-with: ## Write docs/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka
+works-with: ## Write docs/compare/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka
 	@$(MAKE) interop ARGS="-m 'not spark and not compose'"
-	@$(BIN)/python tools/interop.py table .interop/results.xml docs/works-with.md
+	@$(BIN)/python tools/interop.py table .interop/results.xml docs/compare/works-with.md
 
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)
@@ -171,11 +171,11 @@ docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link
 	@echo 'The site is .site/index.html'
 
 .PHONY: console-pictures
-console-pictures: $(VENV)/.test ## Take the screenshots of docs/console.md (needs a Chromium)
+console-pictures: $(VENV)/.test ## Take the screenshots of docs/start/console.md (needs a Chromium)
 	@PYTHONPATH=. $(BIN)/python tools/update_console_pictures.py
 
 .PHONY: dashboard-picture
-dashboard-picture: $(VENV)/.test ## Draw the dashboard of docs/metrics.md from two minutes of a Prometheus (`make interop` fetches it)
+dashboard-picture: $(VENV)/.test ## Draw the dashboard of docs/operate/metrics.md from two minutes of a Prometheus (`make interop` fetches it)
 	@PYTHONPATH=. $(BIN)/python tools/draw_dashboard.py $(ARGS)
 
 .PHONY: release-check

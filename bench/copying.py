@@ -1,4 +1,4 @@
-"""How fast `oncelog copy` is between two brokers of this machine. Written to docs/beyond-one-node.md.
+"""How fast `oncelog copy` is between two brokers of this machine. Written to docs/operate/beyond-one-node.md.
 
 Owns: the logs that are copied, what is timed: the command, as a user starts it, from its start to its end. Does not
 own: the copy. The brokers sync what they acknowledge; each round copies each log once, from a new broker to a new one.
@@ -19,7 +19,7 @@ from bench.page import ROOT, aligned, write_block
 from oncelog.client import Admin, NewTopic, Producer
 from oncelog.testing import Broker
 
-PAGE = ROOT / "docs" / "beyond-one-node.md"
+PAGE = ROOT / "docs" / "operate" / "beyond-one-node.md"
 COMMAND = "make bench-copy"
 _ROUNDS = 3
 _PARTITIONS = 3

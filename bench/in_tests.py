@@ -1,4 +1,5 @@
-"""What a broker costs a test: its start, a record there and back, its end. Written to docs/from-testcontainers.md.
+"""What a broker costs a test: its start, a record there and back, its end. Written to
+docs/start/from-testcontainers.md.
 
 Owns: the ways to have a broker, and what is timed. Apache Kafka runs as a process here; in a container comes what the
 container's runtime takes. Does not own: how Kafka is fetched and started (`bench.peers`).
@@ -22,7 +23,7 @@ from bench.peers.contestants import CONTESTANTS
 from oncelog.testing import Broker
 from tools.interop import Unavailable
 
-PAGE = ROOT / "docs" / "from-testcontainers.md"
+PAGE = ROOT / "docs" / "start" / "from-testcontainers.md"
 COMMAND = "make bench-testing"
 _ROUNDS = 5
 _KAFKA = next(each for each in CONTESTANTS if each.key == "kafka")

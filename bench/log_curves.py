@@ -1,4 +1,5 @@
-"""`make bench-log`: the cost of append, read and the like as a log grows, in tables, pictures and docs/performance.md.
+"""`make bench-log`: the cost of append, read and the like as a log grows, in tables, pictures and
+docs/compare/performance.md.
 
 Owns: the sizes, the order, and the output. `--json FILE` writes every number, `--quick` uses a hundredth of each size.
 """
@@ -135,7 +136,9 @@ def write_page(families: Sequence[Family], footprints: Sequence[Footprint]) -> N
     for family in families:
         (IMAGES / f"{family.image}.svg").write_text(picture(family), encoding="utf-8")
         title = family.axis[0].upper() + family.axis[1:]
-        parts.append(f"### {title}\n\n![Cost against {family.axis}](images/{family.image}.svg)\n\n{table(family)}\n\n")
+        parts.append(
+            f"### {title}\n\n![Cost against {family.axis}](../images/{family.image}.svg)\n\n{table(family)}\n\n"
+        )
     parts.append(f"### Memory and starts\n\n{footprint_table(footprints)}\n")
     write_block("make bench-log", "".join(parts))
 

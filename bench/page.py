@@ -1,4 +1,4 @@
-"""Tables, and the blocks of docs/performance.md that are written from measurements.
+"""Tables, and the blocks of docs/compare/performance.md that are written from measurements.
 
 Owns: how a table is aligned, where a block begins and ends. Does not own: what is in it.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE, IMAGES = ROOT / "docs" / "performance.md", ROOT / "docs" / "images"
+PAGE, IMAGES = ROOT / "docs" / "compare" / "performance.md", ROOT / "docs" / "images"
 _END = "<!-- end -->\n"
 
 

@@ -1,8 +1,9 @@
 """`make bench-spark`: Spark's own Kafka connector and `format("oncelog")`, one after the other in one session.
 
-Owns: what is measured, how often, the tables and their block of docs/performance.md. Both formats read and write the
-same broker, this one. Each round runs each of them once, in an order that rotates, after a warm-up that is not counted.
-Beside the time it measures the processor seconds of all processes: other work on the machine changes these least.
+Owns: what is measured, how often, the tables and their block of docs/compare/performance.md. Both formats read and
+write the same broker, this one. Each round runs each of them once, in an order that rotates, after a warm-up that is
+not counted. Beside the time it measures the processor seconds of all processes: other work on the machine changes these
+least.
 
 ARGS='--rounds 5', ARGS=--quick (a twentieth of the records, one round: does it work here?), ARGS='--json FILE'.
 """
@@ -328,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "- Both sinks are tuned alike (batch.size 1 MB, linger.ms 20, lz4, acks all). Spark's may write a record",
             "  twice after a kill; this one writes each batch in one transaction, and sends as it is what lz4 does not",
             "  make smaller. Both read read_committed. Written by `make bench-spark`",
-            "- Spark reaches its Python processes by Unix sockets, with 512 kB of rows at once (docs/spark.md)",
+            "- Spark reaches its Python processes by Unix sockets, with 512 kB of rows at once (docs/spark/spark.md)",
             "- The last column is handed the rows by Spark and drops them: no writer in Python can be faster",
             "",
             report(rows, found),

@@ -1,4 +1,4 @@
-"""docs/architecture.md says what the code says: diagrams from the tables, the file map from the docstrings."""
+"""docs/understand/architecture.md says what the code says: diagrams from tables, the file map from docstrings."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,5 +11,5 @@ def test_the_generated_part_of_the_page_is_up_to_date() -> None:
     assert spec is not None and spec.loader is not None
     tool = module_from_spec(spec)
     spec.loader.exec_module(tool)
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "understand" / "architecture.md").read_text(encoding="utf-8")
     assert tool.updated(page) == page, "run python tools/update_architecture.py"

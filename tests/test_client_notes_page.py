@@ -1,4 +1,4 @@
-"""docs/client-notes.md speaks of the client under test, and its settings and commands exist."""
+"""docs/clients/client-notes.md speaks of the client under test, and its settings and commands exist."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ import confluent_kafka
 from tests.support.stall_run import options_of
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "client-notes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "clients" / "client-notes.md").read_text(encoding="utf-8")
 COMMAND = re.compile(r"^python -m tests\.support\.stall_run (.+)$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/command-line.md lists the commands there are, and shows what they print today."""
+"""docs/start/command-line.md lists the commands there are, and shows what they print today."""
 
 from tools import update_command_line_page
 

@@ -1,4 +1,4 @@
-"""docs/compatibility.md says what the API table says, and the API table what Kafka's does."""
+"""docs/compare/compatibility.md says what the API table says, and the API table what Kafka's does."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/guarantees.md promises nothing without a test: each row names tests that exist, or says why there is none."""
+"""docs/understand/guarantees.md promises nothing without a test: each row names existing tests or a reason."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "understand" / "guarantees.md").read_text(encoding="utf-8")
 TESTS = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 PROMISED, _, NOT_PROMISED = PAGE.partition("\n## Not guaranteed\n")
 _ROW = re.compile(r"^\| (?!-)(.+?) \| (.+) \|$", re.MULTILINE)

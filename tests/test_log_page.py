@@ -1,4 +1,4 @@
-"""docs/log.md shows what its commands print today."""
+"""docs/understand/log.md shows what its commands print today."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of speeds in README.md is that of docs/performance.md, which `make bench` writes, in two digits."""
+"""The table of speeds in README.md is that of docs/compare/performance.md, which `make bench` writes, in two digits."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MEASURED = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+MEASURED = (ROOT / "docs" / "compare" / "performance.md").read_text(encoding="utf-8")
 MEASURED = MEASURED.partition("<!-- begin: make bench -->")[2].partition("Processor seconds")[0]
 COLUMNS = ("compiled, fsync", "oncelog, fsync", "compiled, os")
 # A row of README.md, and the rows there that it is made of.

@@ -64,7 +64,7 @@ def presented(urls: bool, pictures: bool) -> Message:
 def test_a_tag_is_refused_while_a_package_index_would_show_no_pictures_or_no_links(
     tool: ModuleType, urls: bool, pictures: bool, lacking: str
 ) -> None:
-    with pytest.raises(tool.NotReady, match=f"{lacking}.*docs/releasing.md"):
+    with pytest.raises(tool.NotReady, match=f"{lacking}.*docs/contribute/releasing.md"):
         tool.presentable(presented(urls, pictures), "v0.2.0")
     assert lacking in tool.presentable(presented(urls, pictures), None)
     assert "pictures: 1" in tool.presentable(presented(True, True), "v0.2.0")
@@ -72,7 +72,7 @@ def test_a_tag_is_refused_while_a_package_index_would_show_no_pictures_or_no_lin
 
 def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(tool: ModuleType, tmp_path: Path) -> None:
     """Each leads to a file of the repository, and the result is ready for a tag."""
-    page = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "contribute" / "releasing.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     urls, _, substitutions = block.replace("SOURCE", "https://source.example").partition("\n\n")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

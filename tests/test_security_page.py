@@ -1,5 +1,5 @@
-"""docs/security.md: its tables are those that brokers use and that tests are held to, and its steps print what it
-says."""
+"""docs/operate/security.md: its tables are those that brokers use and that tests are held to, and its steps print what
+it says."""
 
 import ast
 import re
@@ -58,4 +58,4 @@ def test_every_bug_that_a_test_names_is_in_the_table() -> None:
 
 
 def test_the_steps_of_authorization_print_what_the_page_says(tmp_path: Path) -> None:
-    walk(steps_of("security.md", "Step by step"), tmp_path)
+    walk(steps_of("operate/security.md", "Step by step"), tmp_path)

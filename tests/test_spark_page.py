@@ -1,4 +1,4 @@
-"""docs/spark.md has the options as the code has them."""
+"""docs/spark/spark.md has the options as the code has them."""
 
 from oncelog.pipeline.options import OPTIONS, READ
 from tools import update_spark_page

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check (docs/contributing.md has them all, with their reasons).
+"""The house rules that a machine can check (docs/contribute/contributing.md has them all, with their reasons).
 
 Each rule is one test, and each failure names file and line. Exceptions stand in the tables below, with a reason.
 """

@@ -35,7 +35,7 @@ def test_in_the_recorded_run_markers_lie_between_prepare_and_complete() -> None:
 
 
 def test_the_page_shows_both() -> None:
-    page = (ROOT / "docs" / "transactions.md").read_text()
+    page = (ROOT / "docs" / "understand" / "transactions.md").read_text()
     assert "images/transaction_states.svg" in page
     assert "images/transaction_timeline.svg" in page
 
@@ -43,4 +43,4 @@ def test_the_page_shows_both() -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_of_a_concept_is_what_its_script_draws_and_its_page_shows_it(name: str) -> None:
     assert (IMAGES / name).read_text() == PICTURES[name](), "PYTHONPATH=. python tools/update_concept_pictures.py"
-    assert f"images/{name}" in (ROOT / "docs" / "concepts.md").read_text()
+    assert f"images/{name}" in (ROOT / "docs" / "understand" / "concepts.md").read_text()

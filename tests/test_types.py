@@ -183,7 +183,7 @@ def test_a_public_name_is_typed_and_a_misspelt_one_is_an_error(check: Check, tmp
 
 @CHECKERS
 def test_the_hooks_of_the_page_fit_a_producer_of_bytes_and_one_of_objects(check: Check, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "client-objects.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "clients" / "client-objects.md").read_text(encoding="utf-8")
     hooks = page.split("## Hooks\n\n```python\n", 1)[1].split("async def main", 1)[0]
     said = check(f"{hooks}{HOOKED}", tmp_path)
     assert re.search("no issues found|0 errors, 0 warnings", said), said

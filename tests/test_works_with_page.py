@@ -1,4 +1,4 @@
-"""docs/works-with.md comes from a run of `make interop`: what it lists is there, and all that is there it lists."""
+"""docs/compare/works-with.md comes from a run of `make interop`, and lists all that there is."""
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location
@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "works-with.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "compare" / "works-with.md").read_text(encoding="utf-8")
 MODULES = sorted(path.stem for path in (ROOT / "tests" / "interop").glob("test_*.py"))
 WRITE = "run make works-with"
 

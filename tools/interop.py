@@ -40,7 +40,7 @@ CLIENTS = (
     Client(
         "confluent-kafka (Python, librdkafka)",
         ("test_confluent_*",),
-        "Before you use transactions with offsets: [what to set](client-notes.md).",
+        "Before you use transactions with offsets: [what to set](../clients/client-notes.md).",
     ),
     Client("aiokafka (Python)", ("test_aiokafka*",)),
     Client("kafka-python", ("test_kafka_python*",), "Compresses with snappy where the package python-snappy is there."),

@@ -5,7 +5,7 @@
 Builds both distributions from the tree, has twine check them, compares their version with the tag and the changelog,
 and looks at what a package index will show. Then, with each interpreter, installs each of them in an empty environment,
 starts the broker, and sends a record through it. Stops at the first thing that does not hold, with what to do.
-docs/releasing.md has the whole list.
+docs/contribute/releasing.md has the whole list.
 """
 
 import re
@@ -52,7 +52,7 @@ def main(pythons: list[str]) -> None:
                     say("installed and served", installed_and_served(python, distribution, version, place))
         except NotReady as error:
             sys.exit(f"NOT READY: {error}")
-    print("ready, as far as this can say; docs/releasing.md has the rest")
+    print("ready, as far as this can say; docs/contribute/releasing.md has the rest")
 
 
 def built(target: Path) -> tuple[Path, Path]:
@@ -83,10 +83,10 @@ def presentable(metadata: Message, tag: str | None) -> str:
         return f"addresses: {len(urls)}, pictures: {len(pictures)}"
     lacking = "no address of the project" if not urls else "no picture"
     if tag is None:
-        return f"{lacking}: a release would be refused (docs/releasing.md, What waits for a public address)"
+        return f"{lacking}: a release would be refused (docs/contribute/releasing.md, What waits for a public address)"
     raise NotReady(
         f"a package index would show {lacking}: write [project.urls] and the substitutions of the description into "
-        "pyproject.toml, as docs/releasing.md says under What waits for a public address"
+        "pyproject.toml, as docs/contribute/releasing.md says under What waits for a public address"
     )
 
 

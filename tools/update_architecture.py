@@ -1,4 +1,4 @@
-"""Rewrites the generated parts of docs/architecture.md: state diagrams and the file map.
+"""Rewrites the generated parts of docs/understand/architecture.md: state diagrams and the file map.
 
     python tools/update_architecture.py
 
@@ -13,7 +13,7 @@ from oncelog.broker.coordinator.group import states as group_states
 from oncelog.broker.coordinator.transaction import states as transaction_states
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "understand" / "architecture.md"
 FOLDERS = (
     "protocol",
     "oncelog/protocol/records",

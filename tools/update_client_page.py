@@ -1,5 +1,5 @@
-"""Writes the tables of options in docs/client-options.md from `oncelog/client/settings.py`, and the table of errors in
-docs/client-errors.md from `oncelog/client/errors.py`; a test compares.
+"""Writes the tables of options in docs/clients/client-options.md from `oncelog/client/settings.py`, and the table of
+errors in docs/clients/client-errors.md from `oncelog/client/errors.py`; a test compares.
 
     python tools/update_client_page.py
 
@@ -17,7 +17,7 @@ from typing import Any
 from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, errors
 from oncelog.client.security import SecuritySettings
 
-_DOCS = Path(__file__).parent.parent / "docs"
+_DOCS = Path(__file__).parent.parent / "docs" / "clients"
 PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")
 Kind = type[SecuritySettings]
 _KINDS: dict[str, Kind] = {

@@ -1,4 +1,5 @@
-"""Runs the commands of docs/command-line.md again, and writes their output below them; writes its list of commands.
+"""Runs the commands of docs/start/command-line.md again, and writes their output below them; writes its list of
+commands.
 
     PYTHONPATH=. python tools/update_command_line_page.py
 
@@ -19,7 +20,7 @@ from tests.support.daemon import Daemon
 from tools.update_log_page import BLOCK, run_block
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "command-line.md"
+PAGE = ROOT / "docs" / "start" / "command-line.md"
 _LIST = re.compile(r"(?<=<!-- commands -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 

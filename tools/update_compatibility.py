@@ -1,4 +1,4 @@
-"""Rewrites the tables of docs/compatibility.md from the API table and the features of the broker.
+"""Rewrites the tables of docs/compare/compatibility.md from the API table and the features of the broker.
 
     python tools/update_compatibility.py
 
@@ -14,7 +14,7 @@ from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
 from oncelog.protocol.api_keys import ApiKey
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "compare" / "compatibility.md"
 START = "<!-- from the code: python tools/update_compatibility.py -->"
 
 KAFKA = {

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/concepts.md, docs/images/concept_*.svg; a test holds them to this file.
+"""Draws the pictures of docs/understand/concepts.md, docs/images/concept_*.svg; a test holds them to this file.
 
     PYTHONPATH=. python tools/update_concept_pictures.py
 

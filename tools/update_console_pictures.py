@@ -1,4 +1,4 @@
-"""Takes the screenshots of docs/console.md and docs/witness.md: docs/images/console_*.png.
+"""Takes the screenshots of docs/start/console.md and docs/operate/witness.md: docs/images/console_*.png.
 
     PYTHONPATH=. python tools/update_console_pictures.py
 

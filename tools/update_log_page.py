@@ -1,4 +1,4 @@
-"""Runs the commands of docs/log.md again, and writes their output below them; draws docs/images/log_map.svg.
+"""Runs the commands of docs/understand/log.md again, and writes their output below them; draws docs/images/log_map.svg.
 
     PYTHONPATH=. python tools/update_log_page.py
 
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from tests.support.log_page import make_data
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "log.md"
+PAGE = ROOT / "docs" / "understand" / "log.md"
 IMAGE = ROOT / "docs" / "images" / "log_map.svg"
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _ONCELOG = f'oncelog() {{ "{sys.executable}" -P -m oncelog "$@"; }}; export LC_ALL=C; '

@@ -1,4 +1,4 @@
-"""Writes the table of docs/metrics.md.
+"""Writes the table of docs/operate/metrics.md.
 
     PYTHONPATH=. python tools/update_metrics_page.py
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oncelog.broker.observability.catalogue import ALL, COUNTER, PREFIX, Family
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operate" / "metrics.md"
 _TABLE = re.compile(r"(?<=<!-- from the code: python tools/update_metrics_page.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 

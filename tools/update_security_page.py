@@ -1,4 +1,5 @@
-"""Rewrites the tables of docs/security.md: rights, from the table that brokers use, and known bugs, from that of tests.
+"""Rewrites the tables of docs/operate/security.md: rights, from the table that brokers use, and known bugs, from that
+of tests.
 
     PYTHONPATH=. python tools/update_security_page.py
 
@@ -11,7 +12,7 @@ from oncelog.broker.handlers.rights.table import RIGHTS
 from oncelog.protocol.api_keys import ApiKey
 from tests.support.known_bugs import KNOWN_BUGS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "security.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operate" / "security.md"
 RIGHTS_START = "<!-- from the code: python tools/update_security_page.py -->"
 BUGS_START = "<!-- from the tests: python tools/update_security_page.py -->"
 END = "<!-- to here -->"

@@ -1,4 +1,4 @@
-"""Writes the tables of options and metrics in docs/spark.md from the code; a test compares.
+"""Writes the tables of options and metrics in docs/spark/spark.md from the code; a test compares.
 
     python tools/update_spark_page.py
 
@@ -25,7 +25,7 @@ from oncelog.pipeline.options import (
 from oncelog.pipeline.prometheus import METRICS, PREFIX
 from oncelog.pipeline.sink.publish import DEFAULTS
 
-PAGE = Path(__file__).parent.parent / "docs" / "spark.md"
+PAGE = Path(__file__).parent.parent / "docs" / "spark" / "spark.md"
 _PLACE = re.compile(r"(<!-- options of ([\w ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _METRICS_PLACE = re.compile(r"(<!-- metrics -->\n).*?(<!-- end of metrics -->)", re.DOTALL)
 

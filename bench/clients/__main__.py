@@ -1,4 +1,4 @@
-"""`make bench-clients`: rounds, tables on stdout, and its block of docs/performance.md after a whole run.
+"""`make bench-clients`: rounds, tables on stdout, and its block of docs/compare/performance.md after a whole run.
 
 ARGS='--rounds 9'              more than the five rounds of a whole run
 ARGS=--quick                   one round with a twentieth of each workload: does it work here?
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     if options.is_whole and not left_out:
         report.write()
-        print("written to docs/performance.md and docs/images", file=sys.stderr)
+        print("written to docs/compare/performance.md and docs/images", file=sys.stderr)
     return 0
 
 

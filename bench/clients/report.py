@@ -1,4 +1,4 @@
-"""Tables of a run, and its block of docs/performance.md.
+"""Tables of a run, and its block of docs/compare/performance.md.
 
 Owns: medians, spreads, ratios, wording. Does not own: measuring (`__main__`). A ratio is a speed relative to aiokafka's
 median of the same run: above 1 × is faster, or less processor time.
@@ -132,9 +132,9 @@ class Report:
         return picture.draw("Clients relative to aiokafka", subtitle, rows)
 
     def write(self) -> None:
-        """Into docs/performance.md and docs/images."""
+        """Into docs/compare/performance.md and docs/images."""
         (IMAGES / IMAGE).write_text(self.picture(), encoding="utf-8")
-        write_block("make bench-clients", f"![Clients relative to aiokafka](images/{IMAGE})\n\n{self.text()}")
+        write_block("make bench-clients", f"![Clients relative to aiokafka](../images/{IMAGE})\n\n{self.text()}")
 
 
 def _cell(found: Spread | None, ratio: float | None, client: str) -> str:

@@ -4,7 +4,7 @@
     broker        a running contestant: its first answer, processor time, memory, syncs
     workloads     a table: what the client does, and what that counts
     run           rounds, in an order that rotates; what went wrong does not end them
-    report        medians, spreads, ratios; tables and the block of docs/performance.md
+    report        medians, spreads, ratios; tables and the block of docs/compare/performance.md
     picture       speed relative to Apache Kafka's, as SVG
 
 All brokers run from the beginning to the end, and all but the measured one are idle. A broker that was started anew

@@ -1,10 +1,10 @@
-"""`make bench`: arguments, progress on stderr, tables on stdout, and docs/performance.md after a whole run.
+"""`make bench`: arguments, progress on stderr, tables on stdout, and docs/compare/performance.md after a whole run.
 
 ARGS='--rounds 5'              more than the three rounds of a whole run
 ARGS=--quick                   one round with a fiftieth of each workload: does it work here?
 ARGS='--only produce-wait'     these workloads (several with commas)
 ARGS='--contestants kfake,kafka'
-ARGS=--tls                     a few workloads with TLS and without, on this broker and Kafka, to docs/performance.md
+ARGS=--tls                     a few workloads with TLS and without, on this broker and Kafka, to its own block there
 ARGS='--json FILE'             every number of every round
 """
 

@@ -1,4 +1,4 @@
-"""Tables of a run, and its block of docs/performance.md.
+"""Tables of a run, and its block of docs/compare/performance.md.
 
 Owns: medians, spreads, ratios, wording. Does not own: measuring (`run`), drawing (`picture`). A ratio is a speed: twice
 as many records a second, or half the time, is 2 ×, and Kafka's median of the same run is 1.
@@ -204,13 +204,13 @@ class Report:
     def write_tls(self) -> str:
         """Returns where."""
         write_block("make bench ARGS=--tls", self.tls_text())
-        return "docs/performance.md"
+        return "docs/compare/performance.md"
 
     def write(self) -> str:
         """Returns where."""
         (IMAGES / IMAGE).write_text(self.picture(), encoding="utf-8")
-        write_block("make bench", f"![Speed relative to Apache Kafka](images/{IMAGE})\n\n{self.text()}")
-        return "docs/performance.md and docs/images"
+        write_block("make bench", f"![Speed relative to Apache Kafka](../images/{IMAGE})\n\n{self.text()}")
+        return "docs/compare/performance.md and docs/images"
 
 
 def _ticks(values: Mapping[str, float]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The APIs that this broker serves: key, module name, supported versions.
 
-The single source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only if each of
-its versions is served; an API without an implementation on one node is listed if it returns Kafka's own error. Upper
-bounds follow the implementation, lower bounds are Kafka 4's (KIP-896).
+The single source for ApiVersions, the version gate and docs/compare/compatibility.md. A range is listed here only if
+each of its versions is served; an API without an implementation on one node is listed if it returns Kafka's own error.
+Upper bounds follow the implementation, lower bounds are Kafka 4's (KIP-896).
 
 As in Kafka the API version of a request implies its transaction version (KIP-890 part 2); the finalized feature
 `transaction.version` decides where no client is involved. That is a table and not a function: Produce and EndTxn
@@ -25,7 +25,7 @@ class Api(NamedTuple):
     advertised_minimum: int | None = None
     """Where it differs: librdkafka must see Produce from 0 on to find out that it may compress (KAFKA-18659)."""
     left_out: str = ""
-    """What Kafka's broker does behind this API and this one does not, and why: for docs/compatibility.md."""
+    """What Kafka's broker does behind this API and this one does not, and why: for docs/compare/compatibility.md."""
     unstable_maximum: int | None = None
     """The highest version that Kafka may still change: served and listed only if enabled."""
     is_refused: bool = False

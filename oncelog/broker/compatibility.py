@@ -1,7 +1,7 @@
 """Where the protocol allows more than Apache Kafka does: which of the two this broker does (`oncelog.compat`).
 
 Owns: every such difference, on this one page, with its reason. Does not own: the behaviour, which is where the field is
-read. No other code reads the setting. docs/compatibility.md documents the same for users.
+read. No other code reads the setting. docs/compare/compatibility.md documents the same for users.
 """
 
 from collections.abc import Mapping

@@ -337,7 +337,7 @@ def unknown_option(owner: str, name: str, known: Iterable[str], hint: str = "") 
         elif other and other != f"a {owner.lower()}":
             hint = f"it is a setting of {other}"
         else:
-            hint = "docs/client-options.md lists them"
+            hint = "docs/clients/client-options.md lists them"
     return ConfigError(f"{owner} has no option {name!r}", hint=hint)
 
 

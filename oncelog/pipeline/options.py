@@ -204,8 +204,8 @@ REFUSED = {
     "enable.auto.commit": "nothing joins a consumer group: the checkpoint holds the progress",
     "interceptor.classes": "use DataFrame functions",
     "transactional.id": "it is made from the id of the query",
-    "ssl.keystore.password": "stores are PEM files: see docs/client-security.md",
-    "ssl.truststore.password": "stores are PEM files: see docs/client-security.md",
+    "ssl.keystore.password": "stores are PEM files: see docs/clients/client-security.md",
+    "ssl.truststore.password": "stores are PEM files: see docs/clients/client-security.md",
     "ssl.keystore.key": "Spark would show it in plans: name a file by kafka.ssl.keystore.location",
     "ssl.keystore.certificate.chain": "name a file with key and chain by kafka.ssl.keystore.location",
 }
@@ -335,7 +335,7 @@ _SECURITY_PARSERS: Mapping[str, Callable[[str], Any]] = {
     "sasl_mechanism": text,
     "sasl_tokenauth": boolean,
 }
-_CONVERTED = "which docs/client-security.md makes of a Java store"
+_CONVERTED = "which docs/clients/client-security.md makes of a Java store"
 
 
 def _acks(value: str) -> str | int:

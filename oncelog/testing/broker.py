@@ -104,11 +104,11 @@ class Broker:
         security: Security | None = None,
     ) -> None:
         """`partitions` is how many a topic has that is created by its first use. `config` has settings of the broker by
-        Kafka's names (docs/configuration.md). `storage` is "memory"; "disk", a temporary directory; or a directory,
-        which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a free one,
-        which is kept over restarts. `seed` decides what a crash loses. `security`, such as "SASL_SSL/SCRAM-SHA-512", is
-        what the listener asks of clients: `client_settings` has what they need. With TLS it needs
-        `oncelog[testing]`."""
+        Kafka's names (docs/start/configuration.md). `storage` is "memory"; "disk", a temporary directory; or a
+        directory, which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a
+        free one, which is kept over restarts. `seed` decides what a crash loses. `security`, such as
+        "SASL_SSL/SCRAM-SHA-512", is what the listener asks of clients: `client_settings` has what they need. With TLS
+        it needs `oncelog[testing]`."""
         self.clock = Clock(self)
         if isinstance(storage, str) and storage not in ("memory", "disk"):
             raise ValueError(f"storage={storage!r}: it is 'memory', 'disk' or a pathlib.Path")
@@ -284,16 +284,16 @@ class Broker:
 
     @cached_property
     def faults(self) -> "FaultClient":
-        """Fault injection into the broker (docs/fault-injection.md): hold, drop, fail or repeat requests and markers.
-        Its rules end with the run."""
+        """Fault injection into the broker (docs/operate/fault-injection.md): hold, drop, fail or repeat requests and
+        markers. Its rules end with the run."""
         from oncelog.faults import FaultClient
 
         port = self._running().admin_port()
         return FaultClient(port.address, token=port.token)
 
     def findings(self) -> "list[Finding]":
-        """What clients did wrong since the start (docs/witness.md), wrong before perhaps wanted; not what this object
-        itself did. Raises WitnessUnavailable if `config` has turned it off."""
+        """What clients did wrong since the start (docs/operate/witness.md), wrong before perhaps wanted; not what this
+        object itself did. Raises WitnessUnavailable if `config` has turned it off."""
         from oncelog.witness import ask_witness
 
         port = self._running().admin_port()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oncelog.witness import Finding, Report
 
 DEFAULT_ADDRESS = "127.0.0.1:9404"
-"""As the examples of docs/metrics.md have it."""
+"""As the examples of docs/operate/metrics.md have it."""
 
 
 @click.command()

@@ -2,7 +2,7 @@
 
     python -m tests.conformance.replay HOST:PORT [CONVERSATION…]
 
-Needs nothing but the standard library and `answers/transaction_frames.jsonl.gz`; docs/transcripts.md has the
+Needs nothing but the standard library and `answers/transaction_frames.jsonl.gz`; docs/compare/transcripts.md has the
 format. The broker must be fresh and alone: topics and transactional ids are made on the way. One connection, one
 request at a time; ends with the exit code 1 if any answer differs.
 """

@@ -1,4 +1,4 @@
-"""docs/graduate.md, typed along with Apache Kafka: each command prints what the page says below it."""
+"""docs/operate/graduate.md, typed along with Apache Kafka: each command prints what the page says below it."""
 
 from pathlib import Path
 
@@ -21,4 +21,4 @@ _SCRIPTS = {
 def test_each_command_prints_what_the_page_says(tmp_path: Path) -> None:
     java = " ".join(f"'{word}'" for word in java_with_kafka())
     scripts = {name: f'exec {java} {program} "$@"' for name, program in _SCRIPTS.items()}
-    walk(steps_of("graduate.md"), tmp_path, scripts, timeout_s=PATIENCE_S)
+    walk(steps_of("operate/graduate.md"), tmp_path, scripts, timeout_s=PATIENCE_S)

@@ -1,4 +1,4 @@
-"""What Produce takes by default, and not under full validation, is what docs/record-validation.md lists."""
+"""What Produce takes by default, and not under full validation, is what docs/compare/record-validation.md lists."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.conformance.recordings import RECORDINGS
 from tests.fakes.broker import VirtualBroker
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "record-validation.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "compare" / "record-validation.md"
 
 
 def outcome(answer: str) -> str:
@@ -17,7 +17,7 @@ def outcome(answer: str) -> str:
 
 
 def documented() -> set[str]:
-    """The rows of the table in docs/record-validation.md."""
+    """The rows of the table in docs/compare/record-validation.md."""
     return set(re.findall(r"^\| `([^`]+)` \|", DOCUMENT.read_text(), re.MULTILINE))
 
 

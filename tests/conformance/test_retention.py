@@ -1,4 +1,4 @@
-"""What goes by itself goes as in Apache Kafka, from memory as from files, and docs/retention.md says how."""
+"""What goes by itself goes as in Apache Kafka, from memory as from files, and docs/operate/retention.md says how."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from tests.conformance.recordings import RECORDINGS
 from tests.conformance.stored_segments import OurSegments
 from tests.conformance.transcripts.retention_transcript import DIFFERENCES, SCENES, SETTINGS
 
-PAGE = Path(__file__).parents[2] / "docs" / "retention.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "retention.md"
 _WITHOUT_INDEX = "roll: index full"
 _RANDOM_THERE = "roll: jitter"
 

@@ -22,7 +22,7 @@ from tests.conftest import Start
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.kafka import Kafka
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "transcripts.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "compare" / "transcripts.md"
 
 
 def differences(conversation: str, broker: VirtualBroker, spoil: Callable[[bytes], bytes] = bytes) -> dict[str, str]:

@@ -147,4 +147,4 @@ def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> 
 def test_each_command_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
     kafka, _ = recorded(tmp_path)
     kafka.rename(tmp_path / "kafka-logs")
-    walk(steps_of("adopt.md"), tmp_path)
+    walk(steps_of("operate/adopt.md"), tmp_path)

@@ -156,9 +156,9 @@ def test_an_option_that_is_mistyped_is_answered_with_the_nearest_or_with_its_pla
         (Producer, {"lingerms": 3}, r"Producer has no option 'lingerms' \(the nearest one is linger_ms\)"),
         (Consumer, {"linger_ms": 3}, r"Consumer has no option 'linger_ms' \(it is a setting of a producer\)"),
         (Producer, {"max_poll_records": 3}, r"Producer has no option 'max_poll_records' \(it is .* of a consumer\)"),
-        (Producer, {"metadata_max_idle_ms": 3}, r"'metadata_max_idle_ms' \(docs/client-options.md lists them\)"),
+        (Producer, {"metadata_max_idle_ms": 3}, r"'metadata_max_idle_ms' \(docs/clients/client-options\.md lists"),
         (Consumer, {"grup_id": "g"}, r"Consumer has no option 'grup_id' \(the nearest one is group_id\)"),
-        (Admin, {"zzz": 1}, r"Admin has no option 'zzz' \(docs/client-options\.md lists them\)"),
+        (Admin, {"zzz": 1}, r"Admin has no option 'zzz' \(docs/clients/client-options\.md lists them\)"),
         (TransactionalSession, {"auto_offset_reset": "earliest"}, r"\(consumer=\{'auto_offset_reset': \.\.\.\}\)"),
         (TransactionalSession, {"linger_ms": 1}, r"\(producer=\{'linger_ms': \.\.\.\}\)"),
     ):

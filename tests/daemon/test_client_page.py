@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DOCS = PAGES[0].parent
 _CLIENT = _DOCS / "client.md"
 _WITH_SCRIPTS = [
-    _DOCS.parent / "README.md",
+    _DOCS.parent.parent / "README.md",
     _CLIENT,
     *(_DOCS / f"client-{name}.md" for name in ("producer", "consumer", "objects", "transactions", "errors")),
 ]

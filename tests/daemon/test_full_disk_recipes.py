@@ -1,4 +1,4 @@
-"""A file system with not a byte left: each line that docs/operations.md gives for it makes room, and writes resume."""
+"""A file system without a byte left: each recipe of docs/operate/operations.md for it makes room, and writes resume."""
 
 import os
 import re
@@ -36,7 +36,8 @@ _LOOKS = 600
 
 def recipes() -> list[str]:
     """The lines of the section, without their comments."""
-    section = (ROOT / "docs" / "operations.md").read_text().partition("\n## A full disk\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "operate" / "operations.md").read_text()
+    section = page.partition("\n## A full disk\n")[2].partition("\n## ")[0]
     return [line.partition("#")[0].strip() for line in re.findall(r"^    (oncelog .+)$", section, re.MULTILINE)]
 
 

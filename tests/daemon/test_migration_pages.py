@@ -22,7 +22,7 @@ from oncelog import sync as blocking
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
 
-_DOCS = Path(__file__).parent.parent.parent / "docs"
+_DOCS = Path(__file__).parent.parent.parent / "docs" / "clients"
 _PAIR = re.compile(
     r"^<tr><td>\n\n```python\n(.*?)^```\n\n</td><td>\n\n```python\n(.*?)^```\n\n</td></tr>", re.MULTILINE | re.DOTALL
 )

@@ -1,4 +1,4 @@
-"""What sslyze finds in a listener with TLS: nothing that it calls a weakness, and what docs/security.md says."""
+"""sslyze finds nothing in a TLS listener that it calls a weakness, and finds what docs/operate/security.md says."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE_S
 pytestmark = pytest.mark.interop
 
 _SSLYZE = PLACE / "sslyze" / "bin" / "sslyze"
-_PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+_PAGE = (Path(__file__).parents[2] / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
 _VERSIONS = ("ssl_2_0", "ssl_3_0", "tls_1_0", "tls_1_1", "tls_1_2", "tls_1_3")
 _CHECKS = ("--reneg", "--resum", "--compression", "--heartbleed", "--openssl_ccs", "--robot", "--ems")
 _SAFE: Mapping[str, Mapping[str, Any]] = {

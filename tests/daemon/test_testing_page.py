@@ -10,7 +10,7 @@ import pytest
 from tests.support.patience import PATIENCE_S
 
 _ROOT = Path(__file__).parent.parent.parent
-_PAGES = ("README.md", "docs/testing.md", "docs/from-testcontainers.md", "docs/witness.md")
+_PAGES = ("README.md", "docs/start/testing.md", "docs/start/from-testcontainers.md", "docs/operate/witness.md")
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCKS = {
     f"{page} {number}": block

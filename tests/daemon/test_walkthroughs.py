@@ -1,5 +1,5 @@
-"""The pages to type along with, docs/tutorial.md and the like, in one shell from the first command to the last: each
-prints what the page says below it."""
+"""The pages to type along with, docs/start/tutorial.md and the like, in one shell from the first command to the last:
+each prints what the page says below it."""
 
 from pathlib import Path
 
@@ -8,6 +8,6 @@ import pytest
 from tests.support.walkthrough import steps_of, walk
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "operations.md", "beyond-one-node.md"])
+@pytest.mark.parametrize("page", ["start/tutorial.md", "operate/operations.md", "operate/beyond-one-node.md"])
 def test_each_command_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
     walk(steps_of(page), tmp_path)

@@ -1,4 +1,4 @@
-"""Each result carries the version of its client, for the page docs/works-with.md."""
+"""Each result carries the version of its client, for the page docs/compare/works-with.md."""
 
 import fnmatch
 import json

@@ -1,4 +1,4 @@
-"""What each client shows where security is set wrongly is what docs/security.md says that it shows."""
+"""What each client shows where security is set wrongly is what docs/operate/security.md says that it shows."""
 
 import logging
 import re
@@ -31,7 +31,7 @@ CLIENTS: dict[str, Work] = {
     "oncelog": secured_jobs.oncelog,
 }
 BROKERS_LOG = "the broker's log"
-_PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+_PAGE = (ROOT / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
 _SECTION = _PAGE.partition("## What you see when it is wrong\n")[2].partition("\n## ")[0]
 SEEN: dict[str, dict[str, str]] = {}
 """By mistake, then by client: a part of what it shows, as the page has it."""

@@ -1,6 +1,6 @@
 """`make spark-ledger`: the ledger over a whole data set under faults, each output compared to the cent.
 
-    python -m tests.spark.ledger_run [--data completejourney|cdnow] [--write docs/spark-ledger.md]
+    python -m tests.spark.ledger_run [--data completejourney|cdnow] [--write docs/spark/spark-ledger.md]
 
 The ledger runs as users run it: `python -m oncelog.pipeline.ledger.job`, a process that is started again when it ends
 badly. Purchases come in two waves, with late and broken ones among them. In each wave and each of the four queries the

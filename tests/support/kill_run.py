@@ -136,7 +136,7 @@ def again(function: Callable[[], object]) -> None:
 
 def connection(run: Run) -> dict[str, object]:
     backoff: dict[str, object] = {"reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20, "retry.backoff.max.ms": 200}
-    # librdkafka 2.16 waits for brokers that it has removed itself (docs/client-notes.md).
+    # librdkafka 2.16 waits for brokers that it has removed itself (docs/clients/client-notes.md).
     backoff |= {"metadata.recovery.strategy": "none"}
     # What it says of a broker that is not there is no news.
     return {"bootstrap.servers": run.bootstrap, "log_level": 0, **backoff}

@@ -1,4 +1,5 @@
-"""Bugs that other brokers and clients had, and the tests here that would fail with them: a table of docs/security.md.
+"""Bugs that other brokers and clients had, and the tests here that would fail with them: a table of
+docs/operate/security.md.
 
 Owns: the table. A test holds each row to its tests: they exist, and name every bug of the row.
 """

@@ -1,4 +1,4 @@
-"""The data directory that docs/log.md looks at: the same bytes each time, written by the broker itself.
+"""The data directory that docs/understand/log.md looks at: the same bytes each time, written by the broker itself.
 
 A shop: orders that are written plainly, in transactions of both outcomes, and in one that is still open; prices of
 which compaction has left the newest; a group that has committed its offset.

@@ -19,7 +19,7 @@ class UnneededGroup:
     title: str
     why: str
     is_shown: bool
-    """Whether DescribeConfigs shows the defaults; docs/compatibility.md has the table of groups."""
+    """Whether DescribeConfigs shows the defaults; docs/compare/compatibility.md has the table of groups."""
     settings: tuple[tuple[str, ConfigType, str | None], ...]
     """Name, type, and Kafka's default, or what is true here."""
 

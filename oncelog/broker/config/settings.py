@@ -376,7 +376,7 @@ def _unknown(name: str, setting: _Setting) -> str:
     elif near := nearest(name, (*BROKER_KEYS, *UNNEEDED)):
         hint = f"the nearest name is {near[0]}"
     else:
-        hint = "docs/configuration.md lists those there are"
+        hint = "docs/start/configuration.md lists those there are"
     return f"unknown setting {name} ({_place(setting)}): {hint}"
 
 

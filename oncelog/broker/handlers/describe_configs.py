@@ -7,8 +7,8 @@
 
 - Settings that Kafka knows and one node does not need are shown with what is true of them here.
 
-Left out: those of them that say how Kafka's broker works inside (docs/compatibility.md), until they are set while this
-one runs; client metrics, of which only the defaults are shown.
+Left out: those of them that say how Kafka's broker works inside (docs/compare/compatibility.md), until they are set
+while this one runs; client metrics, of which only the defaults are shown.
 """
 
 from collections.abc import Iterator, Sequence

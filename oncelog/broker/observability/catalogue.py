@@ -1,7 +1,7 @@
 """Every metric that is reported: name, kind, labels, what it is, and its name among Kafka's JMX metrics.
 
 Owns: this table. Does not own: the numbers (`metrics`), or how they are found (`collection`).
-docs/metrics.md has the table, too, and a test compares them.
+docs/operate/metrics.md has the table, too, and a test compares them.
 """
 
 from typing import NamedTuple

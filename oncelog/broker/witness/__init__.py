@@ -17,5 +17,5 @@ forgets everything.
     sightings ──▶ JSON                      GET /witness of `broker.admin`; `oncelog witness`, `Broker.findings()`
 
 A broker without `oncelog.witness.enable` imports none of it: `Broker.witness` is None, which is checked once per API
-and not per request. docs/witness.md explains each kind to users.
+and not per request. docs/operate/witness.md explains each kind to users.
 """

@@ -1,7 +1,7 @@
 """The kinds of mistakes that the witness knows.
 
-Owns: their names, which are anchors of docs/witness.md, their severity, what to change. Does not own: how one is
-recognised (`witness`).
+Owns: their names, which are anchors of docs/operate/witness.md, their severity, what to change. Does not own: how one
+is recognised (`witness`).
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 Severity = Literal["wrong", "look"]
 """wrong: records are lost, repeated or read although they are aborted. look: perhaps wanted."""
-PAGE: Final = "docs/witness.md"
+PAGE: Final = "docs/operate/witness.md"
 
 
 @dataclass(frozen=True, slots=True)

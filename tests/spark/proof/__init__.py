@@ -10,6 +10,6 @@ plain foreachBatch with an idempotent producer (`scene`).
     cluster   a master and two workers, speculation; Python workers, executors and workers are killed   (`cluster`)
 
 Each part appends a line of JSON for every seed to a file of results, so that a long run can be made of short ones;
-`table` writes docs/spark-proof.md from that file and from nothing else. Nothing is thrown out: a seed that raises what
-its fault does not explain ends the run.
+`table` writes docs/spark/spark-proof.md from that file and from nothing else. Nothing is thrown out: a seed that
+raises what its fault does not explain ends the run.
 """

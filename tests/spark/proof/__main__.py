@@ -3,7 +3,7 @@
 python -m tests.spark.proof session --seeds 700 [--first 0] [--broker kafka]
 python -m tests.spark.proof kills --seeds 10        # of each sink of ours
 python -m tests.spark.proof cluster --seeds 32
-python -m tests.spark.proof table --write docs/spark-proof.md
+python -m tests.spark.proof table --write docs/spark/spark-proof.md
 """
 
 import argparse

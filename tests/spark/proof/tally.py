@@ -64,7 +64,7 @@ _PARTS = {
 
 
 def page(results: Iterable[Found]) -> str:
-    """docs/spark-proof.md."""
+    """docs/spark/spark-proof.md."""
     found = list(results)
     ours = [each for each in found if each.sink in (OURS, FORMAT)]
     bad = sum(each.is_bad for each in ours)

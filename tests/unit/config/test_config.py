@@ -176,7 +176,7 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest_and_its_place(wron
 
 
 def test_a_name_like_no_other_is_refused_without_a_nearest() -> None:
-    wanted = "unknown setting foo (from --override): docs/configuration.md lists those there are"
+    wanted = "unknown setting foo (from --override): docs/start/configuration.md lists those there are"
     assert _refused("foo=bar") == wanted
 
 
@@ -199,7 +199,7 @@ def test_a_variable_that_nobody_knows_is_a_warning_as_in_kafka() -> None:
     _, warnings = load_config(environ={"KAFKA_KRAFT_ENABLED": "true", "KAFKA_RETENTION_MS": "1"})
     assert warnings == [
         "accepted without effect, unknown setting kraft.enabled (from KAFKA_KRAFT_ENABLED): "
-        "docs/configuration.md lists those there are",
+        "docs/start/configuration.md lists those there are",
         "accepted without effect, unknown setting retention.ms (from KAFKA_RETENTION_MS): "
         "it is a topic setting; the broker's is log.retention.ms",
     ]

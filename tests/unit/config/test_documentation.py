@@ -1,4 +1,4 @@
-"""docs/configuration.md says what the tables say."""
+"""docs/start/configuration.md says what the tables say."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey
 
-_PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+_PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "start" / "configuration.md").read_text(encoding="utf-8")
 _ROWS = {line.split("|")[1].strip(" `"): line for line in _PAGE.splitlines() if line.startswith("| `")}
 
 

@@ -1,4 +1,5 @@
-"""The windows in which a transaction can be caught, by their numbers in docs/fault-injection.md, brought about exactly.
+"""The windows in which a transaction can be caught, by their numbers in docs/operate/fault-injection.md, brought about
+exactly.
 
 Each test stops a broker there, kills it or repeats a packet, and holds what must be true afterwards.
 """

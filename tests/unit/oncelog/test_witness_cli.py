@@ -39,7 +39,7 @@ FINDING = Finding(
     last_ms=1_700_000_060_000,
     seen="takes the id",
     change="Give each a name.",
-    docs="docs/witness.md#transactional-id-shared",
+    docs="docs/operate/witness.md#transactional-id-shared",
 )
 ADVICE = replace(FINDING, severity="look", client_id="a longer name", kind="torn-transactions")
 
@@ -67,7 +67,7 @@ def test_a_row_says_who_what_how_often_and_what_to_change(monkeypatch: pytest.Mo
     assert row.split()[:6] == ["wrong", "billing", "id", "till", "3", "2023-11-14T22:14:20Z"]
     assert row.endswith(
         "transactional-id-shared: library 1.2 at 10.0.0.1:40000 takes the id, since 2023-11-14T22:13:20Z. "
-        "Give each a name. docs/witness.md#transactional-id-shared"
+        "Give each a name. docs/operate/witness.md#transactional-id-shared"
     )
     assert head.index("about") == row.index("id till") == other.index("id till")
 

@@ -20,7 +20,7 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from tests.support.messages import SCHEMAS, generated
 
 MOST_LINES = 22_000
-"""As docs/architecture.md says. An API that seldom comes adds little more than its classes: see `protocol.codec`."""
+"""As docs/understand/architecture.md says. A rare API adds little more than its classes: see `protocol.codec`."""
 
 
 def produce(records: bytes | memoryview | None) -> ProduceRequest:

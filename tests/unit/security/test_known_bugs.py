@@ -1,4 +1,4 @@
-"""Bugs that other brokers and clients had, those that no other file of tests is about; docs/security.md has all."""
+"""Bugs of other brokers and clients that no other file of tests is about; docs/operate/security.md has all."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The listeners on docs/security.md open as they are written there."""
+"""The listeners on docs/operate/security.md open as they are written there."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from oncelog.broker.net.door import Door
 from tests.fakes.broker import VirtualBroker
 from tests.support.certificates import Certificates
 
-_PAGE = (Path(__file__).parents[3] / "docs" / "security.md").read_text(encoding="utf-8")
+_PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
 _RECIPES = [block for block in re.findall(r"```properties\n(.*?)```", _PAGE, re.DOTALL) if "listeners=S" in block]
 _PARTS = [block for block in re.findall(r"```properties\n(.*?)```", _PAGE, re.DOTALL) if "ssl.client.auth" in block]
 

@@ -77,7 +77,7 @@ def test_a_finding_counts_and_says_who_what_when_and_where_it_is_explained(scene
     assert (found.client_id, found.software_name, found.software_version) == ("reader", "some-library", "1.2")
     assert found.address == connection.address
     assert found.last_ms - found.first_ms == 2_000
-    assert found.docs == "docs/witness.md#reads-uncommitted"
+    assert found.docs == "docs/operate/witness.md#reads-uncommitted"
     assert Report.from_json(scene.witness.report().as_json()) == scene.witness.report()
 
 
@@ -373,7 +373,7 @@ def test_a_table_forgets_what_was_used_least_recently() -> None:
 
 
 def test_each_kind_is_explained_below_its_name_on_the_page() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "witness.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "operate" / "witness.md").read_text(encoding="utf-8")
     assert [line.removeprefix("### ") for line in page.splitlines() if line.startswith("### ")] == [
         each.name for each in KINDS
     ]

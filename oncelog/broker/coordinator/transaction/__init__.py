@@ -28,5 +28,5 @@ path; an outcome is never inferred from a missing marker.
 
 **Who owns what.** A `TransactionShardLife` (`shard_life`) exists while this node coordinates the partition. It owns
 what may be lost with it: pending transitions, timers (`timeouts`), markers in flight. `producer_ids` allocates ids from
-durable blocks. `docs/transactions.md` is the user's view, with what a crash leaves at each step.
+durable blocks. `docs/understand/transactions.md` is the user's view, with what a crash leaves at each step.
 """
