@@ -34,7 +34,6 @@ from oncelog.broker.cluster.metadata_records import (
     with_partitions,
 )
 from oncelog.broker.cluster.metadata_snapshot import (
-    MemorySnapshots,
     SnapshotFiles,
     SnapshotId,
     decode_snapshot,
@@ -271,7 +270,7 @@ class MetadataLog:
         self,
         log: PartitionLog,
         clock: Clock,
-        files: SnapshotFiles | MemorySnapshots,
+        files: SnapshotFiles,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
         """Without `snapshots` none is taken: for read-only use."""

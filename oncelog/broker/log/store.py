@@ -35,6 +35,8 @@ PLENTY_BYTES = 2**62
 Fetching = Completion[None]
 """Not cached: retry once it has completed. It fails with StoreError or StoreDamagedError."""
 Batches = list[tuple[BatchHeader, memoryview]]
+LOGIN_SECRET = "login-secret"
+"""What the broker says of users who do not exist is made of it (`security.login_secret`)."""
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
 
@@ -212,8 +214,30 @@ class AnswersAhead(Protocol):
         """Whatever may lack them is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
 
 
+class Blobs(Protocol):
+    """Small values beside the logs that a start needs, by path: snapshots of the metadata log in its folder, and
+    `LOGIN_SECRET`. A `Disk` is one."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names in a folder, sorted."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """Raises OSError."""
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        """Replace it as a whole, durably. Callable from another thread. Raises OSError."""
+
+    def delete(self, path: str) -> None:
+        """Missing is fine. Raises OSError."""
+
+
 class LogStore(Protocol):
     """All records of one node."""
+
+    @property
+    def blobs(self) -> Blobs: ...
 
     @property
     def problems(self) -> Sequence[str]:

@@ -27,9 +27,7 @@ from oncelog.broker.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync
-from oncelog.broker.storage.local.journal import Span
 from oncelog.broker.storage.local.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
     collect_aborted,
     find_max_timestamp,
@@ -43,7 +41,9 @@ from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
 from oncelog.broker.storage.local.sync_targets import SyncTarget
 from oncelog.broker.storage.local.time_index import ENTRY as TIME_ENTRY
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.retention import retention_start
+from oncelog.broker.storage.sections import Span
 from oncelog.protocol.errors import KafkaError
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1

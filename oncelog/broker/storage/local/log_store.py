@@ -37,13 +37,14 @@ from oncelog.broker.storage.local.checkpoints import (
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.file_sync import APPENDS_ON_LOOP, LARGE_BYTES, FileSync, RunAll
-from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, Journal, LeftOut
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.storage.sections import LogKey
 
 if TYPE_CHECKING:
     from oncelog.broker.storage.local.recovered_log import RecoveredLog, RecoveryReport
@@ -80,7 +81,7 @@ class LocalLogStore:
         taken to be quick. `on_report` gets each recovery and deletion of interest to an operator. With `on_checked`,
         segments that recovery adopted unread are read in the background, and it gets the summary; without it only reads
         check them. `stopwatch` as in `FileSync`. Raises OSError, and ValueError for an unknown policy."""
-        self._disk = disk
+        self._disk = self.blobs = disk
         self._clock, self._scheduler = clock, scheduler
         self._failure, self._on_report = failure, on_report
         self._progress = progress
