@@ -63,7 +63,6 @@ from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
-from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
+    from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
     from oncelog.broker.storage.local.segment_check import CheckSummary
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness
@@ -542,7 +542,12 @@ def _log_check(log: Any, summary: "CheckSummary") -> None:
     )
 
 
-def _progress(system: System, log: Any) -> RecoveryProgress:
+def _progress(system: System, log: Any) -> "RecoveryProgress | None":
+    """None at a first start, which recovers nothing."""
+    if system.disk is None or not system.disk.exists(directory_of(METADATA_TOPIC, 0)):
+        return None
+    from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+
     def report(scanned_bytes: int, partition_count: int, name: str) -> None:
         log.info("log.recovering", partitions_done=partition_count, bytes_read=scanned_bytes, reading=name)
 
