@@ -322,8 +322,7 @@ class MetadataLog:
         for piece in log.replay(start_offset):
             if isinstance(piece, Completion):
                 yield piece
-                piece.result()
-                continue
+                piece = piece.result()
             for header, batch in piece:
                 last_epoch = max(last_epoch, header.partition_leader_epoch)
                 self._new_bytes += len(batch)

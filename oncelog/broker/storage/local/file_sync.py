@@ -22,7 +22,7 @@ from typing import ParamSpec, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.store import Failure, Fetching
+from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Scheduler, Stopwatch
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
@@ -67,7 +67,7 @@ class _Round:
 
     __slots__ = ("committing", "ends", "error", "is_in_journal", "sections", "targets")
 
-    committing: Fetching
+    committing: Completion[None]
     """Set for a round that does not end in the turn in which it begins."""
     error: OSError | None
     """Why the journal, or `flushed-offsets`, could not be written."""
@@ -187,7 +187,7 @@ class FileSync:
 
     # -- commits
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         """See `LogStore.commit`."""
         logs = self._take_dirty()
         if self.policy != "fsync":

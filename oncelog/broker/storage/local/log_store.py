@@ -18,7 +18,7 @@ from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import INT64_MAX, LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, StoreError, Withdrawn
+from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, StoreError, Withdrawn
 from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
@@ -373,7 +373,7 @@ class LocalLogStore:
     def commits_at_once(self) -> bool:
         return self.file_sync.policy != "fsync"
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         return self.file_sync.commit(append_count)
 
     def write_ahead(self) -> bool:

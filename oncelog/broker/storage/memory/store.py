@@ -10,7 +10,7 @@ from uuid import UUID
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, Withdrawn
+from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, Withdrawn
 from oncelog.broker.ports import Buffer, Clock
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
@@ -66,7 +66,7 @@ class MemoryLogStore:
     def commits_at_once(self) -> bool:
         return True
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         return None
 
     def write_ahead(self) -> bool:
