@@ -5,6 +5,7 @@ Each rule is one test, and each failure names file and line. Exceptions stand in
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,8 @@ PACKAGES = ("oncelog",)
 LINKED = ("broker", "client", "pipeline", "protocol")
 GENERATED = "oncelog/protocol/generated/"
 SHARED_BY_TESTS = ("tests/clients/", "tests/support/", "tests/fakes/")
-MAX_FILE_LINES = 600
+LONG_FILE_LINES = 500
+MAX_FILE_LINES = 700
 MAX_FUNCTION_LINES = 60
 MAX_HANDLER_LINES = 40
 MAX_LINE_LENGTH = 120
@@ -151,9 +153,13 @@ def _none(found: list[str]) -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-def test_a_file_is_one_noun_and_fits_in_600_lines() -> None:
+def test_a_file_is_one_noun() -> None:
+    """More than 500 lines are a warning, to look for the second noun; the limit is beyond that, and no target."""
     counts = {name: path.read_text(encoding="utf-8").count("\n") for name, path in _written(*PACKAGES, "tests")}
-    _none([f"{name}: {count} lines" for name, count in counts.items() if count > MAX_FILE_LINES])
+    long = {name: count for name, count in sorted(counts.items()) if count > LONG_FILE_LINES}
+    if long:
+        warnings.warn(f"look for a second noun in {long}", stacklevel=1)
+    _none([f"{name}: {count} lines" for name, count in long.items() if count > MAX_FILE_LINES])
 
 
 def test_a_function_fits_on_a_screen() -> None:

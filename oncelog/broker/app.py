@@ -10,21 +10,19 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
 import uvloop
 
-from oncelog.broker.assembly.broker import StartError, check_directory
+from oncelog.broker.assembly.directory import StartError, open_directory, suited_to_directory
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.machine import System
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.observability.logging import loop_errors
 from oncelog.broker.running import RunningBroker
-from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
-from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, DataDirectoryLocked, RealDisk, SyncPool
+from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.system.limits import processor_count, raise_open_files, share_descriptors
 from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
 
@@ -137,37 +135,6 @@ class _App:
 def _busy_poll(loop: asyncio.AbstractEventLoop) -> BusyPoll | None:
     """None on a single processor: who stays awake there keeps it from the client that is waited for."""
     return BusyPoll(loop.call_soon, time.perf_counter) if processor_count() > 1 else None
-
-
-def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
-    """What was adopted is served read-only until a start has said otherwise: going on from it ends its transactions and
-    deletes what is too old."""
-    if config.get_str("oncelog.storage") != "local" or not os.path.exists(config.data_dir / ADOPTED):
-        return config
-    suited = config.read_only_by_default(ADOPTED)
-    if suited is not config:
-        log.warning(
-            "directory.adopted",
-            data_dir=str(config.data_dir),
-            message="it was adopted from Apache Kafka, so it is served read-only; to go on from it, start once with "
-            "--writable (oncelog.read.only=false)",
-        )
-    return suited
-
-
-def open_directory(config: BrokerConfig, open_files: int = DEFAULT_OPEN_FILES) -> RealDisk:
-    """Raises StartError for a directory that cannot be ours, DataDirectoryLocked, OSError."""
-    is_read_only = config.get_bool("oncelog.read.only")
-    disk = RealDisk(config.data_dir, open_files, read_only=is_read_only)
-    with ExitStack() as unless_opened:
-        unless_opened.callback(disk.close)
-        check_directory(config, disk)  # before locking, which already creates a file
-        disk.lock()
-        if not is_read_only and disk.exists(ADOPTED):  # from here on it is a directory as any other
-            disk.delete(ADOPTED)
-            disk.sync_dir("")
-        unless_opened.pop_all()
-    return disk
 
 
 def _kill() -> NoReturn:

@@ -10,8 +10,10 @@ Invariants
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
+_NAMES_SHOWN = 5
 _UNPRINTABLE = re.compile("[^\n -~]")
 
 
@@ -21,6 +23,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(map(_escaped, text))
+
+
+def printable_names(names: Sequence[str]) -> str:
+    """The first few of these names, printable and in quotes, and how many more there are."""
+    more = len(names) - _NAMES_SHOWN
+    text = ", ".join(f"'{printable(name)}'" for name in names[:_NAMES_SHOWN])
+    return f"{text} and {more} more" if more > 0 else text
 
 
 def _escaped(character: str) -> str:

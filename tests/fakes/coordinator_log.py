@@ -82,7 +82,7 @@ class MemoryCoordinatorLog:
         if self.flushes_by_itself or next_offset <= self.durable_end_offset:
             self.flush()
 
-    def replay(self) -> Iterator[Piece | Completion[None]]:
+    def replay(self) -> Iterator[Piece | Completion[Piece]]:
         for batch in self.batches():
             yield [batch]
 

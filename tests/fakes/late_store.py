@@ -1,14 +1,14 @@
 """A store where everything comes later, as one on another machine would have it: logs are opened, rounds committed and
-bytes fetched in a later turn. What was fetched is at hand for one more call.
+bytes fetched in a later turn.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.store import Batches, Failure, Fetching, OpenedLog, PartitionKey, ReadResult
+from oncelog.broker.log.store import Batches, Failure, OpenedLog, PartitionKey, ReadResult
 from oncelog.broker.ports import Clock, Scheduler
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.memory.memory_log import MemoryLog
@@ -23,48 +23,28 @@ class LateLog:
     def __init__(self, log: MemoryLog, scheduler: Scheduler) -> None:
         self._log = log
         self._scheduler = scheduler
-        self._fetched: set[Hashable] = set()
         self.fetch_count = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
-    def _is_at_hand(self, *key: Hashable) -> bool:
-        if key in self._fetched:
-            self._fetched.remove(key)
-            return True
-        return False
-
-    def _fetching(self, *key: Hashable) -> Fetching:
+    def _later(self, value: T) -> Completion[T]:
         self.fetch_count += 1
+        completion: Completion[T] = Completion()
+        self._scheduler.call_soon(lambda: completion.complete(value))
+        return completion
 
-        def fetched() -> None:
-            self._fetched.add(key)
-            fetching.complete(None)
-
-        fetching: Fetching = Completion()
-        self._scheduler.call_soon(fetched)
-        return fetching
-
-    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
-        if not self._is_at_hand(from_offset, to_offset):
-            return self._fetching(from_offset, to_offset)
-        return self._log.read(from_offset, to_offset, max_bytes, at_least_one=at_least_one)
+    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> Completion[ReadResult]:
+        return self._later(self._log.read(from_offset, to_offset, max_bytes, at_least_one=at_least_one))
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> Any:
-        if not self._is_at_hand("time", timestamp_ms):
-            return self._fetching("time", timestamp_ms)
-        return self._log.find_timestamp(timestamp_ms, from_offset, to_offset)
+        return self._later(self._log.find_timestamp(timestamp_ms, from_offset, to_offset))
 
     def find_max_timestamp(self, from_offset: int, to_offset: int) -> Any:
-        if not self._is_at_hand("latest"):
-            return self._fetching("latest")
-        return self._log.find_max_timestamp(from_offset, to_offset)
+        return self._later(self._log.find_max_timestamp(from_offset, to_offset))
 
-    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
-        for piece in self._log.replay(from_offset, to_offset):
-            yield self._fetching("piece")
-            yield piece
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Completion[Batches]]:
+        return map(self._later, self._log.replay(from_offset, to_offset))
 
 
 class LateLogStore(MemoryLogStore):
@@ -93,7 +73,7 @@ class LateLogStore(MemoryLogStore):
     def commits_at_once(self) -> bool:
         return False
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None]:
         return self._later(None)
 
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.storage import transaction_index
 from oncelog.broker.storage.local import offset_index, time_index
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.formats import (
     OFFSET_INDEX_ENTRY,

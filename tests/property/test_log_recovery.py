@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches, read_header
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker

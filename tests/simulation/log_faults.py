@@ -16,13 +16,14 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
 from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, recovery
-from oncelog.broker.storage.local.journal import Journal, Section, Tail, _encode_sections
+from oncelog.broker.storage.local.journal import Journal, Tail
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.sync_targets import SyncTarget
+from oncelog.broker.storage.sections import Section, encode_sections
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.testing.memory_disk import MemoryDisk
 
@@ -226,7 +227,7 @@ def write_a_round_in_parts(patch: pytest.MonkeyPatch) -> None:
     write = Journal.write
 
     def one_by_one(self: Journal, sections: Sequence[Section]) -> None:
-        needed_bytes = sum(len(self._frame(0, _encode_sections([section]))) for section in sections)
+        needed_bytes = sum(len(self._frame(0, encode_sections([section]))) for section in sections)
         # A part that would change the file may be refused, and there is then no room for the round's next try.
         for part in [[section] for section in sections] if self._fits(needed_bytes) else [sections]:
             write(self, part)

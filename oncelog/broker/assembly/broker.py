@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.assembly.directory import StartError, check_directory
 from oncelog.broker.broker import Broker, GroupsWhenNeeded
 from oncelog.broker.cluster.features import first_levels
 from oncelog.broker.cluster.leadership import Leadership
@@ -21,7 +22,7 @@ from oncelog.broker.cluster.metadata_log import (
     SnapshotSettings,
     cluster_id_records,
 )
-from oncelog.broker.cluster.metadata_snapshot import MemorySnapshots, SnapshotFiles
+from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.cluster.topics import InternalTopicSource, Topics
 from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.completion import Completion
@@ -56,16 +57,17 @@ from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.observability.transitions import TransitionLog
-from oncelog.broker.ports import Disk, Scheduler, Stopwatch
+from oncelog.broker.ports import Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
-from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory, shown
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
-from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
+
+__all__ = ["StartError", "assemble", "check_directory"]
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
+    from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
     from oncelog.broker.storage.local.segment_check import CheckSummary
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness
@@ -82,10 +85,6 @@ WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` shows what is lost, `oncelog log repair DIR` makes it usable again"
 )
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
-
-
-class StartError(Exception):
-    """The broker cannot start; the message says why and what to do."""
 
 
 def assemble(config: BrokerConfig, system: System, log: Any) -> Completion[Broker]:
@@ -153,7 +152,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         request_observer=RequestObserver(log, metrics, measures=is_reported),
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
-        login_secret=partial(_login_secret, system),
+        login_secret=partial(_login_secret, store, system),
         authorizer=_authorizer(config, metadata, log),
         tokens=_tokens(config, metadata, system),
         faults=system.faults,
@@ -218,10 +217,10 @@ def _authorizer(config: BrokerConfig, metadata: MetadataLog, log: Any) -> "Autho
     )
 
 
-def _login_secret(system: System) -> bytes:
+def _login_secret(store: LogStore, system: System) -> bytes:
     from oncelog.broker.security.login_secret import login_secret
 
-    return login_secret(system.disk, system.entropy)
+    return login_secret(store.blobs, system.entropy)
 
 
 def _tokens(config: BrokerConfig, metadata: MetadataLog, system: System) -> "DelegationTokens | None":
@@ -472,14 +471,6 @@ def _store(
     return store
 
 
-def check_directory(config: BrokerConfig, disk: Disk) -> None:
-    """Raises StartError for a directory that cannot be our data directory, OSError."""
-    try:
-        check_data_directory(disk, directory_of(METADATA_TOPIC, 0))
-    except ForeignDirectoryError as error:
-        raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
-
-
 def _load_metadata(
     config: BrokerConfig, system: System, logs: LogManager, failure: Failure, log: Any
 ) -> Sliced[MetadataLog]:
@@ -497,9 +488,7 @@ def _load_metadata(
         delete_log_below=logs.delete_records,
         failure=failure,
     )
-    files: SnapshotFiles | MemorySnapshots = MemorySnapshots()
-    if system.disk is not None:
-        files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
+    files = SnapshotFiles(logs.store.blobs, directory_of(METADATA_TOPIC, 0))
     metadata = MetadataLog(metadata_log, system.clock, files, snapshots)
     try:
         for line in (yield from metadata.load()):
@@ -512,7 +501,7 @@ def _load_metadata(
         others = [directory_of(*place) for place in logs.store.partitions() if place != (METADATA_TOPIC, 0)]
         if others and not metadata_log.log_end_offset:  # otherwise a repair has left it empty
             raise StartError(
-                f"{config.data_dir} holds partitions ({shown(others)}), but its metadata log is gone: put "
+                f"{config.data_dir} holds partitions ({printable_names(others)}), but its metadata log is gone: put "
                 f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another --data-dir."
             )
         cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
@@ -553,7 +542,12 @@ def _log_check(log: Any, summary: "CheckSummary") -> None:
     )
 
 
-def _progress(system: System, log: Any) -> RecoveryProgress:
+def _progress(system: System, log: Any) -> "RecoveryProgress | None":
+    """None at a first start, which recovers nothing."""
+    if system.disk is None or not system.disk.exists(directory_of(METADATA_TOPIC, 0)):
+        return None
+    from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+
     def report(scanned_bytes: int, partition_count: int, name: str) -> None:
         log.info("log.recovering", partitions_done=partition_count, bytes_read=scanned_bytes, reading=name)
 

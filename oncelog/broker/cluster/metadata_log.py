@@ -34,7 +34,6 @@ from oncelog.broker.cluster.metadata_records import (
     with_partitions,
 )
 from oncelog.broker.cluster.metadata_snapshot import (
-    MemorySnapshots,
     SnapshotFiles,
     SnapshotId,
     decode_snapshot,
@@ -271,7 +270,7 @@ class MetadataLog:
         self,
         log: PartitionLog,
         clock: Clock,
-        files: SnapshotFiles | MemorySnapshots,
+        files: SnapshotFiles,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
         """Without `snapshots` none is taken: for read-only use."""
@@ -323,8 +322,7 @@ class MetadataLog:
         for piece in log.replay(start_offset):
             if isinstance(piece, Completion):
                 yield piece
-                piece.result()
-                continue
+                piece = piece.result()
             for header, batch in piece:
                 last_epoch = max(last_epoch, header.partition_leader_epoch)
                 self._new_bytes += len(batch)

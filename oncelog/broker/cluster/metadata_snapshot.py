@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from oncelog.broker.cluster.metadata_records import count_of, decode_metadata_record, encode_metadata_batch
-from oncelog.broker.ports import Disk
+from oncelog.broker.log.store import Blobs
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import check_crc, encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
@@ -37,54 +37,31 @@ class SnapshotId(NamedTuple):
 
 
 class SnapshotFiles:
-    """The snapshots in the directory of the metadata log."""
+    """The snapshots in the folder of the metadata log."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
-        self._disk = disk
-        self._directory = directory
+    def __init__(self, blobs: Blobs, folder: str) -> None:
+        self._blobs = blobs
+        self._folder = folder
 
     def found(self) -> list[SnapshotId]:
         """Newest first."""
-        names = map(_NAME.fullmatch, self._disk.list_dir(self._directory))
+        names = map(_NAME.fullmatch, self._blobs.list_dir(self._folder))
         return sorted((SnapshotId(int(name[1]), int(name[2])) for name in names if name is not None), reverse=True)
 
     def path(self, snapshot: SnapshotId) -> str:
-        return f"{self._directory}/{snapshot.end_offset:020d}-{snapshot.epoch:010d}.checkpoint"
+        return f"{self._folder}/{snapshot.end_offset:020d}-{snapshot.epoch:010d}.checkpoint"
 
     def read(self, snapshot: SnapshotId) -> bytes:
         """Raises OSError."""
-        return self._disk.read_bytes(self.path(snapshot))
+        return self._blobs.read_bytes(self.path(snapshot))
 
     def write(self, snapshot: SnapshotId, data: bytes) -> None:
         """Durable on return; callable from another thread. Raises OSError."""
-        self._disk.write_atomically(self.path(snapshot), data)
+        self._blobs.write_atomically(self.path(snapshot), data)
 
     def keep_only(self, snapshots: Iterable[SnapshotId]) -> None:
         for snapshot in sorted(set(self.found()).difference(snapshots)):
-            self._disk.delete(self.path(snapshot))
-
-
-class MemorySnapshots:
-    """The same in memory, for a broker without files."""
-
-    def __init__(self) -> None:
-        self._snapshots: dict[SnapshotId, bytes] = {}
-
-    def found(self) -> list[SnapshotId]:
-        return sorted(self._snapshots, reverse=True)
-
-    def path(self, snapshot: SnapshotId) -> str:
-        return f"at {snapshot.end_offset}"
-
-    def read(self, snapshot: SnapshotId) -> bytes:
-        return self._snapshots[snapshot]
-
-    def write(self, snapshot: SnapshotId, data: bytes) -> None:
-        self._snapshots[snapshot] = data
-
-    def keep_only(self, snapshots: Iterable[SnapshotId]) -> None:
-        for snapshot in set(self._snapshots).difference(snapshots):
-            del self._snapshots[snapshot]
+            self._blobs.delete(self.path(snapshot))
 
 
 def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int, epoch: int) -> bytes:

@@ -28,9 +28,9 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import Withdrawn
 from oncelog.broker.ports import Entropy
 from oncelog.broker.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
-from oncelog.broker.storage.local.data_directory import shown
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
+from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC
 
 
@@ -96,7 +96,7 @@ class Topics:
         store.begin_serving()
         unknown = store.unknown_entries(known)
         if unknown:
-            lines.append(f"left as it is, because it is not in the metadata log: {shown(unknown)}")
+            lines.append(f"left as it is, because it is not in the metadata log: {printable_names(unknown)}")
         return lines
 
     def get(self, name: str) -> Topic | None:

@@ -16,7 +16,7 @@ from oncelog.protocol.records.record import Record
 T = TypeVar("T")
 
 Batch = tuple[BatchHeader, memoryview]
-Piece = Sequence[Batch]
+Piece = list[Batch]
 """Some batches of a log, in order."""
 
 
@@ -52,6 +52,6 @@ class CoordinatorLog(Protocol):
     def hasten(self) -> None:
         """Someone waits for all that is appended to be durable, though nobody did who appended it."""
 
-    def replay(self) -> Iterator[Piece | Completion[None]]:
-        """The whole log, in order. A completion stands for a piece not available yet: wait for it, then continue.
-        Raises KafkaError, or the completion fails with it, for what cannot be read."""
+    def replay(self) -> Iterator[Piece | Completion[Piece]]:
+        """The whole log, in order; if a piece comes later, request the next once it has come. Raises KafkaError, or
+        fails with it, for what cannot be read."""

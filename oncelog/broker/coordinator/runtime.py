@@ -236,9 +236,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             for piece in life.log.replay():
                 if isinstance(piece, Completion):
                     yield piece
-                    if isinstance(piece.error, KafkaError):
-                        raise piece.error
-                    piece = ()
+                    piece = piece.result()
                 for header, batch in piece:
                     _replay_batch(shard, header, batch)
                     yield header.record_count

@@ -5,12 +5,13 @@ the same name INCONSISTENT_TOPIC_ID (KIP-516), epochs FENCED_LEADER_EPOCH and UN
 fetched epoch that ended earlier in this log a diverging epoch (KIP-595), offsets OFFSET_OUT_OF_RANGE.
 """
 
+from functools import partial
+
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.completion import Completion
 from oncelog.broker.fetching.session import FetchedPartition
-from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.store import Fetching
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.values import ReadBounds
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
@@ -94,36 +95,34 @@ def plan_partition(
 class PartitionRead:
     """A partition of a response whose records are not in memory yet."""
 
-    __slots__ = ("_at_least_one", "_bounds", "_log", "_max_bytes", "_wanted")
+    __slots__ = ("_log", "_max_bytes", "_wanted", "data")
 
     def __init__(
-        self, wanted: FetchedPartition, log: PartitionLog, bounds: ReadBounds, max_bytes: int, at_least_one: bool
+        self, wanted: FetchedPartition, log: PartitionLog, max_bytes: int, data: Completion[PartitionData]
     ) -> None:
         self._wanted = wanted
         self._log = log
-        self._bounds = bounds
         self._max_bytes = max_bytes
-        self._at_least_one = at_least_one
+        self.data = data
+        """It fails with KafkaError."""
 
     def at_most_bytes(self) -> int:
         """How many bytes its records may add to the response."""
         return min(self._max_bytes, self._log.stored.read_at_most(self._wanted.fetch_offset))
 
-    def read(self) -> PartitionData | Fetching:
-        """See `read_partition`. Meanwhile the start may have moved, or the log gone offline."""
-        self._log.check_readable(self._wanted.fetch_offset)
-        return read_partition(self._wanted, self._log, self._bounds, self._max_bytes, at_least_one=self._at_least_one)
-
 
 def read_partition(
     wanted: FetchedPartition, log: PartitionLog, bounds: ReadBounds, max_bytes: int, *, at_least_one: bool
-) -> PartitionData | Fetching:
-    """The response for a partition that was planned in this turn, with its records; or a Fetching: call again once it
-    has ended. Raises KafkaError."""
+) -> PartitionData | PartitionRead:
+    """The response for a partition that was planned in this turn, with its records, now or later. Raises KafkaError."""
     found = log.read(wanted.fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
     if isinstance(found, Completion):
-        return found
-    records, transactions = found
+        return PartitionRead(wanted, log, max_bytes, found.map(partial(_with_records, wanted, bounds)))
+    return _with_records(wanted, bounds, found)
+
+
+def _with_records(wanted: FetchedPartition, bounds: ReadBounds, read: Records) -> PartitionData:
+    records, transactions = read
     aborted: list[AbortedTransaction] | None = None
     if transactions is not None:
         aborted = [

@@ -395,11 +395,8 @@ class _Fetch:
         for slot, (partition, part) in enumerate(late):
             if isinstance(part, PartitionRead):
                 try:
-                    data = part.read()
-                    while isinstance(data, Completion):
-                        yield data
-                        data.result()
-                        data = part.read()
+                    yield part.data
+                    data = part.data.result()
                 except KafkaError as error:
                     data = self._refuse(partition, error, partition.log)
                 late[slot] = partition, data
@@ -454,10 +451,7 @@ class _Fetch:
             if isinstance(plan, PartitionData):
                 return plan
             max_bytes = min(partition.max_bytes, bytes_left)
-            data = read_partition(partition, log, plan, max_bytes, at_least_one=at_least_one)
-            if isinstance(data, Completion):
-                return PartitionRead(partition, log, plan, max_bytes, at_least_one)
-            return data
+            return read_partition(partition, log, plan, max_bytes, at_least_one=at_least_one)
         except KafkaError as error:
             return self._refuse(partition, error, log)
 

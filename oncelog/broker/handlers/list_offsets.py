@@ -15,8 +15,9 @@ in remote storage; all lookups here are local.
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch
 from oncelog.broker.completion import Completion
+from oncelog.broker.log.log_config import INT64_MAX
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.store import Fetching
+from oncelog.broker.log.store import FoundRecord
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -42,6 +43,7 @@ _SENTINEL_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _CONSUMER = -1
+_NOWHERE = (-1, -1)
 _NEVER = 32_767
 
 
@@ -82,10 +84,9 @@ def _lookup(
             yield answered
             answered.result()
         found = _find(log, wanted.timestamp, isolation)
-        while isinstance(found, Completion):  # not in memory yet: search again once it is
+        if isinstance(found, Completion):  # not in memory yet
             yield found
-            found.result()
-            found = _find(log, wanted.timestamp, isolation)
+            found = found.result()
     except KafkaError as error:
         return _error_response(wanted.partition_index, error.code)
     offset, timestamp = found
@@ -101,18 +102,25 @@ def _error_response(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse
     return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
-def _find(log: PartitionLog, timestamp: int, isolation: FetchIsolation) -> tuple[int, int] | Fetching:
-    nowhere = (-1, -1)
+def _find(
+    log: PartitionLog, timestamp: int, isolation: FetchIsolation
+) -> tuple[int, int] | Completion[tuple[int, int]]:
     if timestamp == LATEST:
         return log.upper_bound(isolation), -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.log_start_offset, -1
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return nowhere
+        return _NOWHERE
     if timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp()
-        if isinstance(found, Completion):
-            return found
         # As in Kafka: while that record is still out of sight, no other one stands in for it.
-        return nowhere if found is None or found[0] >= log.upper_bound(isolation) else found
-    return log.offset_for_timestamp(timestamp, isolation) or nowhere
+        bound = log.upper_bound(isolation)
+    else:
+        found, bound = log.offset_for_timestamp(timestamp, isolation), INT64_MAX
+    if isinstance(found, Completion):
+        return found.map(lambda later: _if_below(bound, later))
+    return _if_below(bound, found)
+
+
+def _if_below(bound: int, found: FoundRecord | None) -> tuple[int, int]:
+    return _NOWHERE if found is None or found[0] >= bound else found

@@ -26,8 +26,9 @@ from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import (
     AbortedEntry,
     Batches,
-    Fetching,
+    FoundRecord,
     OpenedLog,
+    ReadResult,
     StoreDamagedError,
     StoreError,
 )
@@ -315,10 +316,10 @@ class PartitionLog:
 
     def read(
         self, fetch_offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
-    ) -> Records | Fetching:
+    ) -> Records | Completion[Records]:
         """Batches within `bounds`, starting with the one that holds `fetch_offset`, and, for read_committed, the
-        aborted transactions among them. A Fetching means that they are not cached: read again once it has completed,
-        unless it failed. Call `check_readable` first, in the same turn. Raises KafkaError.
+        aborted transactions among them. What is not cached comes later. Call `check_readable` first, in the same turn.
+        Raises, or fails with, KafkaError.
 
         Of at most `max_bytes`, from 0 on, but for a first batch. Kafka fills them up with a part of the next batch,
         which every client drops and asks for again.
@@ -328,7 +329,19 @@ class PartitionLog:
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
         if isinstance(found, Completion):
-            return self._fetching(found)
+            return self._records_later(fetch_offset, found, bounds)
+        return self._records(fetch_offset, found, bounds)
+
+    def _records_later(
+        self, fetch_offset: int, found: Completion[ReadResult], bounds: ReadBounds
+    ) -> Completion[Records]:
+        def records(read: ReadResult) -> Records:
+            self.check_readable(fetch_offset)  # the start may have moved
+            return self._records(fetch_offset, read, bounds)
+
+        return self._later(found).map(records)
+
+    def _records(self, fetch_offset: int, found: ReadResult, bounds: ReadBounds) -> Records:
         records, end_offset = found
         if bounds.isolation is not FetchIsolation.TXN_COMMITTED:
             return records, None
@@ -354,19 +367,23 @@ class PartitionLog:
                 f"offset {fetch_offset} is not in {self.log_start_offset} to {self.log_end_offset}",
             )
 
-    def _fetching(self, stored: Fetching) -> Fetching:
+    def _later(self, stored: Completion[T]) -> Completion[T]:
         """The same for callers of this log: it fails with KafkaError."""
-        fetching: Fetching = Completion()
+        later: Completion[T] = Completion()
 
-        def on_done(_: Fetching) -> None:
-            error = stored.error
+        def on_done(_: Completion[T]) -> None:
+            error: Exception | None = self._refusal()  # meanwhile it may have been deleted
             if error is None:
-                fetching.complete(None)
+                error = stored.error
+                if isinstance(error, StoreError | StoreDamagedError):
+                    error = self._unreadable(error)
+            if error is None:
+                later.complete(stored.result())
             else:
-                fetching.fail(self._unreadable(error) if isinstance(error, StoreError | StoreDamagedError) else error)
+                later.fail(error)
 
         stored.then(on_done)
-        return fetching
+        return later
 
     def _unreadable(self, error: StoreError | StoreDamagedError) -> KafkaError:
         if isinstance(error, StoreError):
@@ -389,35 +406,35 @@ class PartitionLog:
             return self.last_stable_offset
         return self.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else self.log_end_offset
 
-    def offset_for_timestamp(self, timestamp_ms: int, isolation: FetchIsolation) -> tuple[int, int] | Fetching | None:
-        """(offset, timestamp) of the first visible record with at least this timestamp; a Fetching: retry once it has
-        completed. Raises KafkaError."""
+    def offset_for_timestamp(
+        self, timestamp_ms: int, isolation: FetchIsolation
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        """The first visible record with at least this timestamp, now or later. Raises, or fails with, KafkaError."""
+        upper_bound = self.upper_bound(isolation)
+        return self._search(lambda: self.stored.find_timestamp(timestamp_ms, self.log_start_offset, upper_bound))
+
+    def offset_of_max_timestamp(self) -> FoundRecord | Completion[FoundRecord | None] | None:
+        """The record with the greatest timestamp (KIP-734); else as `offset_for_timestamp`."""
+        return self._search(lambda: self.stored.find_max_timestamp(self.log_start_offset, self.high_watermark))
+
+    def _search(self, find: Callable[[], T | Completion[T]]) -> T | Completion[T]:
         self._check_readable()
         try:
-            found = self.stored.find_timestamp(timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
+            found = find()
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
-        return self._fetching(found) if isinstance(found, Completion) else found
+        return self._later(found) if isinstance(found, Completion) else found
 
-    def offset_of_max_timestamp(self) -> tuple[int, int] | Fetching | None:
-        """(offset, timestamp) of the record with the greatest timestamp (KIP-734); else as `offset_for_timestamp`."""
-        self._check_readable()
-        try:
-            found = self.stored.find_max_timestamp(self.log_start_offset, self.high_watermark)
-        except (StoreError, StoreDamagedError) as error:
-            raise self._unreadable(error) from error
-        return self._fetching(found) if isinstance(found, Completion) else found
-
-    def replay(self, from_offset: int = 0) -> Iterator[Batches | Fetching]:
-        """Every batch from the one that holds `from_offset` to the end of the log, in pieces; after a Fetching, request
-        the next piece once it has completed. Raises KafkaError."""
+    def replay(self, from_offset: int = 0) -> Iterator[Batches | Completion[Batches]]:
+        """Every batch from the one that holds `from_offset` to the end of the log, in pieces; if one comes later,
+        request the next once it has come. Raises, or fails with, KafkaError."""
         self._check_readable()
         return self._replay(max(from_offset, self.log_start_offset))
 
-    def _replay(self, from_offset: int) -> Iterator[Batches | Fetching]:
+    def _replay(self, from_offset: int) -> Iterator[Batches | Completion[Batches]]:
         try:
             for piece in self.stored.replay(from_offset, self.log_end_offset):
-                yield self._fetching(piece) if isinstance(piece, Completion) else piece
+                yield self._later(piece) if isinstance(piece, Completion) else piece
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
 
@@ -425,7 +442,7 @@ class PartitionLog:
         """The same, one batch at a time, before the node serves (`LogStore.begin_serving`): may block on the disk."""
         return self._flattened(self.replay(from_offset))
 
-    def _flattened(self, pieces: Iterator[Batches | Fetching]) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def _flattened(self, pieces: Iterator[Batches | Completion[Batches]]) -> Iterator[tuple[BatchHeader, memoryview]]:
         for piece in pieces:
             if isinstance(piece, Completion):
                 raise RuntimeError(f"{self.name} is replayed on the event loop")
@@ -566,10 +583,16 @@ class PartitionLog:
         self._listener.on_high_watermark(self)
 
     def _check_readable(self) -> None:
+        refusal = self._refusal()
+        if refusal is not None:
+            raise refusal
+
+    def _refusal(self) -> KafkaError | None:
         if self.offline_error is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error)
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error)
         if self.is_deleted:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
+        return None
 
     def _check_writable(self) -> None:
         if self.is_led and not (self.is_deleted or self._failure.failed or self.offline_error is not None):

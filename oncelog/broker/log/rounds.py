@@ -20,7 +20,8 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
-from oncelog.broker.log.store import AnswersAhead, Failure, Fetching, LogStore
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.store import AnswersAhead, Failure, LogStore
 from oncelog.broker.ports import Scheduler, Stopwatch
 from oncelog.protocol import mypyc_attr
 
@@ -217,7 +218,7 @@ class Rounds:
         self._empty_turns += 1
         return True
 
-    def _on_committed(self, ends: _Ends, on_ended: Callable[[], None] | None, committed: Fetching) -> None:
+    def _on_committed(self, ends: _Ends, on_ended: Callable[[], None] | None, committed: Completion[None]) -> None:
         self._is_in_flight = False
         if self.failure.failed or committed.error is not None:
             return

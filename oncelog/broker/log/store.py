@@ -9,8 +9,8 @@ Contract
 - `LogStore.commit` makes everything appended before it durable, in all logs. A crash may lose uncommitted records; it
   never loses committed ones without an error when the log is opened.
 - File positions are internal to the store: its callers use offsets, which are always batch boundaries.
-- What is not cached is fetched: `read` and the lookups return a Completion instead, and are called again once it has
-  completed. The fetched bytes stay cached for that second call.
+- What is not cached is fetched: `read` and the lookups return a Completion of their result instead. Records that are
+  deleted meanwhile may be missing from it; whoever uses it looks at the log start first.
 - When a store can no longer be trusted it reports that once, through `Failure`: nothing is acknowledged afterwards.
 """
 
@@ -32,9 +32,9 @@ from oncelog.protocol.records.batch import BatchHeader
 PLENTY_BYTES = 2**62
 """More than any reader requests: stands for a count that would need a read to be exact."""
 
-Fetching = Completion[None]
-"""Not cached: retry once it has completed. It fails with StoreError or StoreDamagedError."""
 Batches = list[tuple[BatchHeader, memoryview]]
+LOGIN_SECRET = "login-secret"
+"""What the broker says of users who do not exist is made of it (`security.login_secret`)."""
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
 
@@ -88,6 +88,8 @@ class AbortedEntry(NamedTuple):
 
 ReadResult = tuple[memoryview, int]
 """Whole batches, and an offset at or past their end."""
+FoundRecord = tuple[int, int]
+"""The offset of a record, and its timestamp."""
 
 
 class LogOwner(Protocol):
@@ -132,9 +134,12 @@ class StoredLog(Protocol):
     def note_aborted(self, entry: AbortedEntry) -> None:
         """The batch just appended is the ABORT marker of this transaction."""
 
-    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
+    def read(
+        self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool
+    ) -> ReadResult | Completion[ReadResult]:
         """Batches from the one that holds `from_offset`, none at or past `to_offset`, of at most `max_bytes` together.
-        With `at_least_one` the first one is returned, however large. Raises StoreError, StoreDamagedError."""
+        With `at_least_one` the first one is returned, however large. Raises, or fails with, StoreError and
+        StoreDamagedError."""
 
     def readable_bytes(self, from_offset: int, to_offset: int) -> int:
         """The size of the batches between two offsets, the lower one first, from the indexes alone; PLENTY_BYTES if
@@ -146,17 +151,21 @@ class StoredLog(Protocol):
     def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions with records in [from_offset, to_offset), in the order of their markers."""
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
-        """(offset, timestamp) of the first record in [from_offset, to_offset) with at least `timestamp_ms`.
-        Raises StoreError, StoreDamagedError."""
+    def find_timestamp(
+        self, timestamp_ms: int, from_offset: int, to_offset: int
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        """The first record in [from_offset, to_offset) with at least `timestamp_ms`. Raises, or fails with, StoreError
+        and StoreDamagedError."""
 
-    def find_max_timestamp(self, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
-        """(offset, timestamp) of the first record with the greatest timestamp. Raises as `find_timestamp`."""
+    def find_max_timestamp(
+        self, from_offset: int, to_offset: int
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        """The first record with the greatest timestamp. Raises as `find_timestamp`."""
 
-    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
-        """Every batch that overlaps [from_offset, to_offset), in pieces; a Fetching precedes a piece that is not
-        cached. Raises StoreError, and StoreDamagedError if a batch is damaged or missing: replay without it would give
-        a different state."""
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Completion[Batches]]:
+        """Every batch that overlaps [from_offset, to_offset), in pieces; the next may be requested once a piece that
+        comes later has come. Raises, or fails with, StoreError, and StoreDamagedError if a batch is damaged or missing:
+        replay without it would give a different state."""
 
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
         """The log start offset that age and size allow (retention.ms, retention.bytes); None: delete nothing."""
@@ -212,8 +221,30 @@ class AnswersAhead(Protocol):
         """Whatever may lack them is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
 
 
+class Blobs(Protocol):
+    """Small values beside the logs that a start needs, by path: snapshots of the metadata log in its folder, and
+    `LOGIN_SECRET`. A `Disk` is one."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names in a folder, sorted."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """Raises OSError."""
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        """Replace it as a whole, durably. Callable from another thread. Raises OSError."""
+
+    def delete(self, path: str) -> None:
+        """Missing is fine. Raises OSError."""
+
+
 class LogStore(Protocol):
     """All records of one node."""
+
+    @property
+    def blobs(self) -> Blobs: ...
 
     @property
     def problems(self) -> Sequence[str]:
@@ -248,7 +279,7 @@ class LogStore(Protocol):
     def commits_at_once(self) -> bool:
         """A commit costs nothing: nothing is gained by fewer of them."""
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         """Make everything appended so far durable, `append_count` batches; None: it is already. Never completes, or
         fails, after a failure of the store."""
 

@@ -34,9 +34,9 @@ from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, write_check
 from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
-from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_snapshot
-from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
+from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_snapshot
+from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.errors import KafkaError

@@ -20,17 +20,17 @@ from oncelog.broker.config.changes import find_resource
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS
-from oncelog.broker.storage.local.data_directory import shown
 from oncelog.broker.storage.local.partition_directory import (
     PARTITION_METADATA,
     directory_of,
     partition_of,
     read_topic_id,
 )
-from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
+from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.generated.register_broker_record import RegisterBrokerRecord
+from oncelog.protocol.printable import printable_names
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, Place
@@ -204,7 +204,7 @@ class _Placing:
     def rows(self) -> Iterator[Row]:
         for what, fate, outcome in _PARTITION_ROWS:
             places = self._problems.get(what, [])
-            yield Row(what, len(places), fate, f"{outcome}: {shown(places)}" if places else "")
+            yield Row(what, len(places), fate, f"{outcome}: {printable_names(places)}" if places else "")
 
 
 _ELSEWHERE_ROW = "partitions of other nodes"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.broker.storage.local.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -20,13 +21,13 @@ from oncelog.broker.storage.local.checkpoints import (
     LOG_START,
     RECOVERY_POINT,
 )
-from oncelog.broker.storage.local.data_directory import ADOPTED, GRADUATED, LOGIN_SECRET
+from oncelog.broker.storage.local.data_directory import ADOPTED, GRADUATED
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA
-from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
+from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX
 from oncelog.tools.graduate.source import METADATA_DIRECTORY
 
 _OF_SEGMENTS = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)\Z")

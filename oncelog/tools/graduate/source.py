@@ -19,12 +19,12 @@ from oncelog.broker.storage.local.data_directory import (
     KAFKAS_MARK_TO_BE,
     ForeignDirectoryError,
     check_data_directory,
-    shown,
 )
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import directory_of, partition_of
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
 from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import METADATA_TOPIC
 from oncelog.tools.graduate.settings import FIRST_LINE, PROPERTIES
 from oncelog.tools.log.stopped_directory import StoppedDirectory
@@ -128,6 +128,6 @@ def check_in_place(disk: RealDisk, data_dir: Path) -> None:
     ]
     if foreign:
         raise GraduateError(
-            f"Kafka would not start on {data_dir}, for it contains {shown(foreign)}: move that away, "
+            f"Kafka would not start on {data_dir}, for it contains {printable_names(foreign)}: move that away, "
             "or use --out with a directory on the same file system"
         )

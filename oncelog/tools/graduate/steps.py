@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.broker.storage.local.data_directory import (
     ADOPTED,
     GRADUATED,
     KAFKAS_MARK,
     KAFKAS_MARK_TO_BE,
-    LOGIN_SECRET,
 )
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS

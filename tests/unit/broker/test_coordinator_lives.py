@@ -262,7 +262,7 @@ def test_a_log_that_cannot_be_replayed_fails_its_partition_and_no_other(monkeypa
     stage = Stage(damaged, filled("x"), filled())
     replay = damaged.replay
 
-    def broken() -> Iterator[Piece | Completion[None]]:
+    def broken() -> Iterator[Piece | Completion[Piece]]:
         yield next(replay())
         raise KafkaError(E.CORRUPT_MESSAGE, "a flipped bit")
 
@@ -289,35 +289,34 @@ def test_a_log_that_is_offline_fails_its_partition_before_anything_is_replayed()
 
 
 def test_pieces_that_come_later_are_waited_for_while_the_others_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    later: list[Completion[None]] = []
+    later: list[Completion[Piece]] = []
 
     slow = filled("a", "b", "c")
+    batches = list(slow.batches())
 
-    def pieces() -> Iterator[Piece | Completion[None]]:
-        batches = list(slow.batches())
+    def pieces() -> Iterator[Piece | Completion[Piece]]:
         yield batches[:1]
-        for batch in batches[1:]:
+        for _ in batches[1:]:
             later.append(Completion())
             yield later[-1]
             assert later[-1].done
-            yield [batch]
 
     monkeypatch.setattr(slow, "replay", pieces)
     stage = Stage(slow, filled("x"), filled())
     stage.runtime.gain_all()
     stage.time.settle()
     assert (stage.refusal(0), stage.known(1)) == (E.COORDINATOR_LOAD_IN_PROGRESS, [b"x"])
-    for _ in range(2):
-        later[-1].complete(None)
+    for batch in batches[1:]:
+        later[-1].complete([batch])
         assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
         stage.time.settle()
     assert stage.known(0) == [b"a", b"b", b"c"]
 
 
 def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    later: Completion[None] = Completion()
+    later: Completion[Piece] = Completion()
 
-    def pieces() -> Iterator[Piece | Completion[None]]:
+    def pieces() -> Iterator[Piece | Completion[Piece]]:
         yield later
         raise AssertionError("this node has no business with the log any more")
 
@@ -326,7 +325,7 @@ def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(mo
     stage.runtime.gain(0, 1)
     stage.time.settle()
     stage.runtime.lose(0)
-    later.complete(None)
+    later.complete([])
     stage.time.settle()
     assert stage.refusal(0) is E.NOT_COORDINATOR
 
@@ -335,10 +334,10 @@ def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(mo
 def test_a_piece_that_cannot_be_had_fails_the_partition(
     monkeypatch: pytest.MonkeyPatch, told_by_the_wait: bool
 ) -> None:
-    later: Completion[None] = Completion()
+    later: Completion[Piece] = Completion()
     error = KafkaError(E.CORRUPT_MESSAGE, "no answer")
 
-    def pieces() -> Iterator[Piece | Completion[None]]:
+    def pieces() -> Iterator[Piece | Completion[Piece]]:
         yield later
         raise error
 
@@ -349,14 +348,14 @@ def test_a_piece_that_cannot_be_had_fails_the_partition(
     if told_by_the_wait:
         later.fail(error)
     else:
-        later.complete(None)
+        later.complete([])
     stage.time.settle()
     assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
     assert [str(failure) for failure in stage.failures] == ["__words cannot be replayed: no answer"]
 
 
 def test_a_log_that_cannot_be_read_for_a_while_is_replayed_as_soon_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pieces() -> Iterator[Piece | Completion[None]]:
+    def pieces() -> Iterator[Piece | Completion[Piece]]:
         raise KafkaError(E.KAFKA_STORAGE_ERROR, "too many open files")
         yield []
 

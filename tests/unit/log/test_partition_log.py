@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from oncelog.broker.log.partition_log import AppendOrigin, FetchIsolation
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import check_crc, iter_batches, read_header
 from tests.fakes.logs import Logs, batch, read_records, segments_of

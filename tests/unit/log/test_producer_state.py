@@ -4,7 +4,7 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH, ProducerState, ProducerStateManager
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot, load_batches, load_snapshot
+from oncelog.broker.storage.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from tests.fakes.logs import Logs, batch, read_records

@@ -6,7 +6,7 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from tests.fakes.logs import Logs, batch
 
 

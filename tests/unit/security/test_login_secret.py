@@ -4,9 +4,10 @@ import errno
 
 import pytest
 
+from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.security.login_secret import login_secret
 from oncelog.broker.security.scram import SCRAM_MECHANISMS, Keys
-from oncelog.broker.storage.local.data_directory import LOGIN_SECRET
+from oncelog.broker.storage.memory.store import MemoryBlobs
 from oncelog.protocol.generated.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 from oncelog.testing.memory_disk import MemoryDisk
@@ -83,4 +84,4 @@ def test_a_full_disk_stops_no_logins_and_a_broken_one_does() -> None:
 
 def test_memory_alone_has_one_for_the_life_of_the_process() -> None:
     entropy = SeededEntropy(1)
-    assert login_secret(None, entropy) != login_secret(None, entropy)
+    assert login_secret(MemoryBlobs(), entropy) != login_secret(MemoryBlobs(), entropy)

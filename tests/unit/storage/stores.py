@@ -11,7 +11,7 @@ from typing import TypeVar
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure, LogStore
 from oncelog.broker.log.values import AppendResult, ReadBounds
@@ -112,15 +112,16 @@ class Stored:
             self.scheduler.run_timers()
             self.scheduler.run()
 
-    def wait_for(self, look: Callable[[], T | Completion[None]]) -> T:
+    def wait_for(self, look: Callable[[], T | Completion[T]]) -> T:
         """What the store finds, now or later."""
+        found = look()
         for _ in range(1000):
-            found = look()
             if not isinstance(found, Completion):
                 return found
+            if found.done:
+                return found.result()
             self.settle()
-            found.result()
-        raise AssertionError("it is never at hand")
+        raise AssertionError("it never comes")
 
     def read(
         self, offset: int, max_bytes: int = 2**30, isolation: FetchIsolation = FetchIsolation.LOG_END
@@ -129,24 +130,23 @@ class Stored:
 
     def look(
         self, offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
-    ) -> FetchResult | Completion[None]:
+    ) -> FetchResult | Completion[FetchResult]:
         """One read, as a fetch does it."""
+
+        def result(read: Records) -> FetchResult:
+            return FetchResult(
+                read[0], bounds.high_watermark, bounds.last_stable_offset, bounds.log_start_offset, read[1]
+            )
+
         self.log.check_readable(offset)
         found = self.log.read(offset, max_bytes, bounds, at_least_one=at_least_one)
-        if isinstance(found, Completion):
-            return found
-        return FetchResult(
-            found[0], bounds.high_watermark, bounds.last_stable_offset, bounds.log_start_offset, found[1]
-        )
+        return found.map(result) if isinstance(found, Completion) else result(found)
 
     def replayed(self, from_offset: int = 0) -> list[tuple[BatchHeader, bytes]]:
         found: list[tuple[BatchHeader, bytes]] = []
         for piece in self.log.replay(from_offset):
-            if isinstance(piece, Completion):
-                self.settle()
-                piece.result()
-            else:
-                found += [(header, bytes(batch)) for header, batch in piece]
+            batches = self.wait_for(lambda piece=piece: piece)  # type: ignore[misc]
+            found += [(header, bytes(batch)) for header, batch in batches]
         return found
 
     def delete_topic(self) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from oncelog.broker.ports import Disk, Note
-from oncelog.broker.storage.local.flushed_offsets import LogKey
+from oncelog.broker.storage.sections import LogKey
 
 NAME = "boot"
 _UNSETTLED = b"unsettled"

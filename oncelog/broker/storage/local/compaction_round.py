@@ -16,11 +16,11 @@ from oncelog.broker.storage.compaction.offset_map import OffsetMap
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.local.deferred import Deferred
 from oncelog.broker.storage.local.local_log import LocalLog
-from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from oncelog.broker.storage.local.producer_snapshot import open_producers
 from oncelog.broker.storage.local.reader import replay_pieces
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.local.swap import CLEANED_SUFFIX
+from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.storage.producer_snapshot import open_producers
 
 SLICE_BYTES = 64 * 1024
 _SYNC_BYTES = 8 * 1024 * 1024

@@ -12,6 +12,7 @@ Invariants
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
+from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.ports import Clock, Disk
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
@@ -30,7 +31,7 @@ from oncelog.broker.storage.local.partition_directory import (
     stray_name,
 )
 from oncelog.broker.storage.local.segments import write_file
-from oncelog.protocol.printable import printable
+from oncelog.protocol.printable import printable, printable_names
 
 KAFKAS_MARK = "meta.properties"
 KAFKAS_MARK_TO_BE = "meta.properties.graduating"
@@ -39,7 +40,6 @@ GRADUATED = "graduated"
 """`oncelog graduate --out` has written the data to another directory, which this file names."""
 ADOPTED = "adopted"
 """`oncelog adopt` has made this directory, of those that the file names, and no broker has written to it yet."""
-LOGIN_SECRET = "login-secret"
 """Random bytes (`broker.security.login_secret`)."""
 _OWN_FILES = frozenset(
     {
@@ -56,7 +56,6 @@ _OWN_FILES = frozenset(
     }
 )
 _TEMPORARY_SUFFIX = ".tmp"
-_NAMES_SHOWN = 5
 _FLIPPED_BITS = 8
 """An id that differs in at most one byte is the same id, damaged: two random ids share half of their 122 bits."""
 
@@ -85,7 +84,7 @@ def check_data_directory(disk: Disk, metadata_directory: str) -> None:
     foreign = [name for name in names if _is_foreign(name)]
     if foreign and FLUSHED_OFFSETS not in names and metadata_directory not in names:
         raise ForeignDirectoryError(
-            f"it is neither empty nor a data directory of oncelog: it holds {shown(foreign)}; "
+            f"it is neither empty nor a data directory of oncelog: it holds {printable_names(foreign)}; "
             "use an empty or a new one (--data-dir)"
         )
 
@@ -94,14 +93,6 @@ def _is_foreign(name: str) -> bool:
     """Neither our file nor part of a fresh volume: `lost+found`, dot files."""
     is_own = name.removesuffix(_TEMPORARY_SUFFIX) in _OWN_FILES
     return not is_own and not name.startswith(".") and name != "lost+found"
-
-
-def shown(names: list[str]) -> str:
-    """A few of these names, printable: they may come from anywhere."""
-    more = len(names) - _NAMES_SHOWN
-    return ", ".join(f"'{printable(name)}'" for name in names[:_NAMES_SHOWN]) + (
-        f" and {more} more" if more > 0 else ""
-    )
 
 
 class DataDirectory:

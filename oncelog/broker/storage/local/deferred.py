@@ -1,19 +1,21 @@
 """Work of a lookup that would block the event loop: reading bytes not in the page cache, decompressing a batch.
 
-Owns: the results of that work, bounded, cached for the retry of the lookup. Lookups are written as if all data was
+Owns: the results of that work, bounded, cached for the repetition of the lookup. Lookups are written as if all data was
 cached; where it is not, they raise `Deferred`, the work is done in a thread, and then the whole lookup is repeated on
-the loop, with the state of that moment. An error of the work goes to its waiters, and is not cached.
+the loop, with the state of that moment, until it finds all that it needs. An error of the work goes to its waiters, and
+is not cached.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.store import Fetching
 from oncelog.broker.ports import Disk, Scheduler
+from oncelog.protocol.errors import KafkaError
 
+T = TypeVar("T")
 _MOST_RESULTS = 256
 _MOST_BYTES = 32 * 1024 * 1024
 
@@ -72,14 +74,36 @@ class DeferredWork:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._running: dict[Hashable, Fetching] = {}
+        self._running: dict[Hashable, Completion[None]] = {}
 
-    def start(self, deferred: Deferred, judge: Callable[[Exception], Exception]) -> Fetching:
-        """Completes when the work is done; fails with its error, converted by `judge`."""
+    def complete_later(
+        self, deferred: Deferred, lookup: Callable[[], T], judge: Callable[[Exception], Exception]
+    ) -> Completion[T]:
+        """What `lookup` finds once the work is done, and whatever else it turns out to need; fails with their errors,
+        converted by `judge`."""
+        found: Completion[T] = Completion()
+
+        def on_done(done: Completion[None]) -> None:
+            if done.error is not None:
+                found.fail(judge(done.error))
+                return
+            try:
+                value = lookup()
+            except Deferred as another:
+                self._start(another).then(on_done)
+            except (OSError, KafkaError) as error:
+                found.fail(judge(error))
+            else:
+                found.complete(value)
+
+        self._start(deferred).then(on_done)
+        return found
+
+    def _start(self, deferred: Deferred) -> Completion[None]:
         running = self._running.get(deferred.key)
         if running is not None:
             return running
-        done: Fetching = Completion()
+        done: Completion[None] = Completion()
         self._running[deferred.key] = done
 
         def on_done(error: Exception | None) -> None:
@@ -87,7 +111,7 @@ class DeferredWork:
             if error is None:
                 done.complete(None)
             else:
-                done.fail(judge(error))
+                done.fail(error)
 
         self._scheduler.run_beside(deferred.run, on_done)
         return done

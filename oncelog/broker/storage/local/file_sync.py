@@ -22,14 +22,15 @@ from typing import ParamSpec, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.store import Failure, Fetching
+from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Scheduler, Stopwatch
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.boot_mark import BootMark
-from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
-from oncelog.broker.storage.local.journal import Journal, LeftOut, Section, synced_span
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogPoints
+from oncelog.broker.storage.local.journal import Journal, LeftOut, synced_span
 from oncelog.broker.storage.local.sync_targets import SyncedLog, SyncTarget, entries_of, failed_of, unopened_of
+from oncelog.broker.storage.sections import LogKey, Section
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop blocks every other connection, but a thread costs more than a quick sync: of 16 transactional
@@ -66,7 +67,7 @@ class _Round:
 
     __slots__ = ("committing", "ends", "error", "is_in_journal", "sections", "targets")
 
-    committing: Fetching
+    committing: Completion[None]
     """Set for a round that does not end in the turn in which it begins."""
     error: OSError | None
     """Why the journal, or `flushed-offsets`, could not be written."""
@@ -186,7 +187,7 @@ class FileSync:
 
     # -- commits
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         """See `LogStore.commit`."""
         logs = self._take_dirty()
         if self.policy != "fsync":

@@ -18,6 +18,7 @@ from uuid import UUID
 from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.partition_directory import partition_of
+from oncelog.broker.storage.sections import LogKey
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
 
@@ -25,8 +26,6 @@ NAME = "flushed-offsets"
 _ENTRY = Struct(">16siqq")
 _ENTRY_BYTES = _ENTRY.size + 4
 _REWRITE_BYTES = 4 * 1024 * 1024
-
-LogKey = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True)

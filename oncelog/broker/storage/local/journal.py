@@ -15,15 +15,15 @@ Invariants
 - While a journal is in use, what a log has above its durable offset and its frames was never committed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
-from uuid import UUID
 
-from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.local.boot_mark import DURABLE, LIFE, WRITTEN, no_note
-from oncelog.broker.storage.local.flushed_offsets import LogKey, LogPoints
+from oncelog.broker.storage.local.flushed_offsets import LogPoints
+from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, Section, Span, decode_sections, encode_sections
 from oncelog.protocol.checksum import crc32c
 
 NAMES = ("journal.0", "journal.1")
@@ -37,26 +37,11 @@ _MAGIC = b"oncejrnl"
 _FRAME = Struct(">8sBQQQI")
 """Magic, kind, life (generation of its first file), generation of the file, number of the frame, body size."""
 _HEADER_BYTES = _FRAME.size + 4
-_SECTION = Struct(">16siqqqqI")
 _HEAD, _ROUND, _LAST_HEAD, _ROUND_AHEAD = 0, 1, 2, 3
 """The third ends the use of the journal: it only carries what is left out. The last is a round that was written while
 the frame before it was not durable yet: that it can be read says nothing of that frame."""
 _SYNCED = -1
 _LEFT_OUT = -2
-
-
-class Span(NamedTuple):
-    """Batches that were appended one after the other to one segment, or what stands for them."""
-
-    segment_base: int
-    position: int
-    first_offset: int
-    next_offset: int
-    data: Buffer
-
-
-Section = tuple[LogKey, Span]
-"""A log's part of a round."""
 
 
 def synced_span(next_offset: int) -> Span:
@@ -161,7 +146,7 @@ def read_journal(disk: Disk) -> JournalContents:
     contents.first_number, contents.number = frames[0].number, frames[-1].number + 1
     contents.life = frames[-1].life
     for frame in frames:
-        for key, span in _sections(frame.body):
+        for key, span in decode_sections(frame.body):
             _note(contents.tails.setdefault(key, Tail()), span)
     return contents
 
@@ -215,16 +200,6 @@ def _frame_at(data: bytes, at: int) -> _Frame | None:
 
 def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
-def _sections(body: memoryview) -> Iterator[Section]:
-    at = 0
-    while at < len(body):
-        topic_id, partition, segment_base, position, first_offset, next_offset, size = _SECTION.unpack_from(body, at)
-        at += _SECTION.size
-        span = Span(segment_base, position, first_offset, next_offset, body[at : at + size])
-        at += size
-        yield (UUID(bytes=topic_id), partition), span
 
 
 class Journal:
@@ -284,7 +259,7 @@ class Journal:
             self._disk.sync_dir("")
 
     def _begin(self, kind: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
-        self._carried = _encode_sections(
+        self._carried = encode_sections(
             (key, span) for key, log in left_out.items() for span in (log.as_span(), *log.spans)
         )
         self._generation += 1
@@ -314,7 +289,7 @@ class Journal:
     def write(self, sections: Sequence[Section]) -> None:
         """Make a round durable, and what was written ahead; there must be room. On the loop or in the sync thread.
         Raises OSError: then the round is not in the journal."""
-        body = _encode_sections(sections)
+        body = encode_sections(sections)
         if self._fits(_HEADER_BYTES + len(body)) or not self._is_other_free:
             self._write(self._files[self._slot], self._frame(self._kind, body), self._number + 1)
         else:
@@ -324,7 +299,7 @@ class Journal:
     def write_ahead(self, sections: Sequence[Section]) -> bool:
         """Write a round that the next `write` makes durable: a kill -9 leaves it, a power cut need not. False if there
         is no place for it now. Raises OSError: then it is not in the journal."""
-        body = _encode_sections(sections)
+        body = encode_sections(sections)
         data = self._frame(self._kind, body)
         file, end = self._files[self._slot], self._position + len(data)
         if end > file.size_bytes or not self._fits(len(data)):
@@ -395,14 +370,4 @@ class Journal:
 
 
 def _round_bytes(sections: Sequence[Section]) -> int:
-    return _HEADER_BYTES + len(sections) * _SECTION.size + sum(len(span.data) for _, span in sections)
-
-
-def _encode_sections(sections: Iterable[Section]) -> bytes:
-    parts: list[Buffer] = []
-    for (topic_id, partition), (segment_base, position, first_offset, next_offset, data) in sections:
-        parts.append(
-            _SECTION.pack(topic_id.bytes, partition, segment_base, position, first_offset, next_offset, len(data))
-        )
-        parts.append(data)
-    return b"".join(parts)
+    return _HEADER_BYTES + len(sections) * SECTION_BYTES + sum(len(span.data) for _, span in sections)

@@ -7,16 +7,18 @@ Invariants
 - Files of removed segments are deleted only when no sync uses them and the snapshot after them is durable.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 from uuid import UUID
 
+from oncelog.broker.completion import Completion
 from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import (
     AbortedEntry,
     Batches,
-    Fetching,
+    FoundRecord,
     LogOwner,
     ReadResult,
     StoreDamagedError,
@@ -27,9 +29,7 @@ from oncelog.broker.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync
-from oncelog.broker.storage.local.journal import Span
 from oncelog.broker.storage.local.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
     collect_aborted,
     find_max_timestamp,
@@ -43,10 +43,13 @@ from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
 from oncelog.broker.storage.local.sync_targets import SyncTarget
 from oncelog.broker.storage.local.time_index import ENTRY as TIME_ENTRY
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.retention import retention_start
+from oncelog.broker.storage.sections import Span
 from oncelog.protocol.errors import KafkaError
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
+T = TypeVar("T")
 _EMPTY: ReadResult = (memoryview(b""), 0)
 
 
@@ -200,15 +203,25 @@ class LocalLog:
 
     # -- reading
 
-    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
+    def read(
+        self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool
+    ) -> ReadResult | Completion[ReadResult]:
         if from_offset >= to_offset:
             return _EMPTY
         try:
             return read_records(self.segments, from_offset, to_offset, max_bytes, at_least_one=at_least_one)
         except Deferred as deferred:
-            return self._deferred.start(deferred, _unreadable)
+            return self._read_later(deferred, from_offset, to_offset, max_bytes, at_least_one)
         except (OSError, KafkaError) as error:
             raise _unreadable(error, from_offset) from error
+
+    def _read_later(
+        self, deferred: Deferred, from_offset: int, to_offset: int, max_bytes: int, at_least_one: bool
+    ) -> Completion[ReadResult]:
+        def read() -> ReadResult:
+            return read_records(self.segments, from_offset, to_offset, max_bytes, at_least_one=at_least_one)
+
+        return self._deferred.complete_later(deferred, read, _unreadable)
 
     def readable_bytes(self, from_offset: int, to_offset: int) -> int:
         try:
@@ -222,26 +235,33 @@ class LocalLog:
     def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
         return collect_aborted(self.segments, from_offset, to_offset)
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
-        try:
-            return find_timestamp(self.segments, timestamp_ms, from_offset, to_offset)
-        except Deferred as deferred:
-            return self._deferred.start(deferred, _unreadable)
-        except (OSError, KafkaError) as error:
-            raise _unreadable(error) from error
+    def find_timestamp(
+        self, timestamp_ms: int, from_offset: int, to_offset: int
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        return self._look(lambda: find_timestamp(self.segments, timestamp_ms, from_offset, to_offset))
 
-    def find_max_timestamp(self, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
-        try:
-            return find_max_timestamp(self.segments, from_offset, to_offset)
-        except Deferred as deferred:
-            return self._deferred.start(deferred, _unreadable)
-        except (OSError, KafkaError) as error:
-            raise _unreadable(error) from error
+    def find_max_timestamp(
+        self, from_offset: int, to_offset: int
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        return self._look(lambda: find_max_timestamp(self.segments, from_offset, to_offset))
 
-    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Completion[Batches]]:
+        pieces = replay_pieces(self.segments, from_offset, to_offset)
+
+        def next_piece() -> Batches | None:
+            piece = next(pieces, None)
+            if isinstance(piece, Deferred):
+                raise piece
+            return piece
+
+        while (piece := self._look(next_piece)) is not None:
+            yield piece.map(lambda later: later or []) if isinstance(piece, Completion) else piece
+
+    def _look(self, lookup: Callable[[], T]) -> T | Completion[T]:
         try:
-            for piece in replay_pieces(self.segments, from_offset, to_offset):
-                yield self._deferred.start(piece, _unreadable) if isinstance(piece, Deferred) else piece
+            return lookup()
+        except Deferred as deferred:
+            return self._deferred.complete_later(deferred, lookup, _unreadable)
         except (OSError, KafkaError) as error:
             raise _unreadable(error) from error
 

@@ -18,7 +18,7 @@ from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import INT64_MAX, LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, StoreError, Withdrawn
+from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, StoreError, Withdrawn
 from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
@@ -37,13 +37,14 @@ from oncelog.broker.storage.local.checkpoints import (
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.file_sync import APPENDS_ON_LOOP, LARGE_BYTES, FileSync, RunAll
-from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, Journal, LeftOut
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.storage.sections import LogKey
 
 if TYPE_CHECKING:
     from oncelog.broker.storage.local.recovered_log import RecoveredLog, RecoveryReport
@@ -80,7 +81,7 @@ class LocalLogStore:
         taken to be quick. `on_report` gets each recovery and deletion of interest to an operator. With `on_checked`,
         segments that recovery adopted unread are read in the background, and it gets the summary; without it only reads
         check them. `stopwatch` as in `FileSync`. Raises OSError, and ValueError for an unknown policy."""
-        self._disk = disk
+        self._disk = self.blobs = disk
         self._clock, self._scheduler = clock, scheduler
         self._failure, self._on_report = failure, on_report
         self._progress = progress
@@ -372,7 +373,7 @@ class LocalLogStore:
     def commits_at_once(self) -> bool:
         return self.file_sync.policy != "fsync"
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         return self.file_sync.commit(append_count)
 
     def write_ahead(self) -> bool:

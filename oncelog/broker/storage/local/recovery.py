@@ -22,14 +22,12 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
 from oncelog.broker.ports import Disk, MonotonicMs
+from oncelog.broker.storage.batch_replay import replay_batch
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.epoch_recovery import EpochRuns, recover_epochs
 from oncelog.broker.storage.local.flushed_offsets import LogPoints
 from oncelog.broker.storage.local.offset_index import OffsetIndex
-from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
-from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.local.reader import iterate_batches
 from oncelog.broker.storage.local.recovered_log import DamagedLogError, RecoveredLog, empty_log, take_offline
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
@@ -47,11 +45,13 @@ from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
 from oncelog.broker.storage.local.swap import complete_swaps
 from oncelog.broker.storage.local.time_index import TimeIndex
+from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
+from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader
-from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 
 _UNCOMMITTED = "the batches there belong to a round that was not committed"
 _NEVER_ACKNOWLEDGED = "no round had committed them, and no response had named them"
@@ -332,37 +332,12 @@ class _Recovery:
 
     def _replay(self, header: BatchHeader, batch: memoryview) -> AbortedEntry | None:
         self._state_offset = header.next_offset
-        if header.producer_id < 0:
-            return None
-        if not header.is_control:
-            self._state.replay_batch(header, header.base_offset, header.max_timestamp, self._monotonic_ms)
-            return None
-        if header.record_count == 0:
-            # A marker that compaction emptied, the last batch of its producer.
-            self._state.replay_epoch(
-                header.producer_id, header.producer_epoch, header.max_timestamp, self._monotonic_ms
-            )
-            return None
         try:
-            marker, coordinator_epoch = decode_end_txn_marker(batch)
+            return replay_batch(self._state, header, batch, self._monotonic_ms)
         except ProtocolError as error:
             raise DamagedLogError(
                 f"the control batch at offset {header.base_offset} is not a marker: {error}", header.base_offset
             ) from error
-        completed = self._state.replay_marker(
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            aborted=marker is ControlRecordType.ABORT,
-            offset=header.base_offset,
-            timestamp=header.max_timestamp,
-            monotonic_ms=self._monotonic_ms,
-        )
-        if completed is None or not completed.aborted:
-            return None
-        return AbortedEntry(
-            completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-        )
 
     # -- producer state
 

@@ -17,11 +17,11 @@ from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, encode_leader_epochs
 from oncelog.broker.storage.local.deferred import Results
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
-from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from oncelog.broker.storage.local.producer_snapshot import ProducerSnapshot
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment, file_name
 from oncelog.broker.storage.local.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
 from oncelog.broker.storage.local.segment_summary import SegmentSummary
+from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.storage.producer_snapshot import ProducerSnapshot
 
 _REBUILT_SUFFIXES = (*INDEX_SUFFIXES, *SNAPSHOT_SUFFIXES)
 SEGMENT_SUFFIXES = (*_REBUILT_SUFFIXES, LOG_SUFFIX)

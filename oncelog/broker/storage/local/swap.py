@@ -10,7 +10,6 @@ import re
 
 from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
-from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment, file_name
 from oncelog.broker.storage.local.segment_manifest import (
     NO_SNAPSHOT,
@@ -20,6 +19,7 @@ from oncelog.broker.storage.local.segment_manifest import (
     rewrite_manifest,
 )
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES
+from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 
 CLEANED_SUFFIX = ".log.cleaned"
 _SWAP_SUFFIX = ".swap"

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from oncelog.broker.ports import Disk, Syncable
 from oncelog.broker.storage.disk_errors import lacks_descriptor
-from oncelog.broker.storage.local.flushed_offsets import LogKey, LogPoints
-from oncelog.broker.storage.local.journal import Span
+from oncelog.broker.storage.local.flushed_offsets import LogPoints
+from oncelog.broker.storage.sections import LogKey, Span
 
 
 class SyncedLog(Protocol):

@@ -43,12 +43,11 @@ class MemoryCompactionRound:
             batch_filter.transactions.on_snapshot(set(segment.open_producers))
             new = MemorySegment(segment.base_offset, segment.open_producers, segment.created_ms)
             for piece in log.replay(segment.base_offset, segment.next_offset):
-                if isinstance(piece, list):
-                    for header, batch in piece:
-                        remainder = batch_filter.prepare(header, batch)
-                        if remainder is not None:
-                            timestamp = remainder.max_timestamp if remainder.record_count else -1
-                            new.append(bytes(remainder.data), header.next_offset, timestamp)
+                for header, batch in piece:
+                    remainder = batch_filter.prepare(header, batch)
+                    if remainder is not None:
+                        timestamp = remainder.max_timestamp if remainder.record_count else -1
+                        new.append(bytes(remainder.data), header.next_offset, timestamp)
                 yield None
             new.next_offset = segment.next_offset
             for entry in batch_filter.transactions.take_kept():
@@ -63,10 +62,9 @@ class MemoryCompactionRound:
     def _read_keys(self, aborted: AbortedTransactions) -> Generator[Slice, None, None]:
         offset_map = self._map
         for piece in self._log.replay(self._dirty_offset, self._end_offset):
-            if isinstance(piece, list):
-                for header, batch in piece:
-                    self.result.bytes_read += len(batch)
-                    if not offset_map.read(header, batch, aborted):
-                        return
+            for header, batch in piece:
+                self.result.bytes_read += len(batch)
+                if not offset_map.read(header, batch, aborted):
+                    return
             yield None
         offset_map.latest_offset = max(offset_map.latest_offset, self._end_offset - 1)

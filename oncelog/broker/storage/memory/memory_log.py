@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, Fetching, LogOwner, ReadResult
+from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, FoundRecord, LogOwner, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Buffer, Clock, MonotonicMs, WallMs
 from oncelog.broker.storage.retention import retention_start
@@ -165,7 +165,7 @@ class MemoryLog:
 
     # -- reading
 
-    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
+    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult:
         batches: list[bytes] = []
         end_offset, left = from_offset, max_bytes
         for batch, next_offset in self._batches(from_offset, to_offset):
@@ -206,7 +206,7 @@ class MemoryLog:
                 break
         return tuple([AbortedTransaction(*entry) for entry in found])
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
+    def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> FoundRecord | None:
         for segment in self.segments:
             if segment.next_offset <= from_offset or segment.max_timestamp < timestamp_ms:
                 continue
@@ -217,11 +217,11 @@ class MemoryLog:
                             return (offset, timestamp) if offset < to_offset else None
         return None
 
-    def find_max_timestamp(self, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
+    def find_max_timestamp(self, from_offset: int, to_offset: int) -> FoundRecord | None:
         latest = max((segment.max_timestamp for segment in self.segments), default=-1)
         return self.find_timestamp(latest, from_offset, to_offset) if latest >= 0 else None
 
-    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches]:
         piece: Batches = []
         for batch, _ in self._batches(from_offset, to_offset):
             piece.append((read_header(batch), memoryview(batch)))

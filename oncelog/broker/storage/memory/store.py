@@ -4,13 +4,14 @@ Owns: the open logs. Nothing outlives the process; a commit completes at once.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
+from errno import ENOENT
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, Withdrawn
-from oncelog.broker.ports import Clock
+from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, Withdrawn
+from oncelog.broker.ports import Buffer, Clock
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.memory_log import MemoryLog
@@ -27,6 +28,7 @@ class MemoryLogStore:
         self._clock = clock
         self.problems: Sequence[str] = ()
         self.ahead = _NothingIsLost()
+        self.blobs = MemoryBlobs()
         self.cleaner: LogCleaner[MemoryLog] | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
@@ -64,7 +66,7 @@ class MemoryLogStore:
     def commits_at_once(self) -> bool:
         return True
 
-    def commit(self, append_count: int) -> Fetching | None:
+    def commit(self, append_count: int) -> Completion[None] | None:
         return None
 
     def write_ahead(self) -> bool:
@@ -125,6 +127,31 @@ class MemoryLogStore:
 
     def close(self, *, cleanly: bool) -> OSError | None:
         return None
+
+
+class MemoryBlobs:
+    """The small values of a broker without files."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+
+    def exists(self, path: str) -> bool:
+        return path in self._blobs
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(name.removeprefix(f"{path}/") for name in self._blobs if name.startswith(f"{path}/"))
+
+    def read_bytes(self, path: str) -> bytes:
+        try:
+            return self._blobs[path]
+        except KeyError:
+            raise FileNotFoundError(ENOENT, "there is none", path) from None
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        self._blobs[path] = bytes(data)
+
+    def delete(self, path: str) -> None:
+        self._blobs.pop(path, None)
 
 
 class _NothingIsLost:

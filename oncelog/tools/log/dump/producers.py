@@ -9,10 +9,10 @@ from struct import Struct
 from typing import Any
 
 from oncelog.broker.storage import transaction_index
-from oncelog.broker.storage.local.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
-from oncelog.broker.storage.local.producer_snapshot import HEADER as SNAPSHOT_HEADER
-from oncelog.broker.storage.local.producer_snapshot import ROW as SNAPSHOT_ROW
-from oncelog.broker.storage.local.producer_snapshot import VERSION as SNAPSHOT_VERSION
+from oncelog.broker.storage.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
+from oncelog.broker.storage.producer_snapshot import HEADER as SNAPSHOT_HEADER
+from oncelog.broker.storage.producer_snapshot import ROW as SNAPSHOT_ROW
+from oncelog.broker.storage.producer_snapshot import VERSION as SNAPSHOT_VERSION
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.tools.log.dump.entries import EntryLine

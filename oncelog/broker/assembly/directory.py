@@ -1,0 +1,58 @@
+"""The data directory of a broker that starts: whether it can be ours, and how it is opened.
+
+Owns: the refusals, in words that say what to do. Does not own: the files (`broker.storage.local`).
+"""
+
+import os
+from contextlib import ExitStack
+from typing import Any
+
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.ports import Disk
+from oncelog.broker.storage.local.data_directory import ADOPTED, ForeignDirectoryError, check_data_directory
+from oncelog.broker.storage.local.partition_directory import directory_of
+from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, RealDisk
+from oncelog.protocol.topics import METADATA_TOPIC
+
+
+class StartError(Exception):
+    """The broker cannot start; the message says why and what to do."""
+
+
+def check_directory(config: BrokerConfig, disk: Disk) -> None:
+    """Raises StartError for a directory that cannot be our data directory, OSError."""
+    try:
+        check_data_directory(disk, directory_of(METADATA_TOPIC, 0))
+    except ForeignDirectoryError as error:
+        raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
+
+
+def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
+    """What was adopted is served read-only until a start has said otherwise: going on from it ends its transactions and
+    deletes what is too old."""
+    if config.get_str("oncelog.storage") != "local" or not os.path.exists(config.data_dir / ADOPTED):
+        return config
+    suited = config.read_only_by_default(ADOPTED)
+    if suited is not config:
+        log.warning(
+            "directory.adopted",
+            data_dir=str(config.data_dir),
+            message="it was adopted from Apache Kafka, so it is served read-only; to go on from it, start once with "
+            "--writable (oncelog.read.only=false)",
+        )
+    return suited
+
+
+def open_directory(config: BrokerConfig, open_files: int = DEFAULT_OPEN_FILES) -> RealDisk:
+    """Raises StartError for a directory that cannot be ours, DataDirectoryLocked, OSError."""
+    is_read_only = config.get_bool("oncelog.read.only")
+    disk = RealDisk(config.data_dir, open_files, read_only=is_read_only)
+    with ExitStack() as unless_opened:
+        unless_opened.callback(disk.close)
+        check_directory(config, disk)  # before locking, which already creates a file
+        disk.lock()
+        if not is_read_only and disk.exists(ADOPTED):  # from here on it is a directory as any other
+            disk.delete(ADOPTED)
+            disk.sync_dir("")
+        unless_opened.pop_all()
+    return disk
