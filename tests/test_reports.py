@@ -64,14 +64,29 @@ def pytest_runtest_logreport(report):
     if report.failed:
         raise RuntimeError("a plugin broke")
 """
+# The whole run is asked to end while another test is running.
+TERMINATED = """
+import os
+import signal
+
+def pytest_runtest_logreport(report):
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+ENDLESS = """
+import threading
+
+def test_endless():
+    threading.Event().wait()
+"""
 
 
-def ended(folder: Path, **modules: str) -> str:
-    """What a run prints of these modules, with the settings of this project and two workers."""
+def ended(folder: Path, workers: int = 2, **modules: str) -> str:
+    """What a run prints of these modules, with the settings of this project and so many workers."""
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
-    command += ["-n2", "--dist", "worksteal", "-p", "no:cacheprovider", str(folder)]
+    command += [f"-n{workers}", "--dist", "worksteal", "-p", "no:cacheprovider", str(folder)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         command,
@@ -106,3 +121,10 @@ def test_an_error_of_pytests_own_prints_the_names_too(tmp_path: Path) -> None:
     out = ended(tmp_path, test_good=GOOD, conftest=BROKEN)
     assert "a plugin broke" in out
     assert "FAILED test_good.py::test_wrong" in out, out
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_that_is_terminated_prints_the_names_too(tmp_path: Path, workers: int) -> None:
+    out = ended(tmp_path, workers, test_good=GOOD, test_later=ENDLESS, conftest=TERMINATED)
+    assert "FAILED test_good.py::test_wrong" in out, out
+    assert "KeyboardInterrupt" in out

@@ -36,6 +36,7 @@ from tests.conformance.transcripts import (
     quotas_transcript,
     retention_transcript,
     tokens_transcript,
+    two_names_transcript,
     two_phase_transcript,
 )
 from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
@@ -175,6 +176,21 @@ RECORDINGS = {
             for name, conversation, differences, settings in (
                 ("tokens", tokens_transcript.conversation, tokens_transcript.DIFFERENCES, tokens_transcript.SETTINGS),
                 ("tokens, switched off", tokens_transcript.without_key, {}, tokens_transcript.WITHOUT_KEY),
+            )
+        ),
+        *(
+            Recording(
+                name,
+                "two_names_answers.json",
+                _timeless(two_names_transcript.conversation),
+                differences,
+                ours=partial(OurTokenClients, *two_names_transcript.SETTINGS, *compat),
+                connected=KafkaTokenClients,
+                overrides=(*KAFKA_SETTINGS, *two_names_transcript.SETTINGS),
+            )
+            for name, differences, compat in (
+                ("two names", two_names_transcript.DIFFERENCES, ()),
+                ("two names, as Kafka", two_names_transcript.IN_KAFKAS_WAY_TOO, ("oncelog.compat=kafka",)),
             )
         ),
         _of(

@@ -5,23 +5,38 @@ One seed gives one climb; work is counted, not timed.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.headers import encode_request_header
 from tests.fuzz.frames import spoil_pieces
 from tests.fuzz.layout import Segment, segments
+from tests.fuzz.patterns import pattern, setting
 from tests.fuzz.requests import request_schema
 from tests.support.adversary import Stored, attacks
 from tests.support.costs import Cost, cost_of, over_budget
-from tests.support.stored import COSTLY_PATTERNS, OPENED_TOPICS, costly_batches, full_broker
+from tests.support.stored import OPENED_TOPICS, costly_batches, full_broker
 
 _LARGEST_FRAME_BYTES = 60_000
 _BYTES_OF_ANY_REQUEST = 500
 _MEASURES_MEMORY = 0.05
-_NEW = 0.3
+_NEW, _NEW_OF_FEW = 0.3, 0.7
+_ANY_API = 0.6
+_APIS = tuple(API_TABLE.values())
+TAKING_PATTERNS = tuple(
+    API_TABLE[key]
+    for key in (
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    )
+)
+"""Whose cost is in what is written in a field: more often than by their number among all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +69,8 @@ class Climb:
     problem: str | None
 
 
-def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
-    """For so long, or so many frames; ends with the first frame that is over the budget."""
+def climb(seed: int, *, seconds: float = 0.0, frames: int = 0, apis: Sequence[Api] = ()) -> Climb:
+    """For so long, or so many frames, of all APIs or of some; ends with the first frame that is over the budget."""
     source = Random(seed)
     broker, stored = full_broker()
     batches = costly_batches(broker.time.wall_ms())
@@ -64,9 +79,9 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
     played = 0
     while played < frames or time.monotonic() < until:
         played += 1
-        if not kept or source.random() < _NEW:
-            api = source.choice(tuple(API_TABLE.values()))
-            version = source.randint(api.minimum, api.maximum)
+        if not kept or source.random() < (_NEW_OF_FEW if apis else _NEW):
+            api = source.choice(apis or (_APIS if source.random() < _ANY_API else TAKING_PATTERNS))
+            version = source.choice((api.maximum, source.randint(api.minimum, api.maximum)))
             attack = source.choice(tuple(attacks(api, version)))
             message = attack.message(_asked(stored, batches, source), source.choice((1, 10, 100)))
             pieces = segments(request_schema(api), version, message)
@@ -103,7 +118,8 @@ def _asked(stored: Stored, batches: tuple[bytes, ...], source: Random) -> Stored
         stored,
         topics=[source.choice((*OPENED_TOPICS, stored.topics[0])), *stored.topics],
         topic_ids=[stored.topic_ids[0], *stored.topic_ids],
-        patterns=(source.choice((*COSTLY_PATTERNS, ".*")),),
+        patterns=(pattern(source),),
+        settings=(setting(source),),
         batches=(source.choice(batches),),
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz import broker_in_memory
 from tests.fuzz.conversation import TooSlow
-from tests.fuzz.costliest import climb
+from tests.fuzz.costliest import TAKING_PATTERNS, climb
 from tests.fuzz.search import GUARDED, Found, Tally, run, shorten
 from tests.fuzz.storm import storm
 
@@ -68,10 +68,43 @@ def test_a_turn_is_too_slow_if_it_is_again_when_the_same_is_played(
 
 
 def test_a_climb_comes_to_what_costs_more_and_the_same_seed_to_the_same() -> None:
-    first, again, longer = climb(5, frames=30), climb(5, frames=30), climb(5, frames=150)
+    first, again, longer = climb(7, frames=30), climb(7, frames=30), climb(7, frames=150)
     assert first.costliest is not None and again.costliest is not None and longer.costliest is not None
     assert first.costliest.frame == again.costliest.frame
     assert longer.costliest.calls_a_byte > first.costliest.calls_a_byte
+
+
+_UNBOUNDED = {"pattern._MOST_INSTRUCTIONS": 1 << 40, "pattern._MOST_BYTES": 8 << 20}
+_ON_THE_LOOP = {"pattern.AT_ONCE_STEPS": 1 << 60, "handlers.shared.matching.AT_ONCE_STEPS": 1 << 60}
+_PATTERN_SEEDS, _PATTERN_FRAMES = 4, 200
+
+
+def _problem() -> str:
+    """The first that one of the seeds comes to."""
+    climbs = (climb(seed, frames=_PATTERN_FRAMES, apis=TAKING_PATTERNS) for seed in range(_PATTERN_SEEDS))
+    return next((each.problem for each in climbs if each.problem is not None), "")
+
+
+@pytest.mark.interpreted  # replaces the bounds of a module
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        (_UNBOUNDED, "steps of a pattern beside the loop"),
+        (_ON_THE_LOOP, "steps of a pattern in one turn"),
+    ],
+    ids=["unbounded", "on the loop"],
+)
+def test_a_climb_finds_by_itself_a_pattern_that_costs_too_much(
+    monkeypatch: pytest.MonkeyPatch, planted: dict[str, int], found: str
+) -> None:
+    """No pattern is listed for it: it puts them together (tests/fuzz/patterns.py)."""
+    for name, value in planted.items():
+        monkeypatch.setattr(f"oncelog.broker.{name}", value)
+    assert found in _problem()
+
+
+def test_no_pattern_of_a_known_seed_costs_too_much() -> None:
+    assert _problem() == ""
 
 
 @pytest.mark.fuzz

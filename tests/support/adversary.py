@@ -28,6 +28,8 @@ class Stored:
     patterns: tuple[str, ...] = (".*",)
     batches: tuple[bytes, ...] = (b"",)
     """What clients write; the first are harmless, and what an attack sends unless told otherwise."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """What a request that changes settings sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class _Writer:
 
     def _field(self, field: Field, path: Path, number: int) -> Any:
         attacked = self._attack.path
+        if field.name in ("group_instance_id", "instance_id") and field.is_nullable(self._attack.version):
+            return None  # one that another member holds is refused before anything costs
         if not isinstance(field.type, ArrayOf):
             return self._value(field.name, field.type, path, number)
         is_attacked = attacked[: len(path)] == path
@@ -99,6 +103,8 @@ class _Writer:
             return (
                 () if (self._attack.api.name, field.name) == ("consumer_group_heartbeat", "topic_partitions") else None
             )
+        if not is_attacked and field.name.endswith("_filters"):
+            return ()  # which would keep from the handler what is costly
         count = self._count if is_attacked else 1
         same = self._attack.is_same or not is_attacked
         if same:
@@ -110,7 +116,7 @@ class _Writer:
             case Structure():
                 return self.structure(kind, path, number)
             case Variable(name="string"):
-                return self._text(name, number)
+                return self._text(name, path, number)
             case Variable(name="records"):
                 batches = self._stored.batches
                 return memoryview(batches[number % len(batches)])
@@ -127,8 +133,10 @@ class _Writer:
                 return self._number(name, number) & 0x7F if size == "int8" else self._number(name, number)
         raise TypeError(kind)
 
-    def _text(self, name: str, number: int) -> str:
+    def _text(self, name: str, path: Path, number: int) -> str:
         stored = self._stored
+        if stored.settings and "configs" in path[:-1] and name in ("name", "value"):
+            return stored.settings[number % len(stored.settings)][name == "value"]
         if name.endswith(("pattern", "regex")):
             return stored.patterns[number % len(stored.patterns)]
         if name == "server_assignor":

@@ -2,12 +2,15 @@
 
 A test whose exception pytest cannot format (a deep expression in the traceback: RecursionError) fails by its name and
 with a plain traceback; otherwise the error is pytest's own, which ends a worker with all the tests that it had left.
+A run that is ended with SIGTERM ends as one of Ctrl-C, with its summary.
 A test that stays after its timeout, since the exception of that was swallowed or no Python runs, ends its worker, which
 xdist reports and replaces. An error of pytest's own prints the names of what had failed until then.
 """
 
 import faulthandler
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -55,6 +58,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Only of the process that reports, and only of its main thread, which alone may."""
+    if not hasattr(session.config, "workerinput") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Once: a second signal ends the process, should the first be swallowed."""
+    signal.signal(number, signal.SIG_DFL)
+    raise KeyboardInterrupt("SIGTERM")
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,7 +15,6 @@ from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Stored
 
-COSTLY_PATTERNS = ("(a?){500}a{500}", "(a?){290}a{290}", "([a-z0-9]?){150}[a-z0-9]{150}", "(.*a.{20}b){3}")
 _INFLATED_BYTES, _MANY_RECORDS = 12_000_000, 60_000
 OPENED_TOPICS = {"compacted": {"cleanup.policy": "compact"}, "zipped": {"compression.type": "gzip"}}
 """Whose batches the broker opens."""

@@ -149,6 +149,26 @@ def test_who_always_has_more_to_send_has_the_rate_of_its_quota_within_five_perce
     assert sent_bytes - 100_000 == pytest.approx(10_000 * 100, rel=0.05), "besides what it has at once"
 
 
+def test_who_always_reads_on_has_the_rate_of_its_quota_within_five_percent() -> None:
+    server = Server()
+    consumer = server.connect()
+    server.send(consumer, metadata(1, "t"))
+    server.settle()
+    server.send(consumer, produce(2, "t", value_bytes=5_000))
+    server.settle()
+    limited(server.virtual, {"user": "ANONYMOUS"}, consumer_byte_rate=10_000.0)
+    read_bytes, began_ms = 0, server.virtual.time.monotonic_ms()
+    while server.virtual.time.monotonic_ms() - began_ms < 100_000:
+        if consumer.is_reading:
+            server.send(consumer, fetch(3, "t"))
+            server.settle()
+            read_bytes += len(latest(consumer))
+            consumer.sent.clear()
+        else:
+            server.virtual.let_pass(10)
+    assert read_bytes - 100_000 == pytest.approx(10_000 * 100, rel=0.05), "besides what it has at once"
+
+
 def test_who_waits_may_go() -> None:
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=1_000.0)

@@ -14,6 +14,7 @@ from oncelog.broker.handlers.shared.error_places import response_module
 from oncelog.broker.request import Handler, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
+from oncelog.protocol.api_keys import ApiKey
 
 _RESOURCES: Mapping[int, ResourceType] = MappingProxyType(
     {
@@ -45,7 +46,7 @@ class EachResource:
             yield 1
             kind = _RESOURCES.get(row.resource_type)
             name = CLUSTER_NAME if kind is ResourceType.CLUSTER else row.resource_name
-            if kind is None or may(context, self._operation, kind, name):
+            if kind is None or _is_none_for_anybody(context, row) or may(context, self._operation, kind, name):
                 allowed.append(row)
             else:
                 error = DENIED[kind]
@@ -62,3 +63,10 @@ class EachResource:
             return refused
         outcome = handle(context, replaced(request, resources=allowed))
         return after(outcome, lambda response: joined(response, refused, self._answered))
+
+
+def _is_none_for_anybody(context: RequestContext, row: Any) -> bool:
+    """Kafka's broker refuses these before it or its controller asks for a right: so does the handler."""
+    if row.resource_type == Configured.BROKER and context.api_key is not ApiKey.DESCRIBE_CONFIGS:
+        return row.resource_name not in ("", str(context.broker.live_config.node_id))
+    return bool(row.resource_type == Configured.BROKER_LOGGER and context.api_key is ApiKey.ALTER_CONFIGS)

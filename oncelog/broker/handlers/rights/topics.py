@@ -180,9 +180,8 @@ class Metadata:
     def _by_name(self, context: RequestContext, request: Any) -> Sliced[tuple[list[Any], list[Any]]]:
         may_create = self._may_create(context, request)
         allowed, denied = [], []
-        for row in request.topics:
+        for name, row in {row.name: row for row in request.topics}.items():
             yield 1
-            name: str = row.name
             if not may(context, AclOperation.DESCRIBE, _TOPIC, name):
                 denied.append(_forbidden_topic(name, ZERO_UUID))
             elif may_create and context.broker.topics.get(name) is None and not may_create_topic(context, name):
