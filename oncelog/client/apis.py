@@ -1,8 +1,8 @@
 """A request that the client sends: its codecs, and the versions that this client supports; those of every client.
 
 Owns: `Api`, and the APIs that any connection needs. Does not own: the others, each beside the clients that send it, so
-that a command loads what it asks for: `reader_apis`, `producer_apis`, `group_apis`, the `admin_` modules.
-FindCoordinator (3) stays at its single-item form.
+that a command loads what it asks for: `coordinator_apis`, `reader_apis`, `producer_apis`, `group_apis`, the `admin_`
+modules.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,6 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     api_versions_request,
     api_versions_response,
-    find_coordinator_request,
-    find_coordinator_response,
     metadata_request,
     metadata_response,
 )
@@ -51,12 +49,4 @@ API_VERSIONS = Api(
 )
 METADATA = Api(
     ApiKey.METADATA, metadata_request.encode, metadata_response.decode, metadata_request.FLEXIBLE_FROM, 1, 12
-)
-FIND_COORDINATOR = Api(
-    ApiKey.FIND_COORDINATOR,
-    find_coordinator_request.encode,
-    find_coordinator_response.decode,
-    find_coordinator_request.FLEXIBLE_FROM,
-    1,
-    3,
 )

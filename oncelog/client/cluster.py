@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from oncelog.client.apis import FIND_COORDINATOR, METADATA, Api, RequestT, ResponseT
+from oncelog.client.apis import METADATA, Api, RequestT, ResponseT
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import (
     AuthenticationFailed,
@@ -36,7 +36,6 @@ from oncelog.client.records import TopicPartition
 from oncelog.client.security import PLAINTEXT, Security
 from oncelog.client.transport import Transport, connect
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.metadata_response import MetadataResponse
 
@@ -405,9 +404,10 @@ class Cluster:
         return self._coordinators.get((kind, key), -1)
 
     async def _coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
-        known = self._coordinators.get((kind, key))
-        if known is not None:
+        if (known := self._coordinators.get((kind, key))) is not None:
             return known
+        from oncelog.client.coordinator_apis import FIND_COORDINATOR, FindCoordinatorRequest  # many commands need none
+
         request = FindCoordinatorRequest(key=key, key_type=kind.value)
         response = await self.call_any(FIND_COORDINATOR, request, deadline, lambda each: each.error_code)
         raise_for(response.error_code, response.error_message or "")
