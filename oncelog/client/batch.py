@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 
+from oncelog.client.deadline import resolve
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import Headers, RecordMetadata, TopicPartition
-from oncelog.client.waiters import resolve
 from oncelog.protocol.records.batch import (
     HEADER_SIZE,
     TRANSACTIONAL_MASK,

@@ -15,12 +15,11 @@ from contextlib import suppress
 
 from oncelog.client.apis import Api
 from oncelog.client.cluster import Cluster, CoordinatorKind
-from oncelog.client.deadline import Deadline
+from oncelog.client.deadline import Deadline, resolve
 from oncelog.client.errors import CommitFailed, KafkaError, RequestTimedOut, error_for, raise_for
 from oncelog.client.membership import GroupSettings, Rebalance, send_commit
 from oncelog.client.offsets import fetch_committed
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from oncelog.client.waiters import resolve
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import consumer_group_heartbeat_request, consumer_group_heartbeat_response

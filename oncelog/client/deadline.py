@@ -1,10 +1,17 @@
-"""A point in time on the loop's clock; every wait of the client has one."""
+"""Waits of the client: each has a deadline, a point in time on the loop's clock, and each future resolves once.
+
+`done()` before `set_result` is not enough: with `asyncio.run`, Ctrl-C cancels the main task, and with it what it
+awaits, in a signal handler (`asyncio.Runner`), which Python runs between any two instructions: between these two as
+well.
+"""
 
 import asyncio
-from typing import Self
+from contextlib import suppress
+from typing import Self, TypeVar
 
 from oncelog.client.errors import KafkaError, RequestTimedOut
 
+ResultT = TypeVar("ResultT")
 _LEAST_S = 0.0005
 """Timers may fire so much too early."""
 _LEAST_ATTEMPT_S = 0.05
@@ -49,3 +56,17 @@ class Deadline:
         if cause is None:
             raise RequestTimedOut(f"{waiting_for}: no response")
         raise RequestTimedOut(f"{waiting_for}: {cause.message}", hint=cause.hint) from cause
+
+
+def resolve(waiter: "asyncio.Future[ResultT]", result: ResultT) -> bool:
+    """Resolve a future unless it has ended; whether it still waited."""
+    try:
+        waiter.set_result(result)
+    except asyncio.InvalidStateError:
+        return False
+    return True
+
+
+def reject(waiter: "asyncio.Future[ResultT]", error: BaseException) -> None:
+    with suppress(asyncio.InvalidStateError):
+        waiter.set_exception(error)

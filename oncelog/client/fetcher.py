@@ -15,14 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
-from oncelog.client.deadline import Deadline
+from oncelog.client.deadline import Deadline, resolve
 from oncelog.client.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError, error_for
 from oncelog.client.fetch_sessions import FIRST_VERSION, SESSION_ERRORS, FetchSession, SessionPart
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.reader_apis import FETCH
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.transport import Transport
-from oncelog.client.waiters import resolve
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData

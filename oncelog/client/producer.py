@@ -18,7 +18,7 @@ from oncelog.client.accumulator import Accumulator
 from oncelog.client.arguments import check_milliseconds, check_record_options, check_topic
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.cluster import Cluster
-from oncelog.client.deadline import Deadline
+from oncelog.client.deadline import Deadline, resolve
 from oncelog.client.errors import (
     ConfigError,
     InvalidState,
@@ -40,7 +40,6 @@ from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
-from oncelog.client.waiters import resolve
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
 

@@ -17,11 +17,10 @@ from oncelog.client.accumulator import Accumulator, PartitionQueue
 from oncelog.client.apis import Api
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
-from oncelog.client.deadline import Deadline
+from oncelog.client.deadline import Deadline, resolve
 from oncelog.client.errors import AbortableError, ConnectionLost, DeliveryTimeout, KafkaError, error_for
 from oncelog.client.records import TopicPartition
 from oncelog.client.transport import Transport
-from oncelog.client.waiters import resolve
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, cast
 
 from oncelog.client.apis import Api, RequestT, ResponseT
 from oncelog.client.connection import Connection, OnAnswer
-from oncelog.client.deadline import Deadline
+from oncelog.client.deadline import Deadline, reject, resolve
 from oncelog.client.errors import AuthenticationFailed, ConnectionLost, KafkaError, RequestTimedOut
 from oncelog.client.security import PLAINTEXT, Security
-from oncelog.client.waiters import reject, resolve
 from oncelog.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union, cast
 
+from oncelog.client.deadline import reject, resolve
 from oncelog.client.errors import KafkaError
-from oncelog.client.waiters import reject, resolve
 from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
