@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.accumulator import Accumulator, PartitionQueue
-from oncelog.client.batch import Batch, Delivery, ProducerIdentity
-from oncelog.client.errors import DeliveryTimeout, KafkaError, OutOfOrderSequence
-from oncelog.client.records import TopicPartition
+from oncelog.client.producing.accumulator import Accumulator, PartitionQueue
+from oncelog.client.producing.batch import Batch, Delivery, ProducerIdentity
+from oncelog.client.values.errors import DeliveryTimeout, KafkaError, OutOfOrderSequence
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.records.batch import check_crc, read_header
 from oncelog.protocol.records.record import decode_records
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.assignors import ASSIGNORS
-from oncelog.client.records import TopicPartition
-from oncelog.client.sticky import Assignment
-from oncelog.client.subscriptions import (
+from oncelog.client.groups.assignors import ASSIGNORS
+from oncelog.client.groups.sticky import Assignment
+from oncelog.client.groups.subscriptions import (
     Subscription,
     decode_assignment,
     decode_sticky_subscription,
@@ -15,6 +14,7 @@ from oncelog.client.subscriptions import (
     encode_assignment,
     encode_subscription,
 )
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ProtocolError
 
 topics = st.sampled_from(("a", "b", "c"))

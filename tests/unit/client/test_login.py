@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from oncelog.client import AuthenticationFailed
-from oncelog.client.apis import METADATA, Api
-from oncelog.client.connection import Connection
-from oncelog.client.errors import ConnectionLost, KafkaError
-from oncelog.client.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from oncelog.client.sasl import Logins, PasswordLogins, TokenLogins
+from oncelog.client.values.errors import ConnectionLost, KafkaError
+from oncelog.client.wire.apis import METADATA, Api
+from oncelog.client.wire.connection import Connection
+from oncelog.client.wire.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from oncelog.client.wire.sasl import Logins, PasswordLogins, TokenLogins
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated import (
     api_versions_response,
