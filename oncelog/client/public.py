@@ -32,6 +32,7 @@ from oncelog.client.admin.security import (
 from oncelog.client.admin.settings import AdminOptions, AdminSettings
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.raw_batches import Fate, RawBatch
+from oncelog.client.options.hooks import OnPartitions
 from oncelog.client.options.serializers import (
     INT64,
     JSON,
@@ -50,7 +51,6 @@ from oncelog.client.options.settings import (
     DeliveryMode,
     GroupProtocol,
     OffsetReset,
-    OnPartitions,
     ProducerOptions,
     ProducerSettings,
     SessionConsumerOptions,
@@ -90,6 +90,7 @@ from oncelog.client.values.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
     Headers,
+    IsolationLevel,
     Lag,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -100,7 +101,6 @@ from oncelog.client.values.records import (
     RecordOptions,
     TopicPartition,
 )
-from oncelog.client.wire.offsets import IsolationLevel
 from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
 
 __all__ = [

@@ -16,8 +16,7 @@ from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
     from oncelog.client.admin.client import Admin
-    from oncelog.client.values.records import TopicPartition
-    from oncelog.client.wire.offsets import IsolationLevel
+    from oncelog.client.values.records import IsolationLevel, TopicPartition
 
 HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

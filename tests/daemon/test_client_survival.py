@@ -8,7 +8,7 @@ import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerOptions, TopicPartition
 from oncelog.client.values.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
-from oncelog.client.wire.offsets import IsolationLevel
+from oncelog.client.values.records import IsolationLevel
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S

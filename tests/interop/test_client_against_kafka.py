@@ -28,7 +28,7 @@ from oncelog.client.values.errors import (
     ProducerFenced,
     TransactionAborted,
 )
-from oncelog.client.wire.offsets import IsolationLevel
+from oncelog.client.values.records import IsolationLevel
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         UserScramCredentialDeletion,
         UserScramCredentialUpsertion,
     )
-    from oncelog.client.wire.offsets import IsolationLevel
+    from oncelog.client.values.records import IsolationLevel
 
 
 class Admin:

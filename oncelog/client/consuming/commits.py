@@ -8,21 +8,19 @@ and it holds the newest offsets of all that came meanwhile; each callback is cal
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from oncelog.client.consuming.positions import Positions
 from oncelog.client.groups.membership import Membership
-from oncelog.client.options.hooks import after_commit, call_back
+from oncelog.client.options.hooks import OnCommit, after_commit, call_back
 from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import CommitFailed, KafkaError, RequestTimedOut
 from oncelog.client.values.records import OffsetAndMetadata, Record, TopicPartition
 from oncelog.client.values.waiting import Deadline
 
 _log = logging.getLogger("oncelog.client")
-
-OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 
 
 @dataclass(frozen=True, slots=True)

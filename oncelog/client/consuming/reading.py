@@ -13,8 +13,8 @@ from oncelog.client.consuming.commits import Commits
 from oncelog.client.consuming.fetcher import Fetcher, FetchSettings
 from oncelog.client.consuming.positions import Positions
 from oncelog.client.groups.membership import GroupSettings, Membership, Rebalance
-from oncelog.client.options.hooks import on_closing, on_partitions
-from oncelog.client.options.settings import ConsumerSettings, OnPartitions
+from oncelog.client.options.hooks import OnPartitions, on_closing, on_partitions
+from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import CommitFailed, InvalidState, KafkaError
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.client.values.waiting import Deadline

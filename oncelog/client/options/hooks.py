@@ -5,8 +5,7 @@ Owns: the types of the hooks, and what becomes of their errors. Does not own: wh
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import (
@@ -19,10 +18,6 @@ from oncelog.client.values.records import (
     V,
 )
 
-if TYPE_CHECKING:
-    from oncelog.client.consuming.commits import OnCommit
-    from oncelog.client.options.settings import OnPartitions
-
 _log = logging.getLogger("oncelog.client")
 
 OnSend = Callable[[ProducerRecord[K, V]], ProducerRecord[K, V]]
@@ -33,6 +28,10 @@ OnConsume = Callable[[Sequence[Record[K, V]]], Sequence[Record[K, V]]]
 """Gets the records before they are returned, and returns those that are."""
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata]], object]
 """Gets offsets after they were committed."""
+OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
+"""Gets the offsets of one `commit_async`, and the error if they were not committed."""
+OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
+"""A rebalance callback: `async def on_assign(partitions): ...`, or a plain function."""
 
 
 def before_send(hook: OnSend[K, V], record: ProducerRecord[K, V]) -> ProducerRecord[K, V]:
@@ -71,7 +70,7 @@ def after_commit(hook: OnCommitted, offsets: Mapping[TopicPartition, OffsetAndMe
 
 
 def call_back(
-    callback: "OnCommit", offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None
+    callback: OnCommit, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None
 ) -> None:
     try:
         callback(offsets, error)
@@ -79,14 +78,14 @@ def call_back(
         _log.warning("the callback of a commit failed", exc_info=True)
 
 
-async def on_partitions(hook: "OnPartitions", partitions: Sequence[TopicPartition]) -> None:
+async def on_partitions(hook: OnPartitions, partitions: Sequence[TopicPartition]) -> None:
     """Unlike the others, it is part of the rebalance: what it raises is raised by the poll."""
     result = hook(partitions)
     if result is not None:
         await result
 
 
-async def on_closing(hook: "OnPartitions", partitions: Sequence[TopicPartition]) -> None:
+async def on_closing(hook: OnPartitions, partitions: Sequence[TopicPartition]) -> None:
     """The same at a close, which nothing stops."""
     try:
         await on_partitions(hook, partitions)

@@ -5,16 +5,15 @@ with its default; a test keeps the two equal. Times are in milliseconds, sizes i
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Literal, Required, Self
 
-from oncelog.client.options.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
+from oncelog.client.options.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnPartitions, OnSend
 from oncelog.client.options.serializers import Deserializer, Serializer
 from oncelog.client.values.errors import ConfigError
 from oncelog.client.values.option_values import check_values
-from oncelog.client.values.records import K, OutK, OutV, TopicPartition, V
-from oncelog.client.wire.offsets import IsolationLevel
+from oncelog.client.values.records import IsolationLevel, K, OutK, OutV, V
 from oncelog.client.wire.security import SecurityOptions, SecuritySettings
 
 Acks = Literal["all", -1, 0, 1]
@@ -27,9 +26,9 @@ DeliveryMode = Literal["at_most_once", "at_least_once", "exactly_once"]
 """What a fault may do to a record on its way through a consumer and a producer: lose it, double it, or neither."""
 GroupProtocol = Literal["classic", "consumer"]
 """How a group assigns partitions: classic is done by a member, consumer by the coordinator (KIP-848)."""
-OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
-"""A rebalance callback: `async def on_assign(partitions): ...`, or a plain function."""
 
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""The names of those that a classic group may choose from; `groups.assignors` has them."""
 _MAX_NAME_BYTES = 32_767
 """Of a string in the protocol."""
 _CACHED_BATCHES = 5
@@ -301,8 +300,6 @@ class ConsumerSettings(SecuritySettings):
         self._check_protocol()
         if not self.partition_assignment_strategy:
             raise ConfigError("partition_assignment_strategy is empty")
-        from oncelog.client.groups.assignors import ASSIGNORS  # an Admin, which has settings too, needs none
-
         for name in self.partition_assignment_strategy:
             if name not in ASSIGNORS:
                 known = ", ".join(map(repr, ASSIGNORS))

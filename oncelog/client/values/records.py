@@ -3,7 +3,7 @@ loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     # Keys and values are bytes unless a serializer says otherwise (PEP 696): `Producer` is `Producer[bytes, bytes]`.
@@ -22,6 +22,8 @@ else:
     OutK = TypeVar("OutK")
     OutV = TypeVar("OutV")
 
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+"""Which records a reader sees: those of committed transactions only, or all."""
 Header = tuple[str, bytes | None]
 """One record header: a name and a value."""
 Headers = Sequence[Header]

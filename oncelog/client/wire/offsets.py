@@ -1,11 +1,17 @@
 """Offset lookups in partitions (ListOffsets) and in groups (OffsetFetch), with the retries they need."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from oncelog.client.values.arguments import milliseconds_of
 from oncelog.client.values.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for
-from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.values.records import (
+    ConsumerGroupMetadata,
+    IsolationLevel,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.cluster import LEADER_MOVED, NO_LEADER, Cluster, CoordinatorKind, leader_of
 from oncelog.client.wire.reader_apis import LIST_OFFSETS, OFFSET_FETCH
@@ -21,9 +27,6 @@ from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-IsolationLevel = Literal["read_committed", "read_uncommitted"]
-"""Which records a reader sees: those of committed transactions only, or all."""
 
 LATEST = -1
 EARLIEST = -2

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
 from oncelog.client.blocking.clients import Admin
-from oncelog.client.wire.offsets import IsolationLevel
+from oncelog.client.values.records import IsolationLevel
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.source.losses import Logs, TopicLog

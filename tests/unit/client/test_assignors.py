@@ -14,6 +14,7 @@ from oncelog.client.groups.subscriptions import (
     encode_assignment,
     encode_subscription,
 )
+from oncelog.client.options import settings
 from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ProtocolError
 
@@ -22,6 +23,10 @@ subscriptions = st.dictionaries(
     st.sampled_from(("m1", "m2", "m3", "m4")), st.lists(topics, unique=True, max_size=3), min_size=1
 )
 counts = st.dictionaries(topics, st.integers(1, 7))
+
+
+def test_the_options_name_exactly_the_assignors_that_there_are() -> None:
+    assert settings.ASSIGNORS == tuple(ASSIGNORS)
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
