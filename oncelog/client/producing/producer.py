@@ -79,7 +79,7 @@ class Producer(Generic[K, V]):
             request_timeout_ms=min(settings.request_timeout_ms, settings.delivery_timeout_ms),
             retry_backoff_ms=settings.retry_backoff_ms,
             security=security_of(settings),
-            may_create_topics=True,
+            creates_topics=_creates_topics,
         )
         self._serialized: Callable[[ProducerRecord[K, V]], ProducerRecord] | None = serializing(
             settings.key_serializer, settings.value_serializer
@@ -461,6 +461,13 @@ class Producer(Generic[K, V]):
         while self._room_waiters:
             if resolve(self._room_waiters.popleft(), None):
                 return
+
+
+async def _creates_topics(cluster: Cluster, deadline: Deadline) -> bool:
+    """Imported only for a topic that seems not to exist."""
+    from oncelog.client.admin.cluster import creates_topics
+
+    return await creates_topics(cluster, deadline)
 
 
 def _check_encoded(encoded: bytes | memoryview) -> None:

@@ -11,7 +11,7 @@ others again, since a join waits for the whole group.
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -107,10 +107,11 @@ class Cluster:
         request_timeout_ms: float = 30_000,
         retry_backoff_ms: float = 100,
         security: Security = PLAINTEXT,
-        may_create_topics: bool = False,
+        creates_topics: "Callable[[Cluster, Deadline], Awaitable[bool]] | None" = None,
     ) -> None:
-        """`may_create_topics` lets the broker create a topic that is requested by name, if it is configured to (from
-        Metadata 4 on): producers allow that. A reader does not, unlike Java's: a mistyped name would stay for ever."""
+        """With `creates_topics` the broker may create a topic that is requested by name, if it is configured to (from
+        Metadata 4 on); this asks it whether it is. Producers allow that. A reader does not, unlike Java's: a mistyped
+        name would stay for ever."""
         self.request_timeout_ms = request_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.client_id = client_id
@@ -119,7 +120,7 @@ class Cluster:
         """By a listener that speaks as these connections do."""
         self.refused: AuthenticationFailed | None = None
         """Why a broker does not let this client in any more: what runs in the background has nobody to raise it to."""
-        self._may_create_topics = may_create_topics
+        self._creates_topics = creates_topics
         self.topics: dict[str, Topic] = {}
         self.missing: set[str] = set()
         """Topics that were asked for, and do not exist."""
@@ -443,7 +444,7 @@ class Cluster:
     async def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
         """Request the nodes and these topics (None: all) once; unknown topics are left out of the cache."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=self._may_create_topics)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=self._creates_topics is not None)
         response = await self.call_any(METADATA, request, deadline, lambda each: each.error_code)
         raise_for(response.error_code)
         self.nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
@@ -468,18 +469,16 @@ class Cluster:
         stop the others. Raises UnknownTopic soon, unless it `exists` for certain, having just been created: then the
         brokers only have to learn of it, and it waits until all partitions have leaders."""
         give_up = deadline if exists else deadline.capped(PROPAGATION_MS)
-        may_be_created = self._may_create_topics
+        creates_topics = self._creates_topics
         while (known := self._known(name, is_led=exists)) is None:
             response = await self.refresh((name,), deadline)
             if self._known(name, is_led=exists) is not None:
                 continue
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not give_up.allows(self.retry_backoff_ms):
-                from oncelog.client.admin.cluster import creates_topics
-
-                if not may_be_created or not await creates_topics(self, deadline):
+                if creates_topics is None or not await creates_topics(self, deadline):
                     raise await self.unknown_topic(name, deadline)
-                give_up, may_be_created = deadline.capped(_CREATION_MS), False
+                give_up, creates_topics = deadline.capped(_CREATION_MS), None
             cause = error_for(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             if not cause.retriable or deadline.expired:
                 raise cause

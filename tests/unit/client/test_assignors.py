@@ -26,7 +26,7 @@ counts = st.dictionaries(topics, st.integers(1, 7))
 
 
 def test_the_options_name_exactly_the_assignors_that_there_are() -> None:
-    assert settings.ASSIGNORS == tuple(ASSIGNORS)
+    assert tuple(ASSIGNORS) == settings.ASSIGNORS
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
