@@ -6,7 +6,7 @@ by the end of a poll continues in the background, once, and the next poll waits 
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from oncelog.client.consuming.commits import Commits
@@ -26,8 +26,7 @@ class Reading:
         self.fetcher = Fetcher(cluster, fetch_settings(settings))
         self.group: Membership | None = None
         if settings.group_id is not None:
-            self.group = _membership(cluster, settings, settings.group_id, topics)
-            self.group.on_change = self.fetcher.notify
+            self.group = _membership(cluster, settings, settings.group_id, topics, self.fetcher.notify)
         self.positions = Positions(cluster, self.group, self.fetcher, settings)
         self.commits = Commits(self.group, self.positions, settings)
         self.assignment_count = 0
@@ -247,16 +246,22 @@ async def _within(deadline: Deadline, step: Awaitable[None]) -> None:
             await step
 
 
-def _membership(cluster: Cluster, settings: ConsumerSettings, group_id: str, topics: Sequence[str]) -> Membership:
+def _membership(
+    cluster: Cluster,
+    settings: ConsumerSettings,
+    group_id: str,
+    topics: Sequence[str],
+    on_change: Callable[[], None],
+) -> Membership:
     """Imports what the protocol needs: a command reads partitions, without a group."""
     chosen = _group_settings(settings, group_id)
     if settings.group_protocol == "consumer":
         from oncelog.client.groups.consumer_group import ConsumerGroupMembership
 
-        return ConsumerGroupMembership(cluster, chosen, topics)
+        return ConsumerGroupMembership(cluster, chosen, topics, on_change)
     from oncelog.client.groups.classic import GroupMembership
 
-    return GroupMembership(cluster, chosen, topics)
+    return GroupMembership(cluster, chosen, topics, on_change)
 
 
 def fetch_settings(settings: ConsumerSettings) -> FetchSettings:

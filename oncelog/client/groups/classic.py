@@ -38,15 +38,17 @@ _JOIN_MARGIN_MS = 5_000
 
 
 class GroupMembership:
-    def __init__(self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str], on_change: Callable[[], None]
+    ) -> None:
         self.subscribes = bool(topics) or settings.pattern is not None
         """The group assigns the partitions."""
-        self.on_change: Callable[[], None] = lambda: None
         self.last_poll_s = asyncio.get_running_loop().time()
         self.is_polling = False
         self._topics = tuple(topics)
         self._cluster = cluster
         self._settings = settings
+        self._on_change = on_change
         self._member_id = ""
         self._generation_id = NO_GENERATION
         self._lost: ConsumerGroupMetadata | None = None
@@ -94,7 +96,7 @@ class GroupMembership:
         if owned and not (self._is_cooperative and self.is_member):
             return Rebalance((), is_lost=not self.is_member, is_assignment=False)
         self._joining = asyncio.ensure_future(self._join(owned))
-        self._joining.add_done_callback(lambda _: self.on_change())
+        self._joining.add_done_callback(lambda _: self._on_change())
         return None
 
     def on_revoked(self, owned: Sequence[TopicPartition]) -> None:
@@ -403,7 +405,7 @@ class GroupMembership:
     def _ask_for_join(self) -> None:
         if self.subscribes and not self._needs_join:
             self._needs_join = True
-            self.on_change()
+            self._on_change()
 
     def _forget_membership(self, code: int = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
         if self.is_member:

@@ -46,13 +46,15 @@ _FENCED = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class ConsumerGroupMembership:
-    def __init__(self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str], on_change: Callable[[], None]
+    ) -> None:
         self.subscribes = bool(topics) or settings.pattern is not None
-        self.on_change: Callable[[], None] = lambda: None
         self.last_poll_s = asyncio.get_running_loop().time()
         self.is_polling = False
         self._cluster = cluster
         self._settings = settings
+        self._on_change = on_change
         self._topics: tuple[str, ...] = tuple(sorted(topics))
         self._member_id = uuid.uuid4().hex
         self._epoch = _JOINING_EPOCH
@@ -294,7 +296,7 @@ class ConsumerGroupMembership:
             self._interval_s = self._cluster.retry_backoff_ms / 1000
         if target != self._owned or not self._was_member:
             self._pending = target
-            self.on_change()
+            self._on_change()
         self._was_member = True
 
     def _by_id(self, partitions: Sequence[TopicPartition]) -> list[TopicPartitions]:
@@ -321,7 +323,7 @@ class ConsumerGroupMembership:
     def _on_ended(self, task: "asyncio.Task[None]") -> None:
         waiters, self._waiters = self._waiters, []
         _resolve_all(waiters)
-        self.on_change()
+        self._on_change()
 
     async def _stop(self) -> None:
         task, self._task = self._task, None

@@ -9,7 +9,7 @@ poll, the consumer applies it, and `on_revoked` and `on_assigned` report what th
 an assignment until then: `follow` returns it again if it was not applied, for example since a hook raised.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,10 +55,10 @@ class Rebalance:
 
 
 class Membership(Protocol):
+    """It is made with an `on_change`, which it calls when `follow` may return something else than before."""
+
     subscribes: bool
     """The group assigns the partitions."""
-    on_change: Callable[[], None]
-    """Called when `follow` may return something else than before."""
     last_poll_s: float
     is_polling: bool
 

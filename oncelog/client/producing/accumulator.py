@@ -208,10 +208,13 @@ class PartitionQueue:
 class Accumulator:
     """The queues of all partitions, and their total size."""
 
-    def __init__(self, *, batch_size: int, linger_s: float, buffer_memory_bytes: int) -> None:
+    def __init__(
+        self, *, batch_size: int, linger_s: float, buffer_memory_bytes: int, on_room: Callable[[], None] | None = None
+    ) -> None:
+        """`on_room` is called when a batch has ended and there is room for more."""
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.buffered_bytes = 0
-        self.on_room: Callable[[], None] = lambda: None
+        self._on_room = on_room
         self._batch_size = batch_size
         self._linger_s = linger_s
         self._buffer_memory_bytes = buffer_memory_bytes
@@ -297,5 +300,5 @@ class Accumulator:
 
     def _on_ended(self, size_bytes: int) -> None:
         self.buffered_bytes -= size_bytes
-        if self.has_room:
-            self.on_room()
+        if self._on_room is not None and self.has_room:
+            self._on_room()

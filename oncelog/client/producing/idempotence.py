@@ -5,9 +5,9 @@ own: sequences (`accumulator`).
 """
 
 import asyncio
-from collections.abc import Callable
 
 from oncelog.client.producing.batch import Batch, ProducerIdentity
+from oncelog.client.producing.sender import Sender
 from oncelog.client.values.errors import KafkaError, raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
@@ -44,10 +44,9 @@ class IdempotentGate:
     transactional_id: str | None = None
     produce_api = PRODUCE
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.wake: Callable[[], None] = lambda: None
-        self.on_refused: Callable[[KafkaError], None] = lambda _: None
+    def __init__(self, cluster: Cluster, sender: Sender) -> None:
         self._cluster = cluster
+        self._sender = sender
         self._identity: ProducerIdentity | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -81,7 +80,7 @@ class IdempotentGate:
         except KafkaError as error:
             # An unreachable broker is retried on the next need; an error response fails everything that waits now.
             if not error.retriable:
-                self.on_refused(error)
+                self._sender.accumulator.abandon(error)
         finally:
             self._asking = None
-            self.wake()
+            self._sender.wake()

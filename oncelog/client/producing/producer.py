@@ -22,7 +22,7 @@ from oncelog.client.producing.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.producing.idempotence import IdempotentGate, PlainGate
 from oncelog.client.producing.intake import Intake
 from oncelog.client.producing.prepared import PreparedTxnState
-from oncelog.client.producing.sender import Sender, SendSettings
+from oncelog.client.producing.sender import Sender, SendGate, SendSettings
 from oncelog.client.producing.transaction import Transaction, to_the_end
 from oncelog.client.producing.transaction_manager import TransactionManager
 from oncelog.client.producing.transaction_states import TransactionState
@@ -122,27 +122,12 @@ class Producer(Generic[K, V]):
             batch_size=settings.batch_size,
             linger_s=settings.linger_ms / 1000,
             buffer_memory_bytes=settings.buffer_memory,
+            on_room=self._on_room,
         )
-        accumulator.on_room = self._on_room
-        gate: PlainGate | IdempotentGate | TransactionManager
-        if settings.transactional_id is not None:
-            gate = self._manager = TransactionManager(
-                self._cluster,
-                settings.transactional_id,
-                transaction_timeout_ms=settings.transaction_timeout_ms,
-                max_block_ms=settings.max_block_ms,
-                delivery_timeout_ms=settings.delivery_timeout_ms,
-                two_phase_commit=settings.transaction_two_phase_commit_enable,
-            )
-        elif settings.is_idempotent:
-            gate = self._gate = IdempotentGate(self._cluster)
-        else:
-            gate = PlainGate()
         self._accumulator = accumulator
         self._sender = Sender(
             self._cluster,
             accumulator,
-            gate,
             SendSettings(
                 acks=settings.acks_value,
                 compression=settings.compression_type,
@@ -152,6 +137,7 @@ class Producer(Generic[K, V]):
                 retry_backoff_s=settings.retry_backoff_ms / 1000,
                 max_request_bytes=settings.max_request_size,
             ),
+            self._make_gate,
         )
         self._intake = Intake(
             self._cluster.topics,
@@ -161,11 +147,24 @@ class Producer(Generic[K, V]):
             wake=self._sender.wake,
             on_failed=self._on_failed,
         )
-        if self._manager is not None:
-            self._manager.sender = self._sender
-        if self._gate is not None:
-            self._gate.wake = self._sender.wake
-            self._gate.on_refused = accumulator.abandon
+
+    def _make_gate(self, sender: Sender) -> SendGate:
+        settings = self._settings
+        if settings.transactional_id is not None:
+            self._manager = TransactionManager(
+                self._cluster,
+                sender,
+                settings.transactional_id,
+                transaction_timeout_ms=settings.transaction_timeout_ms,
+                max_block_ms=settings.max_block_ms,
+                delivery_timeout_ms=settings.delivery_timeout_ms,
+                two_phase_commit=settings.transaction_two_phase_commit_enable,
+            )
+            return self._manager
+        if settings.is_idempotent:
+            self._gate = IdempotentGate(self._cluster, sender)
+            return self._gate
+        return PlainGate()
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Deliver what is buffered within `timeout_ms` (default: delivery.timeout.ms), abort an open transaction, and

@@ -9,7 +9,7 @@ One callback per response and one timer in all: no task runs while records flow.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,10 +63,16 @@ class SendSettings:
 
 
 class Sender:
-    def __init__(self, cluster: Cluster, accumulator: Accumulator, gate: SendGate, settings: SendSettings) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        settings: SendSettings,
+        make_gate: "Callable[[Sender], SendGate]",
+    ) -> None:
+        """A gate and its sender need each other: it is made once this is complete, and knows whom to wake."""
         self.accumulator = accumulator
         self._cluster = cluster
-        self._gate = gate
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._in_flight: dict[int, int] = {}
@@ -75,6 +81,7 @@ class Sender:
         self._pump_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._gate = make_gate(self)
 
     def wake(self) -> None:
         """Check in the next turn of the loop whether something can be sent."""

@@ -76,6 +76,7 @@ class TransactionManager:
     def __init__(
         self,
         cluster: Cluster,
+        sender: Sender,
         transactional_id: str,
         *,
         transaction_timeout_ms: int,
@@ -87,9 +88,9 @@ class TransactionManager:
         self.state = _S.UNINITIALIZED
         self.error: KafkaError | None = None
         """The first error that failed the transaction."""
-        self.sender: Sender | None = None
         self._id = transactional_id
         self._cluster = cluster
+        self._sender = sender
         self._transaction_timeout_ms = transaction_timeout_ms
         self._max_block_ms = max_block_ms
         self._delivery_timeout_ms = delivery_timeout_ms
@@ -507,12 +508,6 @@ class TransactionManager:
         self._commit_sent = False
         self._move(_S.READY)
 
-    @property
-    def _sender(self) -> Sender:
-        if self.sender is None:
-            raise InvalidState("the producer is not open")
-        return self.sender
-
     def _move(self, target: TransactionState) -> None:
         check_move(self.state, target)
         self.state = target
@@ -569,8 +564,8 @@ class TransactionManager:
         elif self.state in (_S.OPEN, _S.COMMITTING) and not self._commit_sent:
             self.error = error
             self._move(_S.FAILED)
-        if self.sender is not None and self.state in (_S.FAILED, _S.FENCED):
-            self.sender.accumulator.abandon(self.error or error)
+        if self.state in (_S.FAILED, _S.FENCED):
+            self._sender.accumulator.abandon(self.error or error)
         return self.error or error
 
 

@@ -55,13 +55,15 @@ class Connection:
     """`open()` returns the first bytes to send. What is received is written into `room()`; `receive()` takes its length
     and returns bytes to send."""
 
-    def __init__(self, client_id: str, login: "Login | None" = None) -> None:
+    def __init__(
+        self, client_id: str, login: "Login | None" = None, on_logged_in: "Callable[[int], None] | None" = None
+    ) -> None:
+        """`on_logged_in` is called after each login, with the lifetime of the session in milliseconds, 0 for no end."""
         self.ready = False
         """Its versions are known, and it is logged in if it must be."""
         self.was_served = False
         """The broker has answered something else than its versions and the login."""
-        self.on_logged_in: Callable[[int], None] = _ignore
-        """Called after each login, with the lifetime of the session in milliseconds, 0 for no end."""
+        self._logged_in = on_logged_in
         self.finalized_features: dict[str, int] = {}
         self.features_epoch = -1
         self.pending: deque[PendingRequest] = deque()
@@ -207,12 +209,9 @@ class Connection:
     def _on_logged_in(self, lifetime_ms: int) -> None:
         self._be_ready()
         self._to_send += self._release_held()
-        self.on_logged_in(lifetime_ms)
+        if self._logged_in is not None:
+            self._logged_in(lifetime_ms)
 
     def _release_held(self) -> list[bytes]:
         held, self._held = self._held or [], None
         return [each() for each in held]
-
-
-def _ignore(lifetime_ms: int) -> None:
-    pass

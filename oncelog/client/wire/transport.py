@@ -43,9 +43,7 @@ class Transport(asyncio.BufferedProtocol):
         login: "Login | None" = None,
     ) -> None:
         self.address = address
-        self.connection = Connection(client_id, login)
-        if login is not None:
-            self.connection.on_logged_in = self._on_logged_in
+        self.connection = Connection(client_id, login, None if login is None else self._on_logged_in)
         self.on_silent: Callable[[Transport], None] | None = None
         """Called when it is closed since a response is overdue."""
         self.is_full = False

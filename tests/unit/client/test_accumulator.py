@@ -269,9 +269,8 @@ def test_sequences_wrap_to_0_behind_the_highest_number() -> None:
 
 
 def test_room_is_held_until_the_batch_has_its_outcome() -> None:
-    accumulator = Accumulator(batch_size=100, linger_s=0, buffer_memory_bytes=100)
     freed = []
-    accumulator.on_room = lambda: freed.append(True)
+    accumulator = Accumulator(batch_size=100, linger_s=0, buffer_memory_bytes=100, on_room=lambda: freed.append(True))
     batch, _ = accumulator.append(PLACE, None, b"x", (), 0, 0.0)
     assert not accumulator.has_room
     batch.fail(DeliveryTimeout())
