@@ -9,7 +9,7 @@ transaction that may be committed is never aborted; a prepared one is left to th
 import asyncio
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from oncelog.client.producing.batch import Delivery, ProducerIdentity
 from oncelog.client.producing.prepared import PreparedTxnState
@@ -19,12 +19,11 @@ from oncelog.client.values.arguments import offsets_of
 from oncelog.client.values.errors import AbortableError, ConfigError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.values.records import ConsumerGroupMetadata, K, Offsets, RecordMetadata, RecordOptions, V
 
-if TYPE_CHECKING:
-    from oncelog.client.producing.producer import Producer
-
 _CANCELLED_PATIENCE_S = 5.0
 
 T = TypeVar("T")
+KeyT = TypeVar("KeyT", contravariant=True)
+ValueT = TypeVar("ValueT", contravariant=True)
 
 
 class HasGroupMetadata(Protocol):
@@ -32,6 +31,20 @@ class HasGroupMetadata(Protocol):
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The group, generation and member that offsets are committed for."""
+
+
+class Sends(Protocol[KeyT, ValueT]):
+    """What a transaction needs of its producer, which is built upon it."""
+
+    async def send(
+        self, topic: str, value: ValueT | None = None, **options: Unpack[RecordOptions[KeyT]]
+    ) -> RecordMetadata: ...
+
+    async def send_soon(
+        self, topic: str, value: ValueT | None = None, **options: Unpack[RecordOptions[KeyT]]
+    ) -> Delivery: ...
+
+    async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery: ...
 
 
 class Transaction(Generic[K, V]):
@@ -45,7 +58,7 @@ class Transaction(Generic[K, V]):
     clean exit raises what `commit` raises. Once it has ended, every method raises InvalidState.
     """
 
-    def __init__(self, producer: "Producer[K, V]", manager: TransactionManager) -> None:
+    def __init__(self, producer: Sends[K, V], manager: TransactionManager) -> None:
         self._producer = producer
         self._manager = manager
         self._identity = ProducerIdentity()
