@@ -1,7 +1,7 @@
 """Read-process-write as a loop: each batch of records is one transaction, which its group's offsets are part of.
 
 Owns: a consumer and a producer, which offsets a transaction commits, what happens to a batch that does not commit. Does
-not own: the protocol of transactions (`transaction`), membership (`group`).
+not own: the protocol of transactions (`producing`), membership (`groups`).
 
 Invariants
 - What is committed is exactly the batch: its results, and the positions after it.

@@ -1,6 +1,6 @@
 """The requests about access control lists (KIP-140).
 
-Owns: the requests, Kafka's names as codes, and errors as exceptions. Does not own: the public methods (`admin`, which
+Owns: the requests, Kafka's names as codes, and errors as exceptions. Does not own: the public methods (`client`, which
 imports this at the first use), the rules as values (`descriptions`), what a rule means: that is the broker's.
 """
 

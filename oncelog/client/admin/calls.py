@@ -1,7 +1,7 @@
 """The two ways of most administrative requests: to the coordinator of a key, and to each node.
 
 Owns: sending, retrying while a coordinator loads, raising for the codes of a response. Does not own: the requests and
-what their responses mean (`admin_cluster`, `admin_groups`, `admin_transactions`).
+what their responses mean (`cluster`, `groups`, `transactions`).
 """
 
 from collections.abc import Callable, Iterable

@@ -1,9 +1,9 @@
 """Topics, settings, records, rights, groups, offsets and transactions of a cluster.
 
-Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_acls` and
-the other modules of that name, each imported at its first use, as loading costs a command time), the values
-(`descriptions`), retries (`cluster`). Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata
-without auto-creation.
+Owns: the public names of the requests, and those that many programs make. Does not own: the others (the other modules
+of this room, each imported at its first use, as loading costs a command time), the values (`descriptions`), retries
+(`wire.cluster`). Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without
+auto-creation.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

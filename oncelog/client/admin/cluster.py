@@ -1,6 +1,6 @@
 """The requests that change topics and settings, and those about disks and features.
 
-Owns: the requests, and their errors as exceptions. Does not own: the public names (`admin`, which imports this at the
+Owns: the requests, and their errors as exceptions. Does not own: the public names (`client`, which imports this at the
 first use: few programs need it). KIPs: 107 (DeleteRecords), 113 and 827 (log directories), 195 (partitions), 339
 (settings one by one), 584 (features).
 """

@@ -1,6 +1,7 @@
 """What Admin takes and returns: topics, nodes, settings, rights, tokens, groups and transactions as plain values.
 
-Owns: the classes. Does not own: the requests (`admin`). Times are milliseconds since the epoch, sizes bytes.
+Owns: the classes. Does not own: the requests (the other modules of this room). Times are milliseconds since the epoch,
+sizes bytes.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The requests about groups, of both protocols: list, describe, delete, and change their offsets.
 
-Owns: the requests, and their errors as exceptions. Does not own: reading committed offsets (`offsets`), the public
-names (`admin`, which imports this at the first use: few programs need it). Each request goes to the group's
+Owns: the requests, and their errors as exceptions. Does not own: reading committed offsets (`wire.offsets`), the public
+names (`client`, which imports this at the first use: few programs need it). Each request goes to the group's
 coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 """
 

@@ -1,8 +1,8 @@
 """The requests about users, and about how much clients may have.
 
 Owns: credentials of SCRAM (KIP-554) and client quotas (KIP-546): the requests, and their values. Does not own: the
-public names (`admin`, which imports this at the first use). Invariant: no password leaves this process, only what it is
-salted to; no repr shows one.
+public names (`client`, which imports this at the first use). Invariant: no password leaves this process, only what it
+is salted to; no repr shows one.
 """
 
 import asyncio

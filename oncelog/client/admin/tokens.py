@@ -1,7 +1,7 @@
 """The requests about delegation tokens (KIP-48, KIP-373).
 
-Owns: the requests, and their errors as exceptions. Does not own: the public names (`admin`, which imports this at the
-first use), the token as a value (`descriptions`), logging in with one (`sasl`). Invariant: an HMAC, which is the
+Owns: the requests, and their errors as exceptions. Does not own: the public names (`client`, which imports this at the
+first use), the token as a value (`descriptions`), logging in with one (`wire.sasl`). Invariant: an HMAC, which is the
 password of its token, is text in base64 everywhere but on the wire, and in no error.
 """
 

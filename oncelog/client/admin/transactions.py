@@ -1,7 +1,7 @@
 """The requests about transactions (KIP-664): who holds one open, which there are, and how one is ended from outside.
 
 Owns: the requests, and their errors as exceptions. Does not own: a producer's own transactions
-(`transaction_manager`), the public names (`admin`, which imports this at the first use: few programs need it).
+(`producing`), the public names (`client`, which imports this at the first use: few programs need it).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Blocking clients, for scripts and for functions that Spark calls.
 
 Owns: the methods whose results are objects of the loop themselves, made blocking; the others are made of the asyncio
-clients' methods. Does not own: any Kafka logic, the thread of the loop (`loop_thread`), Admin (`sync_admin`).
+clients' methods. Does not own: any Kafka logic, the thread of the loop (`loop_thread`), Admin (`admin`).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """An event loop in a thread of its own, and blocking objects on it.
 
 Owns: one loop in its own thread per client, the calls into it, and how a method of an asyncio client becomes a blocking
-one. Does not own: what runs there (`sync`, `sync_admin`). Invariants, as of `asyncio.run`: a call that an exception
+one. Does not own: what runs there (`clients`, `admin`). Invariants, as of `asyncio.run`: a call that an exception
 interrupts, Ctrl-C for one, is cancelled, and has ended when the exception is raised; leaving the `with` block cancels
 what still runs, and ends the thread. A blocking method has the arguments, types and text of the asyncio one, since it
 is made of it.

@@ -1,6 +1,6 @@
 """The commits of a consumer: now, in the background, by the clock, or before records are returned.
 
-Owns: which offsets are committed when, and in which order. Does not own: the request (`group`), positions. Invariants:
+Owns: which offsets are committed when, and in which order. Does not own: the request (`groups`), positions. Invariants:
 only offsets after returned records are committed by themselves; a commit is sent when those that were asked for before
 it are done, so that an earlier offset never overwrites a later one; at most one request waits beside the one under way,
 and it holds the newest offsets of all that came meanwhile; each callback is called once, at the latest by the close.

@@ -1,7 +1,7 @@
 """Prefetches the assigned partitions.
 
 Owns: each partition's position, fetched batches not yet taken, one Fetch in flight per node. Does not own: the
-assignment, starting positions, and groups (`consumer`, `group`). Invariants: a partition's position only moves past
+assignment, starting positions, and groups (`consumer`, `groups`). Invariants: a partition's position only moves past
 records that were taken or that no reader may see (markers, aborted records); a response to a request that `seek` or a
 new assignment has overtaken is dropped; records are decoded when taken, batch by batch; what is buffered and what the
 requests in flight may bring stay below `queued_max_bytes`, but for a single batch of each node that is larger than what

@@ -1,7 +1,7 @@
 """An open consumer at work: what must be done before records can be returned, and returning them.
 
 Owns: the turn of one poll; when to join and the effect of a new assignment. Does not own: fetching (`fetcher`),
-membership (`group`), positions, commits. Invariants: rebalances happen inside `poll`, never between; what is not done
+membership (`groups`), positions, commits. Invariants: rebalances happen inside `poll`, never between; what is not done
 by the end of a poll continues in the background, once, and the next poll waits for it.
 """
 

@@ -1,8 +1,8 @@
 """What a consumer needs of its group, whichever protocol the group speaks.
 
 Owns: the port `Membership`, settings of members, and the request that commits a member's offsets. Does not own: a
-protocol (`group` has the classic one, `consumer_group` that of KIP-848), or what is done with an assignment
-(`reading`).
+protocol (`classic` has the classic one, `consumer_group` that of KIP-848), or what is done with an assignment
+(`consuming.reading`).
 
 An assignment flows one way: the membership learns it in the background, `follow` returns it as a `Rebalance` inside a
 poll, the consumer applies it, and `on_revoked` and `on_assigned` report what the consumer has then. The membership owns

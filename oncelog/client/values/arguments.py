@@ -1,8 +1,8 @@
 """Arguments in the shape that other clients take them: named at once, with what to write here.
 
 Owns: the checks of partitions, offsets, durations, counts, topics and settings that a program passes. Does not own:
-options (`option_values`), records (`intake`). Invariant: what passes is as its type says, so that no code behind it
-meets a value that it cannot use.
+options (`option_values`), records (`producing.intake`). Invariant: what passes is as its type says, so that no code
+behind it meets a value that it cannot use.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

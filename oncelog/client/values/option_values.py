@@ -1,7 +1,8 @@
 """The values of options: whether one is of the type that its setting declares, and what to write if it is not.
 
 Owns: the check of one value, in words for the program's author. Does not own: names (`errors.check_options`) and
-combinations (`settings`). Invariant: what a type checker lets through is accepted, but for numbers out of range.
+combinations (`options.settings`). Invariant: what a type checker lets through is accepted, but for numbers out of
+range.
 """
 
 from collections import abc

@@ -1,8 +1,7 @@
 """A request that the client sends: its codecs, and the versions that this client supports; those of every client.
 
-Owns: `Api`, and the APIs that any connection needs. Does not own: the others, each beside the clients that send it, so
-that a command loads what it asks for: `coordinator_apis`, `reader_apis`, `producer_apis`, `group_apis`, the `admin_`
-modules.
+Owns: `Api`, and the APIs that any connection needs. Does not own: the others, by who sends them, so that a command
+loads what it asks for: `coordinator_apis`, `reader_apis`, `producer_apis`, `group_apis`, and the modules of `admin`.
 """
 
 from collections.abc import Callable
