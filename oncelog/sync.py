@@ -1,5 +1,13 @@
 """Blocking clients, for code without an event loop: `from oncelog.sync import Producer, Consumer, Admin`."""
 
-from oncelog.client.sync import Admin, Consumer, Delivery, Producer, SessionBatch, Transaction, TransactionalSession
+from oncelog.client.blocking.clients import (
+    Admin,
+    Consumer,
+    Delivery,
+    Producer,
+    SessionBatch,
+    Transaction,
+    TransactionalSession,
+)
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer", "SessionBatch", "Transaction", "TransactionalSession"]

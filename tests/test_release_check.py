@@ -103,6 +103,6 @@ def test_the_client_of_this_tree_tells_brokers_the_next_version_and_another_is_r
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     client = (ROOT / tool.CLIENT).read_text(encoding="utf-8")
     assert tool.VERSION.search(changelog)[1] in tool.announced(client, changelog)
-    what_to_do = "write SOFTWARE_VERSION = '9.9.0' in oncelog/client/connection.py"
+    what_to_do = "write SOFTWARE_VERSION = '9.9.0' in oncelog/client/wire/connection.py"
     with pytest.raises(tool.NotReady, match=re.escape(what_to_do)):
         tool.announced(client, CHANGELOG.format("9.9.0 (unreleased)"))

@@ -46,9 +46,9 @@ CATCHES_EVERYTHING = {
     "oncelog/broker/dispatch.py": "an unexpected error costs one connection, never the broker",
     "oncelog/broker/slices.py": "work that went on in a later turn fails its completion, as above",
     "oncelog/broker/system/loop.py": "a thread hands its error to the loop",
-    "oncelog/client/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does",
-    "oncelog/client/sasl.py": "a provider of tokens is of the program: whatever it raises, nobody is logged in",
-    "oncelog/client/serializers.py": "a serializer is of the program: whatever it raises is about one record",
+    "oncelog/client/options/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does",
+    "oncelog/client/wire/sasl.py": "a provider of tokens is of the program: whatever it raises, nobody is logged in",
+    "oncelog/client/options/serializers.py": "a serializer is of the program: whatever it raises is about one record",
     "oncelog/testing/lives.py": "a start that fails is raised where it was asked for",
 }
 # Where everything is imported at once, and why.

@@ -25,7 +25,7 @@ VERSION = re.compile(r"^## (\S+) \(([^)]*)\)$", re.MULTILINE)
 ANNOUNCED = re.compile(r'^SOFTWARE_VERSION = "(.+)"$', re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]*\]\(https://[^)]+\)")
 READY = "oncelog ready "
-CLIENT = "oncelog/client/connection.py"
+CLIENT = "oncelog/client/wire/connection.py"
 RECORD = "a record of the release check"
 
 

@@ -1,5 +1,5 @@
-"""Writes the tables of options in docs/clients/client-options.md from `oncelog/client/settings.py`, and the table of
-errors in docs/clients/client-errors.md from `oncelog/client/errors.py`; a test compares.
+"""Writes the tables of options in docs/client-options.md from `oncelog/client/options/settings.py`, and the table of
+errors in docs/client-errors.md from `oncelog/client/values/errors.py`; a test compares.
 
     python tools/update_client_page.py
 
@@ -14,8 +14,9 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, errors
-from oncelog.client.security import SecuritySettings
+from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client.values import errors
+from oncelog.client.wire.security import SecuritySettings
 
 _DOCS = Path(__file__).parent.parent / "docs" / "clients"
 PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from oncelog.cli import main as oncelog
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from tests.support.daemon import Daemon
 from tools.update_log_page import BLOCK, run_block
 

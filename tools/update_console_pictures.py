@@ -9,7 +9,7 @@ waits for a marker, and a consumer at read_uncommitted.
 from pathlib import Path
 from typing import Literal
 
-from oncelog.client.sync import Consumer, Producer
+from oncelog.client.blocking.clients import Consumer, Producer
 from oncelog.console.reading import Reader
 from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.testing import Broker

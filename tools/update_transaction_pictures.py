@@ -176,7 +176,7 @@ def _lane_y(lane: str, top: int) -> int:
 
 async def _written(bootstrap: str) -> list[Event]:
     """The contents of the partitions, by the timestamps of the producer and the coordinator."""
-    from oncelog.client.consumer import Consumer
+    from oncelog.client.consuming.consumer import Consumer
 
     written: list[Event] = []
     async with Consumer(bootstrap_servers=bootstrap) as consumer:
@@ -196,8 +196,8 @@ async def _written(bootstrap: str) -> list[Event]:
 async def recorded(bootstrap: str) -> list[Event]:
     """The producer's requests, what its coordinator logged, what was written to the partitions: each with its own
     time."""
-    from oncelog.client.admin import Admin, NewTopic
-    from oncelog.client.producer import Producer
+    from oncelog.client.admin.client import Admin, NewTopic
+    from oncelog.client.producing.producer import Producer
     from oncelog.tools.txn.tail import transitions
 
     asked: list[Event] = []

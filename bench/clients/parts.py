@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from uuid import UUID
 
-from oncelog.client.accumulator import Accumulator
-from oncelog.client.batch import ProducerIdentity
-from oncelog.client.cluster import Topic
-from oncelog.client.intake import Intake
-from oncelog.client.isolation import AbortedTransactions
-from oncelog.client.records import Record, TopicPartition
+from oncelog.client.consuming.isolation import AbortedTransactions
+from oncelog.client.producing.accumulator import Accumulator
+from oncelog.client.producing.batch import ProducerIdentity
+from oncelog.client.producing.intake import Intake
+from oncelog.client.values.records import Record, TopicPartition
+from oncelog.client.wire.cluster import Topic
 from oncelog.protocol.records.batch import check_crc, decode_batch, iter_batches, read_header
 
 SIZES = (100, 1_000)

@@ -3,17 +3,8 @@
 Owns: the list. Does not own: anything else; what is not named here is private and may change.
 """
 
-from oncelog.client.admin import Admin
-from oncelog.client.admin_security import (
-    ClientQuota,
-    QuotaEntity,
-    UserScramCredentialDeletion,
-    UserScramCredentialUpsertion,
-)
-from oncelog.client.admin_settings import AdminOptions, AdminSettings
-from oncelog.client.batch import Delivery, ProducerIdentity
-from oncelog.client.consumer import Consumer
-from oncelog.client.descriptions import (
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import (
     Acl,
     AclFilter,
     ClusterDescription,
@@ -32,7 +23,47 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
-from oncelog.client.errors import (
+from oncelog.client.admin.security import (
+    ClientQuota,
+    QuotaEntity,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.consuming.raw_batches import Fate, RawBatch
+from oncelog.client.options.hooks import OnPartitions
+from oncelog.client.options.serializers import (
+    INT64,
+    JSON,
+    STRING,
+    Deserializer,
+    Serde,
+    Serializer,
+    TopicDeserializer,
+    TopicSerializer,
+)
+from oncelog.client.options.settings import (
+    Acks,
+    Compression,
+    ConsumerOptions,
+    ConsumerSettings,
+    DeliveryMode,
+    GroupProtocol,
+    OffsetReset,
+    ProducerOptions,
+    ProducerSettings,
+    SessionConsumerOptions,
+    SessionOptions,
+    SessionProducerOptions,
+    SessionSettings,
+)
+from oncelog.client.producing.batch import Delivery, ProducerIdentity
+from oncelog.client.producing.prepared import PreparedTxnState
+from oncelog.client.producing.producer import Producer
+from oncelog.client.producing.transaction import Transaction
+from oncelog.client.session import SessionBatch, TransactionalSession
+from oncelog.client.values.errors import (
     AbortableError,
     AuthenticationFailed,
     CommitFailed,
@@ -55,14 +86,11 @@ from oncelog.client.errors import (
     TransactionAborted,
     UnknownTopic,
 )
-from oncelog.client.offsets import IsolationLevel
-from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.producer import Producer
-from oncelog.client.raw_batches import Fate, RawBatch
-from oncelog.client.records import (
+from oncelog.client.values.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
     Headers,
+    IsolationLevel,
     Lag,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -73,35 +101,7 @@ from oncelog.client.records import (
     RecordOptions,
     TopicPartition,
 )
-from oncelog.client.security import SaslMechanism, SecurityOptions, SecurityProtocol
-from oncelog.client.serializers import (
-    INT64,
-    JSON,
-    STRING,
-    Deserializer,
-    Serde,
-    Serializer,
-    TopicDeserializer,
-    TopicSerializer,
-)
-from oncelog.client.session import SessionBatch, TransactionalSession
-from oncelog.client.settings import (
-    Acks,
-    Compression,
-    ConsumerOptions,
-    ConsumerSettings,
-    DeliveryMode,
-    GroupProtocol,
-    OffsetReset,
-    OnPartitions,
-    ProducerOptions,
-    ProducerSettings,
-    SessionConsumerOptions,
-    SessionOptions,
-    SessionProducerOptions,
-    SessionSettings,
-)
-from oncelog.client.transaction import Transaction
+from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
 
 __all__ = [
     "INT64",

@@ -1,7 +1,7 @@
 """Read-process-write as a loop: each batch of records is one transaction, which its group's offsets are part of.
 
 Owns: a consumer and a producer, which offsets a transaction commits, what happens to a batch that does not commit. Does
-not own: the protocol of transactions (`transaction`), membership (`group`).
+not own: the protocol of transactions (`producing`), membership (`groups`).
 
 Invariants
 - What is committed is exactly the batch: its results, and the positions after it.
@@ -21,10 +21,21 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
-from oncelog.client.arguments import check_topics
-from oncelog.client.batch import Delivery
-from oncelog.client.consumer import Consumer
-from oncelog.client.errors import (
+from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.options.settings import (
+    ConsumerOptions,
+    ConsumerSettings,
+    ProducerOptions,
+    ProducerSettings,
+    SessionConsumerOptions,
+    SessionOptions,
+    SessionSettings,
+)
+from oncelog.client.producing.batch import Delivery
+from oncelog.client.producing.producer import Producer
+from oncelog.client.producing.transaction import Transaction
+from oncelog.client.values.arguments import check_topics
+from oncelog.client.values.errors import (
     CommitFailed,
     CommitUnknown,
     ConfigError,
@@ -36,8 +47,7 @@ from oncelog.client.errors import (
     RetriableError,
     check_options,
 )
-from oncelog.client.producer import Producer
-from oncelog.client.records import (
+from oncelog.client.values.records import (
     ConsumerRecords,
     K,
     OffsetAndMetadata,
@@ -49,17 +59,7 @@ from oncelog.client.records import (
     TopicPartition,
     V,
 )
-from oncelog.client.security import SecurityOptions, security_options
-from oncelog.client.settings import (
-    ConsumerOptions,
-    ConsumerSettings,
-    ProducerOptions,
-    ProducerSettings,
-    SessionConsumerOptions,
-    SessionOptions,
-    SessionSettings,
-)
-from oncelog.client.transaction import Transaction
+from oncelog.client.wire.security import SecurityOptions, security_options
 
 _OF_THE_SESSION = frozenset(SessionOptions.__optional_keys__ | SessionOptions.__required_keys__)
 _log = logging.getLogger("oncelog.client")

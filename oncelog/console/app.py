@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from oncelog.client.descriptions import ListedTransaction
-from oncelog.client.records import TopicPartition
+from oncelog.client.admin.descriptions import ListedTransaction
+from oncelog.client.values.records import TopicPartition
 from oncelog.console.live import INTERVAL_S, LIVE, Streams
 from oncelog.console.pages import PAGES, Page
 from oncelog.console.query import Query

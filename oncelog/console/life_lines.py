@@ -7,7 +7,7 @@ one transactional id. Does not own: the requests (`reading`), the meaning of sta
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oncelog.client.descriptions import ListedTransaction, TransactionDescription
+from oncelog.client.admin.descriptions import ListedTransaction, TransactionDescription
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, Phase, StateMeaning, meaning_of
 from oncelog.tools.txn.tail import Transition
 

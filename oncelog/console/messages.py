@@ -8,8 +8,8 @@ from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oncelog.client.raw_batches import RawBatch
-from oncelog.client.records import Record
+from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.values.records import Record
 from oncelog.console.partition_map import Cell, cells_of
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.printable import json_text

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any
 
-from oncelog.client.descriptions import ListedTransaction, TopicDescription
-from oncelog.client.errors import KafkaError
-from oncelog.client.records import TopicPartition
+from oncelog.client.admin.descriptions import ListedTransaction, TopicDescription
+from oncelog.client.values.errors import KafkaError
+from oncelog.client.values.records import TopicPartition
 from oncelog.console import life_lines, partition_map
 from oncelog.console.messages import messages_of
 from oncelog.console.query import Query

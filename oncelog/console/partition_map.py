@@ -10,8 +10,8 @@ marker, the map says how it ended, as `oncelog log map` does, and that readers w
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from oncelog.client.raw_batches import RawBatch
-from oncelog.client.records import TopicPartition
+from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.tools.log.map.partition import MEANINGS, State
 

@@ -7,8 +7,8 @@ OffsetFetch says only that something is pending (UNSTABLE_OFFSET_COMMIT), not wh
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from oncelog.client.raw_batches import RawBatch
-from oncelog.client.records import TopicPartition
+from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.values.records import TopicPartition
 from oncelog.console.partition_map import cells_of
 from oncelog.protocol import state_record_codec
 from oncelog.protocol.generated import offset_commit_key, offset_commit_value

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from oncelog.client.records import TopicPartition
+from oncelog.client.values.records import TopicPartition
 
 _T = TypeVar("_T")
 MOST = 2**63 - 1

@@ -13,9 +13,8 @@ from contextlib import AsyncExitStack, aclosing
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from oncelog.client.admin import Admin
-from oncelog.client.consumer import Consumer
-from oncelog.client.descriptions import (
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import (
     ClusterDescription,
     GroupDescription,
     ListedGroup,
@@ -25,10 +24,11 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
-from oncelog.client.errors import KafkaError
-from oncelog.client.raw_batches import RawBatch
-from oncelog.client.records import Record, TopicPartition
-from oncelog.client.security import SecurityOptions
+from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.values.errors import KafkaError
+from oncelog.client.values.records import Record, TopicPartition
+from oncelog.client.wire.security import SecurityOptions
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
 from oncelog.http_port import HttpPort

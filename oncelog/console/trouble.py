@@ -4,7 +4,7 @@ Owns: the errors that a page expects, the status of each, the values of the temp
 bug.
 """
 
-from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.client.values.errors import ConnectionLost, KafkaError, RequestTimedOut
 from oncelog.console.query import BadQuery
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.tools.asking import NotFound

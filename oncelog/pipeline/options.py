@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NoReturn, cast
 
 from oncelog.client import ConfigError, ConsumerSettings, ProducerSettings, SecurityOptions
-from oncelog.client.security import security_of
+from oncelog.client.wire.security import security_of
 from oncelog.pipeline.option_values import (
     MARKER_TOPIC,
     assignment,

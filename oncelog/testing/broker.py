@@ -21,9 +21,9 @@ from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Securi
 
 if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
     from oncelog.client import IsolationLevel, Record, RecordMetadata, TopicPartition, TransactionDescription
-    from oncelog.client.records import Headers
-    from oncelog.client.security import ScramMechanism
-    from oncelog.client.sync import Admin
+    from oncelog.client.blocking.clients import Admin
+    from oncelog.client.values.records import Headers
+    from oncelog.client.wire.security import ScramMechanism
     from oncelog.faults import FaultClient
     from oncelog.witness import Finding
 
@@ -48,7 +48,7 @@ def _refused_there(method: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        from oncelog.client.errors import KafkaError
+        from oncelog.client.values.errors import KafkaError
 
         try:
             return method(*args, **kwargs)
@@ -232,7 +232,7 @@ class Broker:
     ) -> "RecordMetadata":
         """Write one record, and wait until it is durable. Its timestamp is the broker's time, `clock.now_ms()`, unless
         it is given. Raises KafkaError."""
-        from oncelog.client.sync import Producer
+        from oncelog.client.blocking.clients import Producer
 
         stamp_ms = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
         with Producer(**self._own_settings) as producer:
@@ -244,7 +244,7 @@ class Broker:
     ) -> "list[Record]":
         """What a reader of this isolation level can read now, of one partition or of all, ordered by partition and
         offset. Never waits for an open transaction. Raises UnknownTopic."""
-        from oncelog.client.sync import Consumer
+        from oncelog.client.blocking.clients import Consumer
 
         with Consumer(
             **self._own_settings,
@@ -334,7 +334,7 @@ class Broker:
         """One connection for all questions of a run."""
         settings = self._own_settings
         if self._admin is None:
-            from oncelog.client.sync import Admin
+            from oncelog.client.blocking.clients import Admin
 
             admin = Admin(**settings)
             admin.__enter__()

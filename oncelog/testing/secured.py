@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from oncelog.client.security import ScramMechanism
+    from oncelog.client.wire.security import ScramMechanism
 
 __tracebackhide__ = True
 Security = Literal[

@@ -14,7 +14,7 @@ from oncelog.tools.names import GROUPS, TOPICS, TRANSACTIONAL_IDS
 from oncelog.tools.terminal import Row
 
 if TYPE_CHECKING:
-    from oncelog.client.descriptions import Acl, AclFilter
+    from oncelog.client.admin.descriptions import Acl, AclFilter
 
 _OPERATIONS = sorted(each.name for each in AclOperation if each > AclOperation.ANY)
 _NONE = "There is no such rule."
@@ -108,7 +108,7 @@ def acl() -> None:
 @click.option("-p", "--principal", metavar="USER", help="User:NAME, or NAME; '*' for the rules about everybody.")
 async def list_(session: Session, principal: str | None, match: bool, **resource: Any) -> Shown:
     """The rules of the cluster, or those of a resource or a user."""
-    from oncelog.client.descriptions import AclFilter
+    from oncelog.client.admin.descriptions import AclFilter
 
     of = _Resource(**resource)
     if match and (of.name is None or of.prefixed):
@@ -140,7 +140,7 @@ async def add(
 
     A rule that exists already is left as it is.
     """
-    from oncelog.client.descriptions import Acl
+    from oncelog.client.admin.descriptions import Acl
 
     of, who = _Resource(**resource), _principal(principal)
     if of.name is None or who is None or not operations:
@@ -188,7 +188,7 @@ async def remove(
 
     Without --operation, rules of every operation; with --deny only those that forbid.
     """
-    from oncelog.client.descriptions import AclFilter
+    from oncelog.client.admin.descriptions import AclFilter
 
     of, who = _Resource(**resource), _principal(principal)
     if of.name is None and who is None:

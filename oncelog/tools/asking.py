@@ -29,9 +29,9 @@ from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_tabl
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from oncelog.client.admin import Admin
-    from oncelog.client.errors import KafkaError
-    from oncelog.client.security import SecurityOptions
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.errors import KafkaError
+    from oncelog.client.wire.security import SecurityOptions
     from oncelog.tools.profiles import Target
 
 
@@ -200,7 +200,7 @@ def probe(chosen: "Target", exit_code: int) -> int:
 
 def tls_context_of(chosen: "Target") -> "SSLContext | None":
     """Ends the command if its settings are unusable, in the names that were typed."""
-    from oncelog.client.errors import ConfigError
+    from oncelog.client.values.errors import ConfigError
     from oncelog.tools.client_properties import tls_context
 
     try:
@@ -213,10 +213,10 @@ def _check_listeners(chosen: "Target", timeout_s: float) -> None:
     """Raises ConfigError with what a listener speaks, if it is not what the command was told."""
     import asyncio
 
-    from oncelog.client.admin_settings import AdminSettings
-    from oncelog.client.deadline import Deadline
-    from oncelog.client.listeners import check_listener
-    from oncelog.client.security import security_of
+    from oncelog.client.admin.settings import AdminSettings
+    from oncelog.client.values.waiting import Deadline
+    from oncelog.client.wire.listeners import check_listener
+    from oncelog.client.wire.security import security_of
 
     async def check() -> None:
         security = security_of(AdminSettings(**chosen.security))
@@ -235,7 +235,7 @@ def run(
 ) -> Any:
     """What `work` returns, of an open Admin; it may take `most_s`. Every expected error ends the command with one
     sentence."""
-    from oncelog.client.admin import Admin
+    from oncelog.client.admin.client import Admin
 
     timeout_ms = chosen.timeout_s * 1000
 
@@ -255,7 +255,7 @@ async def within(most_s: float | None, chosen: "Target") -> AsyncIterator[None]:
     """Raises RequestTimedOut for what takes longer. A call that has met an error until then has said so before."""
     import asyncio
 
-    from oncelog.client.errors import RequestTimedOut
+    from oncelog.client.values.errors import RequestTimedOut
 
     # The calls end by themselves at the same moment, and know what they have waited for.
     later_s = None if most_s is None else max(_LEAST_S, most_s) + _SPARE_S
@@ -304,7 +304,7 @@ def sentence_of(error: "KafkaError") -> str:
 
 
 def attempt(work: Callable[[], Any], chosen: "Target", follows: bool = False) -> Any:
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.values.errors import KafkaError
     from oncelog.protocol.errors import ProtocolError
 
     try:

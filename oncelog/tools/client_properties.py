@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from oncelog.client.security import SecurityOptions
+    from oncelog.client.wire.security import SecurityOptions
 
 Spelling = Callable[[str], str]
 """From an option of the client to the name that a person typed: sasl.mechanism, ONCELOG_SASL_MECHANISM."""
@@ -69,7 +69,7 @@ def named_options(values: Mapping[str, Any], where: str, spelling: Spelling) -> 
 
 def check_names(names: Collection[str], where: str, spelling: Spelling, others: Collection[str] = ()) -> None:
     """Raises ClientPropertiesError for the first that is neither about security nor one of the `others`."""
-    from oncelog.client.security import SecurityOptions
+    from oncelog.client.wire.security import SecurityOptions
 
     known = {*SecurityOptions.__annotations__, TOKEN, *others} - _OF_PROGRAMS
     for name in names:
@@ -92,7 +92,7 @@ def tls_context(options: "SecurityOptions") -> "SSLContext | None":
     """For connections that no client makes. Raises the client's ConfigError."""
     if not options:
         return None
-    from oncelog.client.admin_settings import AdminSettings
-    from oncelog.client.security import security_of
+    from oncelog.client.admin.settings import AdminSettings
+    from oncelog.client.wire.security import security_of
 
     return security_of(AdminSettings(**options)).context

@@ -29,7 +29,7 @@ from oncelog.tools.asking import (
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from oncelog.client.admin import Admin
+    from oncelog.client.admin.client import Admin
     from oncelog.tools.profiles import Target
 
 _SYNC_COUNT = 50
@@ -93,7 +93,7 @@ def doctor(
 
 async def _of_cluster(chosen: "Target", findings: list[Finding]) -> None:
     """Adds what is found within --timeout."""
-    from oncelog.client.errors import RequestTimedOut
+    from oncelog.client.values.errors import RequestTimedOut
 
     try:
         async with within(chosen.timeout_s, chosen):
@@ -103,8 +103,8 @@ async def _of_cluster(chosen: "Target", findings: list[Finding]) -> None:
 
 
 async def _find(chosen: "Target", findings: list[Finding]) -> None:
-    from oncelog.client.admin import Admin
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.errors import KafkaError
 
     context = tls_context_of(chosen)
     # Each blocks the loop, so they share the time.
@@ -259,7 +259,7 @@ def _long_decided(row: dict[str, Any]) -> Finding:
 
 
 async def _clocks(admin: "Admin") -> list[Finding]:
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.values.records import TopicPartition
 
     places = [
         TopicPartition(each.name, part.partition)

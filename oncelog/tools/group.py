@@ -14,8 +14,8 @@ from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.records import TopicPartition
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _group = click.argument("group_id", metavar="GROUP", type=not_empty, shell_complete=GROUPS)
@@ -170,7 +170,7 @@ async def reset(
 
 async def _require_no_members(admin: "Admin", group_id: str, *, may_be_new: bool) -> None:
     """The brokers would refuse the new offsets as well, but not of a dry run. Raises NotFound, GROUP_ID_NOT_FOUND."""
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.values.errors import KafkaError
 
     try:
         (found,) = await admin.describe_groups(group_id)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
+    from oncelog.client.admin.client import Admin
     from oncelog.tools.profiles import Target
 
 _HARMLESS = re.compile(r"[A-Za-z0-9._@%+=:,/-]+")
@@ -63,8 +63,8 @@ def _completion(ask: "Callable[[Admin], Awaitable[list[str]]]") -> Completion:
 def _asked(chosen: "Target", ask: "Callable[[Admin], Awaitable[list[str]]]") -> list[str]:
     import asyncio
 
-    from oncelog.client.admin import Admin
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.errors import KafkaError
     from oncelog.protocol.errors import ProtocolError
 
     async def call() -> list[str]:

@@ -15,9 +15,8 @@ import click
 from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.offsets import IsolationLevel
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.records import IsolationLevel, TopicPartition
 
 HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -128,7 +127,7 @@ def places_option(_context: click.Context, _parameter: click.Parameter, texts: T
 
 async def partitions_of(admin: "Admin", text: str) -> "list[TopicPartition]":
     """The partitions that TOPIC or TOPIC:0,2 names. Raises UNKNOWN_TOPIC_OR_PARTITION, NotFound."""
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.values.records import TopicPartition
 
     topic, colon, numbers = text.partition(":")
     (described,) = await admin.describe_topics(topic)

@@ -13,7 +13,7 @@ from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, did_you
 from oncelog.tools.terminal import Row
 
 if TYPE_CHECKING:
-    from oncelog.client.admin_security import ClientQuota
+    from oncelog.client.admin.security import ClientQuota
 
 _DEFAULT = "<default>"
 """As Kafka's tools show whom no quota of their own covers."""

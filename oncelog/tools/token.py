@@ -13,7 +13,7 @@ from oncelog.tools.positions import duration_ms
 from oncelog.tools.terminal import Row
 
 if TYPE_CHECKING:
-    from oncelog.client.descriptions import DelegationToken
+    from oncelog.client.admin.descriptions import DelegationToken
 
 _LONGEST_MS = 100 * 365 * 86_400_000
 _DEFAULT_MS = -1

@@ -58,7 +58,7 @@ async def create(
     if_not_exists: bool,
 ) -> Shown:
     """Create topics, and show them."""
-    from oncelog.client.descriptions import NewTopic
+    from oncelog.client.admin.descriptions import NewTopic
 
     wanted = [NewTopic(name, partitions or -1, replicas or -1, configs) for name in names]
     await session.admin.create_topics(*wanted, exist_ok=if_not_exists)
@@ -76,7 +76,7 @@ async def describe(session: Session, names: tuple[str, ...]) -> Shown:
     A read_committed reader stops at last_stable_offset, where the first open transaction begins. A partition without a
     leader has leader -1, and no offsets.
     """
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.values.records import TopicPartition
 
     described = await session.admin.describe_topics(*dict.fromkeys(names))
     parts = {TopicPartition(each.name, part.partition): part for each in described for part in each.partitions}

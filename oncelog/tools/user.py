@@ -18,7 +18,7 @@ from oncelog.tools.terminal import Row, fail, say, say_json, say_table
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncelog.client.security import ScramMechanism
+    from oncelog.client.wire.security import ScramMechanism
     from oncelog.tools.profiles import Target
 
 _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -43,7 +43,7 @@ class _ClusterUsers:
         return run(self._chosen, False, False, work, self._chosen.timeout_s)
 
     def add(self, name: str, password: str, mechanism: "ScramMechanism", iterations: int) -> None:
-        from oncelog.client.admin_security import UserScramCredentialUpsertion
+        from oncelog.client.admin.security import UserScramCredentialUpsertion
 
         made = UserScramCredentialUpsertion(name, password, mechanism, iterations)
         self._run(lambda session: session.admin.alter_user_scram_credentials(made))
@@ -58,7 +58,7 @@ class _ClusterUsers:
 
     def remove(self, name: str, mechanism: "ScramMechanism | None") -> bool:
         """One request for each password: Kafka changes no user twice in one."""
-        from oncelog.client.admin_security import UserScramCredentialDeletion
+        from oncelog.client.admin.security import UserScramCredentialDeletion
 
         async def work(session: Any) -> bool:
             known = (await session.admin.describe_user_scram_credentials(name)).get(name, {})

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from oncelog import sync
 from oncelog.cli import main
 from oncelog.client import Admin, PreparedTxnState
-from oncelog.client.descriptions import TransactionDescription
+from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon

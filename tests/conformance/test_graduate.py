@@ -17,7 +17,7 @@ import pytest
 from oncelog import sync
 from oncelog.broker.cluster.metadata_snapshot import decode_snapshot
 from oncelog.client import Admin, Consumer, Producer
-from oncelog.client.descriptions import TransactionDescription
+from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon

@@ -12,7 +12,7 @@ import pytest
 
 from oncelog import Acl, AuthenticationFailed, KafkaError, NewTopic, UserScramCredentialUpsertion
 from oncelog.broker.config.settings import given_settings, load_config
-from oncelog.client.descriptions import DelegationToken
+from oncelog.client.admin.descriptions import DelegationToken
 from oncelog.sync import Admin, Consumer, Producer
 from oncelog.tools.graduate.graduation import Wish
 from oncelog.tools.graduate.security import by_hand

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from oncelog.client import KafkaError, TopicDescription
-from oncelog.client.descriptions import PartitionDescription
-from oncelog.client.sync import Consumer, Producer
+from oncelog.client.admin.descriptions import PartitionDescription
+from oncelog.client.blocking.clients import Consumer, Producer
 from oncelog.console.reading import Reader
 from oncelog.testing import Broker
 from tests.support import chromium

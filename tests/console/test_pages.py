@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oncelog import ProducerFenced
-from oncelog.client.descriptions import ListedGroup, TopicDescription
-from oncelog.client.sync import Admin, Consumer, Producer
+from oncelog.client.admin.descriptions import ListedGroup, TopicDescription
+from oncelog.client.blocking.clients import Admin, Consumer, Producer
 from oncelog.console import reading
 from oncelog.console.pages import PAGES
 from oncelog.console.reading import Reader

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from oncelog.broker.observability.collection import Collection
 from oncelog.cli import main
 from oncelog.client import Admin, TopicPartition
-from oncelog.client.records import ConsumerGroupMetadata
-from oncelog.client.sync import Producer
+from oncelog.client.blocking.clients import Producer
+from oncelog.client.values.records import ConsumerGroupMetadata
 from oncelog.console.pages import PAGES
 from oncelog.faults import Action, Point, Rule
 from oncelog.protocol.transaction_states import STATE_NAMES

@@ -22,8 +22,8 @@ from oncelog.client import (
     TopicPartition,
     TransactionalSession,
     UnknownTopic,
-    cluster,
 )
+from oncelog.client.wire import cluster
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS, PATIENCE_S

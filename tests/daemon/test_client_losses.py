@@ -19,8 +19,8 @@ from oncelog.client import (
     OffsetAndMetadata,
     Producer,
     TopicPartition,
-    sync,
 )
+from oncelog.client.blocking import clients as sync
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S

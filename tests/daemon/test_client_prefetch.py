@@ -6,8 +6,8 @@ import uuid
 import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from oncelog.client.errors import RequestTimedOut
-from oncelog.client.fetcher import Fetcher
+from oncelog.client.consuming.fetcher import Fetcher
+from oncelog.client.values.errors import RequestTimedOut
 from oncelog.protocol.api_keys import ApiKey
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS

@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from oncelog.client import Admin, Consumer, ConsumerOptions, NewTopic, Producer, TopicPartition
-from oncelog.client.subscriptions import Subscription, encode_cooperative_subscription
+from oncelog.client.groups.subscriptions import Subscription, encode_cooperative_subscription
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
 from tests.clients.group_members import Member

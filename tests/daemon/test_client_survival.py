@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerOptions, TopicPartition
-from oncelog.client.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
-from oncelog.client.offsets import IsolationLevel
+from oncelog.client.values.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
+from oncelog.client.values.records import IsolationLevel
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S
@@ -189,7 +189,7 @@ async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> No
 async def test_a_cancelled_program_stops_soon_though_nobody_answers_its_abort(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oncelog.client.transaction._CANCELLED_PATIENCE_S", 0.2)
+    monkeypatch.setattr("oncelog.client.producing.transaction._CANCELLED_PATIENCE_S", 0.2)
     topic = await new_topic(daemon)
     async with (
         asyncio.timeout(SHORT_OF_DEFAULTS_S),

@@ -13,8 +13,8 @@ import uvloop
 from oncelog.client import Consumer as AsyncConsumer
 from oncelog.client import NewTopic, TopicPartition
 from oncelog.client import Producer as AsyncProducer
-from oncelog.client.errors import InvalidState, ProducerFenced
-from oncelog.client.sync import Admin, Consumer, Delivery, Producer, TransactionalSession
+from oncelog.client.blocking.clients import Admin, Consumer, Delivery, Producer, TransactionalSession
+from oncelog.client.values.errors import InvalidState, ProducerFenced
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
 

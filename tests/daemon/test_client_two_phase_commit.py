@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from oncelog.client import Admin, Consumer, PreparedTxnState, Producer, TopicPartition
-from oncelog.client import sync as client_sync
-from oncelog.client.errors import ConfigError, FatalError, InvalidState, ProducerFenced
+from oncelog.client.blocking import clients as client_sync
+from oncelog.client.values.errors import ConfigError, FatalError, InvalidState, ProducerFenced
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S

@@ -19,7 +19,7 @@ from oncelog.client import (
     Transaction,
     TransactionalSession,
 )
-from oncelog.client.serializers import INT64
+from oncelog.client.options.serializers import INT64
 from tests.support.daemon import Daemon
 
 GROUP = ConsumerGroupMetadata("unawaited")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.faults import Action, FaultClient, Point, Rule, Selector
 from tests.support.command_tree import ARGUMENTS, ASKING
 from tests.support.daemon import Daemon

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from oncelog.client.descriptions import PartitionDescription, TopicDescription
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.admin.descriptions import PartitionDescription, TopicDescription
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS
 from oncelog.tools import doctor as doctor_module
 from tests.support.daemon import Daemon
@@ -95,7 +95,7 @@ def test_internal_topics_that_no_cluster_of_this_size_can_create_are_wrong(
     async def configs(*_: Any, **__: Any) -> dict[str, str]:
         return {"transaction.state.log.replication.factor": "3", "offsets.topic.replication.factor": "1"}
 
-    monkeypatch.setattr("oncelog.client.admin.Admin.describe_configs", configs)
+    monkeypatch.setattr("oncelog.client.admin.client.Admin.describe_configs", configs)
     result, detail = examined(daemon, exit_code=1)["internal topics"]
     assert result == "wrong" and "transaction.state.log.replication.factor=3" in detail
 
@@ -114,7 +114,7 @@ def test_partitions_without_a_leader_or_a_replica_are_named(
     async def nothing(*_: Any) -> list[doctor_module.Finding]:
         return []
 
-    monkeypatch.setattr("oncelog.client.admin.Admin.describe_topics", described)
+    monkeypatch.setattr("oncelog.client.admin.client.Admin.describe_topics", described)
     for check in ("_transactions", "_clocks"):  # which ask the leaders
         monkeypatch.setattr(doctor_module, check, nothing)
     found = examined(daemon, exit_code=1 if result == "wrong" else 0)

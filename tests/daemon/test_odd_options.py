@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from oncelog.client.sync import Admin
+from oncelog.client.blocking.clients import Admin
 from tests.support.command_tree import ARGUMENTS, ASKING, command_at
 from tests.support.daemon import Daemon
 

@@ -13,13 +13,13 @@ from oncelog.client import (
     RequestTimedOut,
     TopicPartition,
     UnknownTopic,
-    ranges,
 )
-from oncelog.client.offsets import IsolationLevel
-from oncelog.client.ranges import RangeReader
-from oncelog.client.single_fetch import fetch_once
-from oncelog.client.sync import Admin
-from oncelog.client.sync import RangeReader as BlockingRangeReader
+from oncelog.client.blocking.clients import Admin
+from oncelog.client.blocking.clients import RangeReader as BlockingRangeReader
+from oncelog.client.consuming import ranges
+from oncelog.client.consuming.ranges import RangeReader
+from oncelog.client.consuming.single_fetch import fetch_once
+from oncelog.client.values.records import IsolationLevel
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.record import decode_records
 from tests.support.confluent import new_topic

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import NewTopic
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.pipeline.options import parse
 from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.losses import DataLost

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, KafkaError, Producer, ProducerFenced, TopicPartition
-from oncelog.client.raw_batches import RawBatch
+from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, MarkerMismatch, read_markers
 from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, Step, publish

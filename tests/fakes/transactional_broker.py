@@ -9,8 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from oncelog.client.records import Record as ClientRecord
-from oncelog.client.records import TopicPartition
+from oncelog.client.values.records import Record as ClientRecord
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from oncelog.client.waiters import resolve
+from oncelog.client.values.waiting import resolve
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse

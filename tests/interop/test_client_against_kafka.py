@@ -17,7 +17,9 @@ from oncelog.client import (
     Record,
     TopicPartition,
 )
-from oncelog.client.errors import (
+from oncelog.client.consuming.ranges import RangeReader
+from oncelog.client.options.settings import Acks, Compression, ConsumerOptions, ProducerOptions
+from oncelog.client.values.errors import (
     CommitFailed,
     ConfigError,
     InvalidState,
@@ -26,9 +28,7 @@ from oncelog.client.errors import (
     ProducerFenced,
     TransactionAborted,
 )
-from oncelog.client.offsets import IsolationLevel
-from oncelog.client.ranges import RangeReader
-from oncelog.client.settings import Acks, Compression, ConsumerOptions, ProducerOptions
+from oncelog.client.values.records import IsolationLevel
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from oncelog.client import Acl, AclFilter, ConfigError, KafkaError
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.protocol.errors import ErrorCode
 from tests.support.kafka import ON_BOTH, serving
 

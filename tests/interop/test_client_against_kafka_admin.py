@@ -20,8 +20,8 @@ from oncelog.client import (
     PartitionDescription,
     Producer,
     TopicPartition,
-    sync,
 )
+from oncelog.client.blocking import clients as sync
 from oncelog.protocol.errors import ErrorCode
 from tests.support.kafka import ON_BOTH, serving
 

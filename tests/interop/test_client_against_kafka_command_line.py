@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from oncelog.client import TopicPartition
-from oncelog.client.sync import Admin, Consumer, Producer
+from oncelog.client.blocking.clients import Admin, Consumer, Producer
 from tests.support.interrupts import interruptible
 from tests.support.kafka import ON_BOTH, serving
 

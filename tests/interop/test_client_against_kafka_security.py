@@ -26,8 +26,8 @@ from oncelog.client import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from oncelog.client.security import SaslMechanism, SecurityProtocol
-from oncelog.client.transport import Transport
+from oncelog.client.wire.security import SaslMechanism, SecurityProtocol
+from oncelog.client.wire.transport import Transport
 from oncelog.tools.kafka_scripts.__main__ import main as script_main
 from tests.support.counted_logins import counted_logins
 from tests.support.kafka import ON_BOTH

@@ -16,9 +16,9 @@ from oncelog.client import (
     TopicPartition,
     TransactionalSession,
 )
-from oncelog.client.cluster import CoordinatorKind
-from oncelog.client.deadline import Deadline
-from oncelog.client.group_apis import LEAVE_GROUP
+from oncelog.client.values.waiting import Deadline
+from oncelog.client.wire.cluster import CoordinatorKind
+from oncelog.client.wire.group_apis import LEAVE_GROUP
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
 from tests.interop.test_client_against_kafka import bootstrap as bootstrap
 from tests.interop.test_client_against_kafka import fresh, new_topic, read_all, values

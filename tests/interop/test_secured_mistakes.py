@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from oncelog.client.security import SecurityProtocol
+from oncelog.client.wire.security import SecurityProtocol
 from tests.support import secured_jobs
 from tests.support.interop import ROOT
 from tests.support.secure_clients import Security

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.client.sync import Producer
+from oncelog.client.blocking.clients import Producer
 from tests.spark.scenes import create, values
 from tests.spark.test_ledger import cdnow
 from tests.support import ledger

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.ranges import RangePiece
+from oncelog.client.consuming.ranges import RangePiece
 from oncelog.protocol.records.batch import assemble_batch, encode_batch, read_header
 from oncelog.protocol.records.record import Record, encode_record
 

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from oncelog.client import NewTopic
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.pipeline.options import Options, parse
 from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.losses import DataLost

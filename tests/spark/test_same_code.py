@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.sync import Producer
+from oncelog.client.blocking.clients import Producer
 from tests.spark.scenes import read, run_to_end
 from tests.spark.test_source import new_topic, reading
 from tests.support.daemon import Daemon

@@ -10,8 +10,8 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from oncelog.client import NewTopic, Producer
-from oncelog.client.sync import Admin
-from oncelog.client.sync import Producer as BlockingProducer
+from oncelog.client.blocking.clients import Admin
+from oncelog.client.blocking.clients import Producer as BlockingProducer
 from oncelog.pipeline.progress import lag
 from tests.support.daemon import Daemon
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from oncelog.client import KafkaError, NewTopic, TopicPartition
-from oncelog.client.records import ConsumerGroupMetadata
-from oncelog.client.sync import Admin, Consumer, Producer, Transaction
+from oncelog.client.blocking.clients import Admin, Consumer, Producer, Transaction
+from oncelog.client.values.records import ConsumerGroupMetadata
 from tests.support.patience import PATIENCE_MS
 
 FRUIT = (b"apples", b"pears", b"plums", b"cherries", b"quinces")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from oncelog.client.records import Headers
+from oncelog.client.values.records import Headers
 from oncelog.protocol.records.compression import CODECS
 from oncelog.tools.copy.copying import Copier, Outcome
 from oncelog.tools.copy.groups import GroupCopy

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from oncelog.client.login import Login
-from oncelog.client.sasl import PasswordLogins
+from oncelog.client.wire.login import Login
+from oncelog.client.wire.sasl import PasswordLogins
 
 
 def counted_logins(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from oncelog.client.connection import Connection
+from oncelog.client.wire.connection import Connection
 
 
 def written(room: Callable[[], memoryview], data: bytes) -> Iterator[int]:

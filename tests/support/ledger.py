@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from oncelog.client import NewTopic
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.pipeline.demo.data import Purchase
 from oncelog.pipeline.demo.verify import read_topic
 

@@ -17,7 +17,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from oncelog.client import UserScramCredentialUpsertion
-from oncelog.client.security import SaslMechanism, SecurityOptions, SecurityProtocol
+from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
 from oncelog.sync import Admin
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka, free_ports

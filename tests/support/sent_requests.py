@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.connection import Connection
+from oncelog.client.wire.connection import Connection
 from oncelog.protocol.api_keys import ApiKey
 
 

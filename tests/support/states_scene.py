@@ -11,7 +11,7 @@ from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.records import to_record
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.client import KafkaError, NewTopic
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.testing import Broker
 from oncelog.testing.lives import ThreadLife

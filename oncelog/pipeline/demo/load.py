@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from oncelog.client import Consumer, ConsumerGroupMetadata, KafkaError, OffsetAndMetadata, Producer, TopicPartition
-from oncelog.client.errors import FatalError
+from oncelog.client.values.errors import FatalError
 from oncelog.pipeline.demo.data import Purchase, read_purchases
 from oncelog.pipeline.demo.events import emit
 

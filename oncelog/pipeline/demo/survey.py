@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from oncelog.client import Consumer, TopicPartition
-from oncelog.client.raw_batches import Fate
+from oncelog.client.consuming.raw_batches import Fate
 
 
 @dataclass(frozen=True, slots=True)

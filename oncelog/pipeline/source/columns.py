@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow
 
-from oncelog.client.ranges import RangePiece
+from oncelog.client.consuming.ranges import RangePiece
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader
 from oncelog.protocol.records.bounds import Bounds
 from oncelog.protocol.records.compression import decompress

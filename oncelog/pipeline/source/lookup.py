@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
-from oncelog.client.offsets import IsolationLevel
-from oncelog.client.sync import Admin
+from oncelog.client.blocking.clients import Admin
+from oncelog.client.values.records import IsolationLevel
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.source.losses import Logs, TopicLog

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from oncelog.client import KafkaError, TopicPartition
-from oncelog.client.ranges import NO_TOPIC_ID
-from oncelog.client.sync import RangeReader
+from oncelog.client.blocking.clients import RangeReader
+from oncelog.client.consuming.ranges import NO_TOPIC_ID
 from oncelog.pipeline.options import Options
 from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.losses import DataLost

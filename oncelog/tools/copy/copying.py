@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from oncelog.client.admin import Admin
-from oncelog.client.errors import (
+from oncelog.client.admin.client import Admin
+from oncelog.client.consuming.following import BatchFollower
+from oncelog.client.producing.producer import Producer
+from oncelog.client.values.errors import (
     DeliveryTimeout,
     KafkaError,
     OutOfOrderSequence,
@@ -23,9 +25,7 @@ from oncelog.client.errors import (
     RetriableError,
     TransactionAborted,
 )
-from oncelog.client.following import BatchFollower
-from oncelog.client.producer import Producer
-from oncelog.client.records import TopicPartition
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.copy.groups import GroupCopy
 from oncelog.tools.copy.life import Life, LifeEnds, commit

@@ -14,9 +14,9 @@ better, and the target refuses.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from oncelog.client.admin import Admin
-from oncelog.client.errors import KafkaError
-from oncelog.client.records import OffsetAndMetadata, TopicPartition
+from oncelog.client.admin.client import Admin
+from oncelog.client.values.errors import KafkaError
+from oncelog.client.values.records import OffsetAndMetadata, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.tools.copy.state import PartitionCopy
 

@@ -18,14 +18,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from oncelog.client.admin import Admin
-from oncelog.client.batch import Delivery
-from oncelog.client.descriptions import NewTopic
-from oncelog.client.errors import CommitUnknown, ConfigError, NoOffsetForPartition, UnknownTopic
-from oncelog.client.following import BatchFollower, FollowedBatches
-from oncelog.client.producer import Producer
-from oncelog.client.records import TopicPartition
-from oncelog.client.transaction import Transaction
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import NewTopic
+from oncelog.client.consuming.following import BatchFollower, FollowedBatches
+from oncelog.client.producing.batch import Delivery
+from oncelog.client.producing.producer import Producer
+from oncelog.client.producing.transaction import Transaction
+from oncelog.client.values.errors import CommitUnknown, ConfigError, NoOffsetForPartition, UnknownTopic
+from oncelog.client.values.records import TopicPartition
 from oncelog.tools.copy.bundles import bundles
 from oncelog.tools.copy.groups import GroupCopy, copy_groups
 from oncelog.tools.copy.patience import Patience, Watcher

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from oncelog.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
-from oncelog.client.raw_batches import RawBatch
+from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.protocol.errors import ProtocolError
 from oncelog.tools.terminal import marked, say, say_json
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from oncelog.tools.kafka_scripts.arguments import Options, Wrong, client_security
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.errors import KafkaError
 
 _PATIENCE_MS = 60_000.0
 """Of Java's admin client."""
@@ -33,8 +33,8 @@ def words_of(error: "KafkaError") -> str:
 
 def ask(options: Options, work: "Callable[[Admin], Awaitable[int]]") -> int:
     """The exit code that `work` returns. Raises Wrong with the cluster's message."""
-    from oncelog.client.admin import Admin
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.values.errors import KafkaError
 
     patience = {"default_api_timeout_ms": _PATIENCE_MS, "bootstrap_timeout_ms": _PATIENCE_MS}
 

@@ -16,8 +16,8 @@ from oncelog.tools.kafka_scripts.arguments import Options, Wrong, client_securit
 from oncelog.tools.kafka_scripts.asking import ask
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.security import SecurityOptions
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.wire.security import SecurityOptions
 
 _TIMEOUT_S = 5.0
 _PAUSE_S = 0.5
@@ -54,7 +54,7 @@ _TIMES = {"-1": "latest", "-2": "earliest", "-3": "max_timestamp", "latest": "la
 
 def get_offsets(options: Options) -> int:
     async def work(admin: "Admin") -> int:
-        from oncelog.client.records import TopicPartition
+        from oncelog.client.values.records import TopicPartition
 
         wanted = options.get("topic")
         names = await admin.list_topics(include_internal="exclude-internal-topics" not in options)
@@ -93,7 +93,7 @@ def cub(options: Options) -> int:
         raise Wrong(f"cub: --security {given.security} needs --config, a properties file of Kafka's clients")
     if given.expected > 1:
         raise Wrong(f"cub: {given.expected} brokers are expected, and there is one")
-    from oncelog.client.errors import ConfigError
+    from oncelog.client.values.errors import ConfigError
 
     try:
         context = None if given.config is None else tls_context(read_client_properties(given.config))

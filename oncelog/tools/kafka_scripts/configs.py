@@ -9,7 +9,7 @@ from oncelog.tools.kafka_scripts.arguments import Options, Wrong, out
 from oncelog.tools.kafka_scripts.asking import ask
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
+    from oncelog.client.admin.client import Admin
 
 _TYPES = {"topics": "topic", "brokers": "broker", "groups": "group"}
 _ALL: Literal["all"] = "all"

@@ -16,9 +16,9 @@ from oncelog.tools.record.produce import lines
 from oncelog.tools.terminal import say
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.consumer import Consumer
-    from oncelog.client.records import Record
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.consuming.consumer import Consumer
+    from oncelog.client.values.records import Record
 
 _DEPRECATED = "is deprecated and will be removed in a future version."
 _MOST_UNSEEN = 10_000
@@ -73,7 +73,7 @@ def produce(options: Options) -> int:
 
 
 async def _produce(options: Options, reader: Mapping[str, str], given: Mapping[str, str]) -> int:
-    from oncelog.client.producer import Producer
+    from oncelog.client.producing.producer import Producer
 
     settings: dict[str, Any] = {
         "compression_type": options.get("compression-codec") or given["compression.type"],
@@ -159,7 +159,7 @@ def consume(options: Options) -> int:
 
 
 async def _consume(admin: "Admin", options: Options, formatter: Mapping[str, str], given: Mapping[str, str]) -> int:
-    from oncelog.client.consumer import Consumer
+    from oncelog.client.consuming.consumer import Consumer
 
     topic = options.value("topic")
     await admin.create_topics(topic, exist_ok=True)  # as the question of Java's consumer makes it
@@ -182,7 +182,7 @@ async def _consume(admin: "Admin", options: Options, formatter: Mapping[str, str
 
 async def _assign(consumer: "Consumer", topic: str, options: Options, reset: str) -> None:
     """All partitions of the topic, or --partition from --offset on."""
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.values.records import TopicPartition
 
     places = await consumer.partitions_for(topic)
     if "partition" in options:

@@ -15,10 +15,10 @@ from oncelog.tools.positions import Position, offsets_at, partitions_of
 from oncelog.tools.terminal import say
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.descriptions import GroupDescription
-    from oncelog.client.errors import KafkaError
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.admin.descriptions import GroupDescription
+    from oncelog.client.values.errors import KafkaError
+    from oncelog.client.values.records import TopicPartition
 
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _MOVES = ("to-earliest", "to-latest", "to-current", "to-offset", "to-datetime", "shift-by", "by-duration")
@@ -71,7 +71,7 @@ async def _list(admin: "Admin", options: Options) -> None:
 
 
 async def _describe(admin: "Admin", options: Options) -> None:
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.values.errors import KafkaError
 
     for group_id in await _ids(admin, options):
         try:
@@ -142,7 +142,7 @@ async def _show_state(admin: "Admin", group: "GroupDescription") -> None:
 
 
 async def _delete(admin: "Admin", group_ids: list[str]) -> None:
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.values.errors import KafkaError
 
     failed: dict[str, str] = {}
     for group_id in group_ids:

@@ -11,8 +11,8 @@ from oncelog.tools.kafka_scripts.arguments import Options, Wrong, out
 from oncelog.tools.kafka_scripts.asking import ask, words_of
 
 if TYPE_CHECKING:
-    from oncelog.client.admin import Admin
-    from oncelog.client.descriptions import TopicDescription
+    from oncelog.client.admin.client import Admin
+    from oncelog.client.admin.descriptions import TopicDescription
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
 _COLLISION = (
@@ -22,7 +22,7 @@ _COLLISION = (
 
 
 def topics(options: Options) -> int:
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.values.errors import KafkaError
 
     action = options.only(_ACTIONS)
 
@@ -64,8 +64,8 @@ async def _names(admin: "Admin", options: Options, *, may_be_missing: bool = Fal
 
 
 async def _create(admin: "Admin", options: Options) -> None:
-    from oncelog.client.descriptions import NewTopic
-    from oncelog.client.errors import KafkaError
+    from oncelog.client.admin.descriptions import NewTopic
+    from oncelog.client.values.errors import KafkaError
 
     name = options.value("topic")
     if "." in name or "_" in name:

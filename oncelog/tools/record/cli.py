@@ -25,7 +25,7 @@ from oncelog.tools.positions import (
 from oncelog.tools.terminal import say, say_bytes, say_json
 
 if TYPE_CHECKING:
-    from oncelog.client.settings import OffsetReset
+    from oncelog.client.options.settings import OffsetReset
     from oncelog.tools.record.formats import Piece, ReadRecord
     from oncelog.tools.record.produce import Input, Tally
 
@@ -105,7 +105,7 @@ async def consume(
     A member of a --group commits what it has printed: a record may come again, and none is left out. --offset start or
     end is then for partitions that the group has not read.
     """
-    from oncelog.client.consumer import Consumer
+    from oncelog.client.consuming.consumer import Consumer
     from oncelog.tools.record.consume import grouped, plain, with_fates
     from oncelog.tools.record.formats import parsed
 
@@ -223,7 +223,7 @@ async def produce(
     """
     from asyncio import CancelledError
 
-    from oncelog.client.producer import Producer
+    from oncelog.client.producing.producer import Producer
     from oncelog.tools.record.produce import Input, Tally, send, send_in_transaction
 
     if transactional_id is None and (abort or open_ms):

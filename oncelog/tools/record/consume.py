@@ -14,13 +14,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from oncelog.client.errors import CommitFailed, RequestTimedOut
+from oncelog.client.values.errors import CommitFailed, RequestTimedOut
 from oncelog.tools.record.formats import Letter, ReadRecord
 
 if TYPE_CHECKING:
-    from oncelog.client.consumer import Consumer
-    from oncelog.client.raw_batches import RawBatch
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.consuming.consumer import Consumer
+    from oncelog.client.consuming.raw_batches import RawBatch
+    from oncelog.client.values.records import TopicPartition
 
 _POLL_MS = 500
 _PAUSE_MS = 200
@@ -133,7 +133,7 @@ def _end(ends: "Mapping[TopicPartition, int] | None", place: "TopicPartition") -
 
 
 def _shown(batch: "RawBatch", start_offset: int, markers: bool, read_committed: bool) -> list[ReadRecord]:
-    from oncelog.client.records import Record
+    from oncelog.client.values.records import Record
 
     letter = _LETTERS[batch.fate]
     if batch.control_type is not None:

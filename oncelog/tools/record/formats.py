@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import click
 
-from oncelog.client.records import Record
+from oncelog.client.values.records import Record
 
 Letter = Literal["C", "A", "O", "-", "M"]
 """Committed, aborted, open, written without a transaction, or a marker (a control record)."""

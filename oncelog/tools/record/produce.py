@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union, cast
 
-from oncelog.client.errors import KafkaError
-from oncelog.client.waiters import reject, resolve
+from oncelog.client.values.errors import KafkaError
+from oncelog.client.values.waiting import reject, resolve
 from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
-    from oncelog.client.batch import Delivery
-    from oncelog.client.producer import Producer
-    from oncelog.client.transaction import Transaction
+    from oncelog.client.producing.batch import Delivery
+    from oncelog.client.producing.producer import Producer
+    from oncelog.client.producing.transaction import Transaction
 
 _CHUNK_BYTES = 1 << 16
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from oncelog.client import Consumer, KafkaError, SecurityOptions, TopicPartition
-from oncelog.client.raw_batches import RawBatch
+from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch
 from oncelog.protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from oncelog.client import Admin, Consumer, KafkaError, SecurityOptions, TopicPartition
-from oncelog.client.raw_batches import RawBatch
+from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.source.planning import OffsetRange
 from oncelog.protocol.errors import ErrorCode

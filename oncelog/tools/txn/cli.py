@@ -62,7 +62,7 @@ async def describe(session: Session, transactional_id: str) -> Shown:
 @_partition
 async def producers(session: Session, topic: str, partition: int) -> Shown:
     """The producers that write to a partition, and their open transactions."""
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.values.records import TopicPartition
     from oncelog.tools.txn.operations import producers as producers_of
 
     rows = await producers_of(session.admin, TopicPartition(topic, partition))
@@ -136,7 +136,7 @@ async def abort(
     Use it only for a transaction that find-hanging reports: its coordinator is not involved. One that its coordinator
     knows is ended on all its partitions, and its producer fenced, by `oncelog txn fence TRANSACTIONAL_ID`.
     """
-    from oncelog.client.records import TopicPartition
+    from oncelog.client.values.records import TopicPartition
     from oncelog.tools.txn.operations import abort as abort_by_producer
     from oncelog.tools.txn.operations import abort_at, open_id_of
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.client.admin import Admin
-from oncelog.client.descriptions import ProducerState, TransactionDescription
-from oncelog.client.errors import KafkaError, RequestTimedOut
-from oncelog.client.records import TopicPartition
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import ProducerState, TransactionDescription
+from oncelog.client.values.errors import KafkaError, RequestTimedOut
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.transaction_states import OPEN_NAMES, UNSTABLE_NAMES, explained, meaning_of
 from oncelog.tools.asking import NotFound, require_broker

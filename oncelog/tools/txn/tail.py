@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.client.admin import Admin
-from oncelog.client.admin_settings import AdminOptions
-from oncelog.client.consumer import Consumer
-from oncelog.client.errors import KafkaError
-from oncelog.client.records import Record, TopicPartition
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.settings import AdminOptions
+from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.values.errors import KafkaError
+from oncelog.client.values.records import Record, TopicPartition
 from oncelog.protocol import state_record_codec
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated import transaction_log_key, transaction_log_value

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.accumulator import Accumulator, PartitionQueue
-from oncelog.client.batch import Batch, Delivery, ProducerIdentity
-from oncelog.client.errors import DeliveryTimeout, KafkaError, OutOfOrderSequence
-from oncelog.client.records import TopicPartition
+from oncelog.client.producing.accumulator import Accumulator, PartitionQueue
+from oncelog.client.producing.batch import Batch, Delivery, ProducerIdentity
+from oncelog.client.values.errors import DeliveryTimeout, KafkaError, OutOfOrderSequence
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.records.batch import check_crc, read_header
 from oncelog.protocol.records.record import decode_records
 
@@ -269,9 +269,8 @@ def test_sequences_wrap_to_0_behind_the_highest_number() -> None:
 
 
 def test_room_is_held_until_the_batch_has_its_outcome() -> None:
-    accumulator = Accumulator(batch_size=100, linger_s=0, buffer_memory_bytes=100)
     freed = []
-    accumulator.on_room = lambda: freed.append(True)
+    accumulator = Accumulator(batch_size=100, linger_s=0, buffer_memory_bytes=100, on_room=lambda: freed.append(True))
     batch, _ = accumulator.append(PLACE, None, b"x", (), 0, 0.0)
     assert not accumulator.has_room
     batch.fail(DeliveryTimeout())

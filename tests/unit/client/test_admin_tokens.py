@@ -3,7 +3,7 @@
 import pytest
 
 from oncelog.client import ConfigError
-from oncelog.client.admin_tokens import creation_request, described, description_request, renewal_request
+from oncelog.client.admin.tokens import creation_request, described, description_request, renewal_request
 from oncelog.protocol.generated.describe_delegation_token_response import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,

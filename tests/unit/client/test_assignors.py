@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.assignors import ASSIGNORS
-from oncelog.client.records import TopicPartition
-from oncelog.client.sticky import Assignment
-from oncelog.client.subscriptions import (
+from oncelog.client.groups.assignors import ASSIGNORS
+from oncelog.client.groups.sticky import Assignment
+from oncelog.client.groups.subscriptions import (
     Subscription,
     decode_assignment,
     decode_sticky_subscription,
@@ -15,6 +14,8 @@ from oncelog.client.subscriptions import (
     encode_assignment,
     encode_subscription,
 )
+from oncelog.client.options import settings
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ProtocolError
 
 topics = st.sampled_from(("a", "b", "c"))
@@ -22,6 +23,10 @@ subscriptions = st.dictionaries(
     st.sampled_from(("m1", "m2", "m3", "m4")), st.lists(topics, unique=True, max_size=3), min_size=1
 )
 counts = st.dictionaries(topics, st.integers(1, 7))
+
+
+def test_the_options_name_exactly_the_assignors_that_there_are() -> None:
+    assert tuple(ASSIGNORS) == settings.ASSIGNORS
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from oncelog.client.batches import fill_batch
-from oncelog.client.errors import CorruptBatch, KafkaError
-from oncelog.client.fetcher import PartitionState
-from oncelog.client.positions import Positions
-from oncelog.client.reading import Reading
-from oncelog.client.records import Record, TopicPartition
-from oncelog.client.settings import ConsumerSettings
+from oncelog.client.consuming.batches import fill_batch
+from oncelog.client.consuming.fetcher import PartitionState
+from oncelog.client.consuming.positions import Positions
+from oncelog.client.consuming.reading import Reading
+from oncelog.client.options.settings import ConsumerSettings
+from oncelog.client.values.errors import CorruptBatch, KafkaError
+from oncelog.client.values.records import Record, TopicPartition
 
 KEPT, LOST = TopicPartition("topic", 0), TopicPartition("topic", 1)
 PATIENCE_MS = 60_000

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from oncelog.client.commits import Commits
-from oncelog.client.deadline import Deadline
-from oncelog.client.errors import CommitFailed, KafkaError, RequestTimedOut
-from oncelog.client.membership import Membership
-from oncelog.client.positions import Positions
-from oncelog.client.records import OffsetAndMetadata, TopicPartition
-from oncelog.client.settings import ConsumerSettings
+from oncelog.client.consuming.commits import Commits
+from oncelog.client.consuming.positions import Positions
+from oncelog.client.groups.membership import Membership
+from oncelog.client.options.settings import ConsumerSettings
+from oncelog.client.values.errors import CommitFailed, KafkaError, RequestTimedOut
+from oncelog.client.values.records import OffsetAndMetadata, TopicPartition
+from oncelog.client.values.waiting import Deadline
 
 A, B = TopicPartition("topic", 0), TopicPartition("topic", 1)
 Committed = Mapping[TopicPartition, OffsetAndMetadata]

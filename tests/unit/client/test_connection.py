@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.apis import API_VERSIONS, METADATA
-from oncelog.client.connection import Connection
-from oncelog.client.errors import ConnectionLost, FatalError, KafkaError
-from oncelog.client.producer_apis import PRODUCE
+from oncelog.client.values.errors import ConnectionLost, FatalError, KafkaError
+from oncelog.client.wire.apis import API_VERSIONS, METADATA
+from oncelog.client.wire.connection import Connection
+from oncelog.client.wire.producer_apis import PRODUCE
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.generated import api_versions_response, metadata_response
 from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from oncelog.client import InvalidState, Producer
-from oncelog.client.cluster import Cluster, Purpose
-from oncelog.client.deadline import Deadline
-from oncelog.client.ranges import RangeReader
+from oncelog.client.consuming.ranges import RangeReader
+from oncelog.client.values.waiting import Deadline
+from oncelog.client.wire.cluster import Cluster, Purpose
 from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC
 from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually

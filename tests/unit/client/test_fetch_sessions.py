@@ -5,8 +5,8 @@ from typing import Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.fetch_sessions import FetchSession, SessionPart
-from oncelog.client.records import TopicPartition
+from oncelog.client.consuming.fetch_sessions import FetchSession, SessionPart
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 
 Fate = Literal["answered", "request lost", "answer lost", "session dropped", "no room"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError
-from oncelog.client.fetcher import Fetcher, FetchSettings
-from oncelog.client.records import TopicPartition
+from oncelog.client.consuming.fetcher import Fetcher, FetchSettings
+from oncelog.client.values.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError
+from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.client.accumulator import Accumulator
-from oncelog.client.batch import Batch, ProducerIdentity
-from oncelog.client.cluster import Topic
-from oncelog.client.errors import AbortableError, ConfigError
-from oncelog.client.intake import Intake
-from oncelog.client.records import TopicPartition
+from oncelog.client.producing.accumulator import Accumulator
+from oncelog.client.producing.batch import Batch, ProducerIdentity
+from oncelog.client.producing.intake import Intake
+from oncelog.client.values.errors import AbortableError, ConfigError
+from oncelog.client.values.records import TopicPartition
+from oncelog.client.wire.cluster import Topic
 from oncelog.protocol.records.record import Record, decode_records
 
 BATCH_BYTES = 1_000

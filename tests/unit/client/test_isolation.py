@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.isolation import AbortedTransactions
+from oncelog.client.consuming.isolation import AbortedTransactions
 from oncelog.protocol.records.batch import BatchHeader, encode_batch, iter_batches
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record

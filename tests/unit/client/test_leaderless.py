@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, Record, RequestTimedOut, TopicPartition
-from oncelog.client.cluster import Cluster
+from oncelog.client.wire.cluster import Cluster
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_response import CreateTopicsResponse

@@ -1,15 +1,16 @@
 """A login without I/O: which requests it is made of, how its failures read, and that it may be repeated at any time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from oncelog.client import AuthenticationFailed
-from oncelog.client.apis import METADATA, Api
-from oncelog.client.connection import Connection
-from oncelog.client.errors import ConnectionLost, KafkaError
-from oncelog.client.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from oncelog.client.sasl import Logins, PasswordLogins, TokenLogins
+from oncelog.client.values.errors import ConnectionLost, KafkaError
+from oncelog.client.wire.apis import METADATA, Api
+from oncelog.client.wire.connection import Connection
+from oncelog.client.wire.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from oncelog.client.wire.sasl import Logins, PasswordLogins, TokenLogins
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated import (
     api_versions_response,
@@ -76,8 +77,8 @@ def token(auth_bytes: bytes = b"", error_code: int = 0, said: str | None = None,
     )
 
 
-async def begun(logins: Logins = PLAIN) -> Peer:
-    return Peer(Connection("test", await logins.new()))
+async def begun(logins: Logins = PLAIN, on_logged_in: Callable[[int], None] | None = None) -> Peer:
+    return Peer(Connection("test", await logins.new(), on_logged_in))
 
 
 async def logged_in() -> Peer:
@@ -88,9 +89,8 @@ async def logged_in() -> Peer:
 
 
 async def test_nothing_is_ready_before_the_broker_accepted_the_login() -> None:
-    peer = await begun()
     lifetimes: list[int] = []
-    peer.connection.on_logged_in = lifetimes.append
+    peer = await begun(on_logged_in=lifetimes.append)
     assert [each[0::2] for each in peer.requests] == [(17, b"PLAIN")]
     peer.answer(handshake())
     assert [each[0::2] for each in peer.requests] == [(36, b"\0alice\0secret")]

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pytest
 
-from oncelog.client.loop_thread import Facade
+from oncelog.client.blocking.loop_thread import Facade
 from tests.support.patience import PATIENCE_S
 
 TURN_COUNT = 50

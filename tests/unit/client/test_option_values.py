@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, Producer, TransactionalSession
-from oncelog.client.admin_settings import AdminSettings
-from oncelog.client.serializers import INT64
-from oncelog.client.settings import ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client.admin.settings import AdminSettings
+from oncelog.client.options.serializers import INT64
+from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
 
 ALL = (ProducerSettings, ConsumerSettings, SessionSettings, AdminSettings)
 NEEDED: dict[Any, dict[str, Any]] = {SessionSettings: {"group_id": "group"}}

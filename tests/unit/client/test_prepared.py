@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.client import PreparedTxnState
-from oncelog.client.errors import ConfigError
+from oncelog.client.values.errors import ConfigError
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import ConfigError, Consumer, ConsumerOptions, DeserializationError, InvalidState, TopicPartition
-from oncelog.client.subscriptions import encode_assignment
+from oncelog.client.groups.subscriptions import encode_assignment
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import Consumer, ConsumerOptions, RequestTimedOut, TopicPartition
-from oncelog.client.subscriptions import encode_assignment
+from oncelog.client.groups.subscriptions import encode_assignment
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse

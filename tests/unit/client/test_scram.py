@@ -7,7 +7,7 @@ import hmac
 import pytest
 
 from oncelog.client import AuthenticationFailed
-from oncelog.client.scram import SaltedPasswords, ScramExchange, salted_password
+from oncelog.client.wire.scram import SaltedPasswords, ScramExchange, salted_password
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -9,10 +9,10 @@ import pytest
 import trustme
 
 from oncelog.client import Admin, ConfigError, Consumer, Producer, TransactionalSession
-from oncelog.client.admin_settings import AdminSettings
-from oncelog.client.sasl import PasswordLogins
-from oncelog.client.security import SecuritySettings, security_of
-from oncelog.client.settings import ConsumerSettings
+from oncelog.client.admin.settings import AdminSettings
+from oncelog.client.options.settings import ConsumerSettings
+from oncelog.client.wire.sasl import PasswordLogins
+from oncelog.client.wire.security import SecuritySettings, security_of
 
 SASL: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
 ALICE = {"sasl_username": "alice", "sasl_password": "hunter2"}

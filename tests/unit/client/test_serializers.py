@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog import INT64, JSON, STRING, DeserializationError, ProducerRecord, Record, Serde, SerializationError
-from oncelog.client.records import Header
-from oncelog.client.serializers import deserializing, serializing
+from oncelog.client.options.serializers import deserializing, serializing
+from oncelog.client.values.records import Header
 
 OBJECTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -6,11 +6,9 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from oncelog.client.admin_settings import AdminOptions, AdminSettings
-from oncelog.client.consumer import Consumer
-from oncelog.client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
-from oncelog.client.partitioner import Partitioner
-from oncelog.client.settings import (
+from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.options.settings import (
     ConsumerOptions,
     ConsumerSettings,
     ProducerOptions,
@@ -18,7 +16,16 @@ from oncelog.client.settings import (
     SessionOptions,
     SessionSettings,
 )
-from oncelog.client.transaction_states import VALID_PREVIOUS, TransactionState, check_move
+from oncelog.client.producing.partitioner import Partitioner
+from oncelog.client.producing.transaction_states import VALID_PREVIOUS, TransactionState, check_move
+from oncelog.client.values.errors import (
+    AbortableError,
+    ConfigError,
+    FatalError,
+    InvalidState,
+    RetriableError,
+    error_for,
+)
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.partitioning import partition_for_key
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.transport import Transport
+from oncelog.client.wire.transport import Transport
 from tests.support.patience import PATIENCE_S
 
 

@@ -6,8 +6,8 @@ Owns: `Log`, which is written step by step, knows how each transaction ended, an
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from oncelog.client.raw_batches import Fate, RawBatch
-from oncelog.client.records import TopicPartition
+from oncelog.client.consuming.raw_batches import Fate, RawBatch
+from oncelog.client.values.records import TopicPartition
 from oncelog.console.partition_map import Bounds
 from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker

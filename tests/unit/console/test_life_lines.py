@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.descriptions import ListedTransaction, TransactionDescription
+from oncelog.client.admin.descriptions import ListedTransaction, TransactionDescription
 from oncelog.console import life_lines
 from oncelog.console.life_lines import LINE_UNITS, life_line
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, STATE_NAMES

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from oncelog.client.errors import ConnectionLost
+from oncelog.client.values.errors import ConnectionLost
 from oncelog.console import live
 from oncelog.console.live import Streams, event
 from oncelog.console.pages import Model, Page

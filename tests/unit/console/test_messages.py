@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import to_record
 from oncelog.broker.coordinator.transaction.states import TransactionState
-from oncelog.client.records import TopicPartition
+from oncelog.client.values.records import TopicPartition
 from oncelog.console.messages import MOST_BATCH_BYTES, MOST_CHARACTERS, SHOWN_CHARACTERS, messages_of, shown
 from oncelog.console.pending import PendingOffset, pending_offsets
 from oncelog.protocol import state_record_codec

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.raw_batches import RawBatch
-from oncelog.client.records import TopicPartition
+from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.values.records import TopicPartition
 from oncelog.console import reading
 from oncelog.console.partition_map import (
     MAX_WINDOW_BYTES,

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.cli import main
-from oncelog.client.records import Record, TopicPartition
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
+from oncelog.client.values.records import Record, TopicPartition
 from oncelog.tools import terminal
 from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
@@ -52,7 +52,7 @@ def test_without_a_broker_a_command_says_so_before_it_opens_a_client(
     name: str, nothing_listens: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client would try again until its time is over."""
-    monkeypatch.setattr("oncelog.client.cluster.Cluster.__init__", None)
+    monkeypatch.setattr("oncelog.client.wire.cluster.Cluster.__init__", None)
     result = run(*name.split(), *ARGUMENTS.get(name, ()), "--bootstrap", nothing_listens)
     assert result.exit_code == (1 if name in ("doctor", "health") else 2)
     said = result.stdout if name == "doctor" else result.stderr
@@ -87,7 +87,7 @@ NEVER = (
     "oncelog.broker",
     "oncelog.client.public",
     "oncelog.client.session",
-    "oncelog.client.sync",
+    "oncelog.client.blocking",
     "oncelog.pipeline",
     "oncelog.protocol.schema",
     "backports.zstd",
@@ -101,7 +101,7 @@ NEVER = (
     "structlog",
     "uvloop",
 )
-ADMIN_ONLY = ("oncelog.client.consumer", "oncelog.client.producer", "oncelog.client.transaction")
+ADMIN_ONLY = ("oncelog.client.consuming", "oncelog.client.groups", "oncelog.client.options", "oncelog.client.producing")
 
 
 @pytest.mark.parametrize("command", MOST_MODULES)
@@ -120,7 +120,7 @@ def test_a_command_that_asks_loads_little_and_nothing_heavy(command: str, daemon
         timeout=PATIENCE_S,
     )
     loaded = answer.stderr.split()
-    assert "oncelog.client.admin" in loaded, answer
+    assert "oncelog.client.admin.client" in loaded, answer
     forbidden = NEVER if command.startswith("record") else (*NEVER, *ADMIN_ONLY)
     assert [
         name for name in loaded if name in forbidden or name.startswith(tuple(f"{each}." for each in forbidden))
@@ -366,7 +366,7 @@ def test_a_wrong_option_is_named(monkeypatch: pytest.MonkeyPatch, arguments: tup
         async def __aexit__(self, *_: Any) -> None: ...
 
     monkeypatch.setattr("oncelog.health.check_health", lambda *_: 1)
-    monkeypatch.setattr("oncelog.client.admin.Admin", Nobody)
+    monkeypatch.setattr("oncelog.client.admin.client.Admin", Nobody)
     result = run(*arguments)
     assert result.exit_code == 2
     assert wanted in result.stderr, result.stderr

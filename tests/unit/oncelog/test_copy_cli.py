@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog.cli import main
-from oncelog.client.descriptions import TopicDescription
-from oncelog.client.errors import KafkaError
+from oncelog.client.admin.descriptions import TopicDescription
+from oncelog.client.values.errors import KafkaError
 from oncelog.tools.copy import cli
 from oncelog.tools.copy.copying import Copier, Outcome
 from oncelog.tools.copy.groups import GroupCopy

@@ -49,7 +49,7 @@ def test_every_public_class_method_and_function_has_a_docstring(module: ModuleTy
 
 def test_every_public_type_alias_is_documented_where_it_is_defined() -> None:
     documented = set()
-    for path in Path(client.__file__).parent.glob("*.py"):
+    for path in Path(client.__file__).parent.rglob("*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
         for statement, after in pairwise(body):
             if isinstance(statement, ast.Assign) and isinstance(after, ast.Expr) and _is_text(after.value):

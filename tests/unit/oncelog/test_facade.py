@@ -8,6 +8,10 @@ from types import ModuleType
 import oncelog
 import oncelog.sync
 from oncelog import client
+from oncelog.client.admin import client as admin
+from oncelog.client.admin import descriptions
+from oncelog.client.options import settings
+from oncelog.client.values import errors, records
 from tests.support.patience import PATIENCE_S
 
 
@@ -26,7 +30,7 @@ def test_dir_lists_nothing_that_the_facade_only_uses_itself() -> None:
 def test_every_error_and_setting_of_the_client_is_public() -> None:
     public = {
         name
-        for module in (client.errors, client.records, client.settings, client.admin, client.descriptions)
+        for module in (errors, records, settings, admin, descriptions)
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
     }

@@ -14,8 +14,7 @@ from click.testing import CliRunner, Result
 
 from oncelog.broker.storage.local.survey import LostRange, Survey
 from oncelog.cli import main
-from oncelog.client.admin_security import ClientQuota
-from oncelog.client.descriptions import (
+from oncelog.client.admin.descriptions import (
     Acl,
     ClusterDescription,
     ConfigEntry,
@@ -29,9 +28,10 @@ from oncelog.client.descriptions import (
     ProducerState,
     TopicDescription,
 )
-from oncelog.client.errors import KafkaError
-from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from oncelog.client.records import Record as ClientRecord
+from oncelog.client.admin.security import ClientQuota
+from oncelog.client.values.errors import KafkaError
+from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.values.records import Record as ClientRecord
 from oncelog.health import NotHealthy
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import sink_id_of
@@ -191,7 +191,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, name: str) -> type[ForeignCluster]:
     class Cluster(ForeignCluster): ...
 
     Cluster.name = name
-    monkeypatch.setattr("oncelog.client.admin.Admin", Cluster)
+    monkeypatch.setattr("oncelog.client.admin.client.Admin", Cluster)
     return Cluster
 
 
@@ -334,7 +334,7 @@ def test_a_record_is_harmless_on_a_terminal_and_itself_in_a_pipe(
     class OneRecord(Consumer): ...
 
     OneRecord.name = name
-    monkeypatch.setattr("oncelog.client.consumer.Consumer", OneRecord)
+    monkeypatch.setattr("oncelog.client.consuming.consumer.Consumer", OneRecord)
     asked = ["record", "consume", "t", "--count", "2", "--format", r"%k|%s|%h|%t\n"]
     text = name.encode(errors="surrogatepass")
     assert run(*asked).stdout_bytes.startswith(text + b"|" + text)

@@ -4,9 +4,9 @@ from typing import cast
 
 import pytest
 
-from oncelog.client.admin import Admin
-from oncelog.client.descriptions import TransactionDescription
-from oncelog.client.errors import KafkaError
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import TransactionDescription
+from oncelog.client.values.errors import KafkaError
 from oncelog.protocol.errors import ErrorCode
 from oncelog.tools.txn.operations import describe_all
 

@@ -7,7 +7,7 @@ import pytest
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
 from oncelog.broker.coordinator.transaction.states import TransactionState
-from oncelog.client.records import Record
+from oncelog.client.values.records import Record
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.tools.terminal import Styled

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.client.raw_batches import Fate
+from oncelog.client.consuming.raw_batches import Fate
 from oncelog.pipeline.demo.data import Purchase, totals_of
 from oncelog.pipeline.demo.load import share_of
 from oncelog.pipeline.demo.loading import Troubles

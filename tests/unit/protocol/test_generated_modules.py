@@ -114,7 +114,8 @@ def test_a_class_that_is_made_from_a_declaration_is_as_one_that_is_written() -> 
 
 def test_our_client_needs_no_declaration() -> None:
     """What it asks has code of its own: reading declarations would make its import longer."""
-    program = "import sys, oncelog.client.admin, oncelog.client.producer, oncelog.client.consumer\n"
+    modules = ("admin.client", "producing.producer", "consuming.consumer")
+    program = "import sys\n" + "".join(f"import oncelog.client.{each}\n" for each in modules)
     program += "sys.exit('oncelog.protocol.schema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 

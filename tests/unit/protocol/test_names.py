@@ -9,7 +9,7 @@ import pytest
 from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
-from oncelog.client.errors import error_for
+from oncelog.client.values.errors import error_for
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.names import nearest, owner_of
 

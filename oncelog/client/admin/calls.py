@@ -1,0 +1,57 @@
+"""The two ways of most administrative requests: to the coordinator of a key, and to each node.
+
+Owns: sending, retrying while a coordinator loads, raising for the codes of a response. Does not own: the requests and
+what their responses mean (`cluster`, `groups`, `transactions`).
+"""
+
+from collections.abc import Callable, Iterable
+
+from oncelog.client.values.errors import error_for, raise_for
+from oncelog.client.values.waiting import Deadline
+from oncelog.client.wire.apis import Api, RequestT, ResponseT
+from oncelog.client.wire.cluster import COORDINATOR_BUSY, Cluster, CoordinatorKind
+
+Code = tuple[int, str]
+"""An error code, perhaps 0, and what it is about."""
+
+
+async def ask_coordinator(
+    cluster: Cluster,
+    kind: CoordinatorKind,
+    key: str,
+    api: Api[RequestT, ResponseT],
+    request: RequestT,
+    deadline: Deadline,
+    codes_of: Callable[[ResponseT], Iterable[Code]],
+    raising: Callable[[int, str], None] = raise_for,
+) -> ResponseT:
+    """The coordinator's response; raises for its first error code, by `raising`."""
+    response = await cluster.call_coordinator(
+        kind, key, api, request, deadline, lambda each: next((code for code, _ in codes_of(each) if code), 0)
+    )
+    for code, about in codes_of(response):
+        raising(code, about)
+    return response
+
+
+async def ask_nodes(
+    cluster: Cluster,
+    api: Api[RequestT, ResponseT],
+    request: RequestT,
+    deadline: Deadline,
+    code_of: Callable[[ResponseT], int],
+    node_ids: Iterable[int] = (),
+) -> "list[tuple[int, ResponseT]]":
+    """The response of each of these nodes (default: all) with its id, once what it coordinates is loaded."""
+    await cluster.refresh((), deadline)
+    found = []
+    for node_id in node_ids or sorted(cluster.nodes):
+        while True:
+            response = await cluster.call_node(node_id, api, request, deadline)
+            code = code_of(response)
+            if code not in COORDINATOR_BUSY:
+                break
+            await deadline.pause(cluster.retry_backoff_ms, api.key.name, error_for(code))
+        raise_for(code, f"node {node_id}")
+        found.append((node_id, response))
+    return found

@@ -1,0 +1,600 @@
+"""Topics, settings, records, rights, groups, offsets and transactions of a cluster.
+
+Owns: the public names of the requests, and those that many programs make. Does not own: the others (the other modules
+of this room, each imported at its first use, as loading costs a command time), the values (`descriptions`), retries
+(`wire.cluster`). Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without
+auto-creation.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, Unpack
+
+from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.values.arguments import ConfigValue, offsets_of, partitions_of
+from oncelog.client.values.errors import check_each, check_options, raise_for
+from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
+from oncelog.client.values.waiting import Deadline
+from oncelog.client.wire.apis import Api, RequestT, ResponseT
+from oncelog.client.wire.cluster import Cluster, Purpose, leader_of
+from oncelog.client.wire.security import security_of
+from oncelog.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from oncelog.client.admin.descriptions import (
+        Acl,
+        AclFilter,
+        ClusterDescription,
+        ConfigEntry,
+        DelegationToken,
+        GroupDescription,
+        ListedGroup,
+        ListedTransaction,
+        LogDirDescription,
+        NewTopic,
+        PartitionLag,
+        ProducerState,
+        TopicDescription,
+        TransactionDescription,
+    )
+    from oncelog.client.admin.security import (
+        ClientQuota,
+        QuotaEntity,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
+    from oncelog.client.values.records import IsolationLevel
+
+
+class Admin:
+    """Manages topics, and inspects configs, offsets and transactions.
+
+        async with Admin("host:9092") as admin:
+            await admin.create_topics(NewTopic("topic", partition_count=3))
+
+    `AdminSettings` lists the options. `default_api_timeout_ms` limits a call with all its retries. Every call raises
+    RequestTimedOut or ConnectionLost if no broker responds in time, and the KafkaError of an error response; it raises
+    InvalidState once closed.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[AdminOptions]
+    ) -> None:
+        check_options("Admin", AdminSettings, options)
+        settings = AdminSettings(**options)
+        self._api_timeout_ms = settings.default_api_timeout_ms
+        self._bootstrap_timeout_ms = settings.bootstrap_timeout_ms
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            retry_backoff_ms=settings.retry_backoff_ms,
+            security=security_of(settings),
+        )
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.close)
+            await self._cluster.bootstrap(self._deadline(), self._bootstrap_timeout_ms)
+            stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Disconnect. Leaving the `async with` block calls it."""
+        await self._cluster.close()
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    async def create_topics(self, *topics: "NewTopic | str", exist_ok: bool = False) -> None:
+        """Create topics, by name or as NewTopic, and wait for their leaders.
+
+            await admin.create_topics("events", NewTopic("totals", partition_count=3), exist_ok=True)
+
+        Raises ConfigError with code TOPIC_ALREADY_EXISTS (with `exist_ok`, existing topics are left unchanged),
+        INVALID_CONFIG and the like.
+        """
+        from oncelog.client.admin import topics as admin_topics
+
+        deadline = self._deadline()
+        wanted = admin_topics.new_topics(topics)
+        request = admin_topics.create_topics_request_of(wanted, int(self._api_timeout_ms))
+        response = await self._call_controller(admin_topics.CREATE_TOPICS, request, deadline)
+        for result in response.topics:
+            if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and exist_ok:
+                continue
+            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
+        for topic in wanted:
+            self._cluster.forget_leaders((topic.name,))
+            await self._cluster.topic(topic.name, deadline, exists=True)
+
+    async def delete_topics(self, *names: str) -> None:
+        """Delete topics with their records. Raises UnknownTopic for the first that does not exist."""
+        from oncelog.client.admin import topics as admin_topics
+
+        check_each("delete_topics", names, str)
+        request = admin_topics.delete_topics_request_of(names, int(self._api_timeout_ms))
+        response = await self._call_controller(admin_topics.DELETE_TOPICS, request, self._deadline())
+        for result in response.responses:
+            await self._raise_for_topic(result.error_code, result.name or "", result.error_message)
+        self._cluster.forget_leaders(names)
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """Names of all topics, sorted; with `include_internal`, also Kafka's own (__consumer_offsets, ...)."""
+        response = await self._cluster.refresh(None, self._deadline())
+        return sorted(
+            topic.name for topic in response.topics if topic.name and (include_internal or not topic.is_internal)
+        )
+
+    async def describe_topics(self, *names: str) -> "list[TopicDescription]":
+        """Describe these topics, or all. Raises UnknownTopic if one does not exist."""
+        check_each("describe_topics", names, str)
+        response = await self._cluster.refresh(names or None, self._deadline())
+        found = {topic.name: topic for topic in response.topics if topic.name is not None}
+        for name, topic in found.items():
+            await self._raise_for_topic(topic.error_code, name)
+        from oncelog.client.admin.topics import description
+
+        return [description(found[name]) for name in names or found]
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raise the number of partitions of topics to these counts; they never shrink.
+
+            await admin.create_partitions({"events": 6})
+
+        Records with a key may then go to another partition than before. Raises INVALID_PARTITIONS (a ConfigError) if a
+        topic has as many already, and UnknownTopic.
+        """
+        from oncelog.client.admin import cluster as admin_cluster
+
+        request = admin_cluster.create_partitions_request_of(counts, int(self._api_timeout_ms), validate_only)
+        response = await self._call_controller(admin_cluster.CREATE_PARTITIONS, request, self._deadline())
+        for result in response.results:
+            await self._raise_for_topic(result.error_code, result.name, result.error_message)
+        self._cluster.forget_leaders(counts)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete the records below these offsets (-1: all that are readable); returns where each partition starts now.
+
+            await admin.delete_records({TopicPartition("events", 0): 1_000})
+
+        Raises OFFSET_OUT_OF_RANGE beyond the end, POLICY_VIOLATION for a topic that is only compacted.
+        """
+        from oncelog.client.admin import cluster as admin_cluster
+
+        deadline = self._deadline()
+        await self._require({each.topic for each in offsets}, deadline)
+        return await admin_cluster.delete_records(self._cluster, offsets, deadline)
+
+    async def _require(self, names: Collection[str], deadline: Deadline) -> None:
+        """Raise UnknownTopic at once for a topic that does not exist, without creating it."""
+        await self._cluster.refresh(names, deadline)
+        for name in names:
+            if name not in self._cluster.topics:
+                raise await self._cluster.unknown_topic(name, deadline)
+
+    async def _raise_for_topic(self, code: int, name: str | None, message: str | None = None) -> None:
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name is not None:
+            raise await self._cluster.unknown_topic(name, self._deadline())
+        raise_for(code, message or "" if name is None else f"topic {name!r}: {message or ''}")
+
+    # --- settings, nodes ----------------------------------------------------------------------------------------------
+
+    async def describe_configs(
+        self, *, topic: str | None = None, node_id: int | None = None, group: str | None = None
+    ) -> dict[str, str | None]:
+        """The values of all settings of a topic, a group or a node (default: any node).
+
+            configs = await admin.describe_configs(topic="events")
+            retention_ms = int(configs["retention.ms"])
+
+        A value is None for a secret. Raises UnknownTopic if the topic does not exist.
+        """
+        entries = await self.describe_config_entries(topic=topic, node_id=node_id, group=group)
+        return {each.name: each.value for each in entries}
+
+    async def describe_config_entries(
+        self, *, topic: str | None = None, node_id: int | Literal["all"] | None = None, group: str | None = None
+    ) -> "list[ConfigEntry]":
+        """As `describe_configs`, with the source of each value. Of node "all": what is set for all nodes at once."""
+        from oncelog.client.admin import cluster as admin_cluster
+
+        deadline = self._deadline()
+        await self._cluster.refresh((), deadline)
+        if topic is None and group is None and node_id is None:
+            node_id = min(self._cluster.nodes)
+        request = admin_cluster.describe_configs_request_of(*admin_cluster.resource(topic, node_id, group))
+        if isinstance(node_id, int):
+            response = await self._cluster.call_node(node_id, admin_cluster.DESCRIBE_CONFIGS, request, deadline)
+        else:
+            response = await self._cluster.call_any(admin_cluster.DESCRIBE_CONFIGS, request, deadline)
+        result = response.results[0]
+        await self._raise_for_topic(result.error_code, topic, result.error_message)
+        return admin_cluster.config_entries(result)
+
+    async def alter_configs(
+        self,
+        values: Mapping[str, ConfigValue] = {},
+        *,
+        topic: str | None = None,
+        node_id: int | Literal["all"] | None = None,
+        group: str | None = None,
+        reset: Iterable[str] = (),
+        append: Mapping[str, ConfigValue] = {},
+        subtract: Mapping[str, ConfigValue] = {},
+        validate_only: bool = False,
+    ) -> None:
+        """Set settings of a topic, a group, a node or all nodes, and reset others to their defaults; all others stay
+        (KIP-339). `append` and `subtract` change lists.
+
+            await admin.alter_configs({"retention.ms": 60_000}, topic="events", reset=["segment.bytes"])
+
+        All of it takes effect, or nothing. Raises INVALID_CONFIG and the like as ConfigError, and UnknownTopic.
+        """
+        from oncelog.client.admin import cluster as admin_cluster
+
+        deadline = self._deadline()
+        request = admin_cluster.alterations(
+            *admin_cluster.resource(topic, node_id, group),
+            values=values,
+            reset=reset,
+            append=append,
+            subtract=subtract,
+            validate_only=validate_only,
+        )
+        if isinstance(node_id, int):
+            await self._cluster.refresh((), deadline)
+            response = await self._cluster.call_node(
+                node_id, admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline
+            )
+        else:
+            response = await self._call_controller(admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline)
+        for result in response.responses:
+            await self._raise_for_topic(result.error_code, topic, result.error_message)
+
+    async def describe_cluster(self) -> "ClusterDescription":
+        """The cluster id, controller, nodes and features."""
+        from oncelog.client.admin import cluster as admin_cluster
+
+        return await admin_cluster.describe_cluster(self._cluster, self._deadline())
+
+    async def describe_log_dirs(self, *node_ids: int) -> "list[LogDirDescription]":
+        """The data directories of these nodes (default: all), and the size of each partition in them."""
+        from oncelog.client.admin import cluster as admin_cluster
+
+        return await admin_cluster.describe_log_dirs(self._cluster, node_ids, self._deadline())
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, allow_downgrade: bool = False, validate_only: bool = False
+    ) -> None:
+        """Finalize these feature levels, all or none (KIP-584); `describe_cluster` has the current ones.
+
+            await admin.update_features({"transaction.version": 2})
+
+        Raises INVALID_UPDATE_VERSION or FEATURE_UPDATE_FAILED as ConfigError.
+        """
+        from oncelog.client.admin import cluster as admin_cluster
+
+        request = admin_cluster.feature_updates(levels, int(self._api_timeout_ms), allow_downgrade, validate_only)
+        response = await self._call_controller(admin_cluster.UPDATE_FEATURES, request, self._deadline())
+        raise_for(response.error_code, response.error_message or "")
+        for result in response.results:
+            raise_for(result.error_code, f"{result.feature}: {result.error_message or ''}")
+
+    # --- users, quotas, rights, tokens --------------------------------------------------------------------------------
+
+    async def describe_user_scram_credentials(self, *users: str) -> dict[str, dict[str, int]]:
+        """The iterations of each mechanism that these users (default: all) have credentials for, by user: `{"alice":
+        {"SCRAM-SHA-512": 8192}}`. Users without credentials are left out."""
+        from oncelog.client.admin import security as admin_security
+
+        check_each("describe_user_scram_credentials", users, str)
+        request = admin_security.describe_users_request_of(users)
+        api = admin_security.DESCRIBE_USER_SCRAM_CREDENTIALS
+        return admin_security.credentials_of(await self._call_controller(api, request, self._deadline()))
+
+    async def alter_user_scram_credentials(
+        self, *alterations: "UserScramCredentialUpsertion | UserScramCredentialDeletion"
+    ) -> None:
+        """Make, change and delete the passwords of users (KIP-554). Only what they are salted to is sent.
+
+            await admin.alter_user_scram_credentials(UserScramCredentialUpsertion("alice", "secret"))
+
+        Raises UNACCEPTABLE_CREDENTIAL, RESOURCE_NOT_FOUND or, for a user who is named twice, DUPLICATE_RESOURCE (each a
+        ConfigError) for the first that cannot be changed; others may have been.
+        """
+        from oncelog.client.admin import security as admin_security
+
+        deadline = self._deadline()
+        request = await admin_security.scram_alterations(alterations)
+        api = admin_security.ALTER_USER_SCRAM_CREDENTIALS
+        admin_security.raise_for_users(await self._call_controller(api, request, deadline))
+
+    async def describe_client_quotas(
+        self, entity: Mapping[str, str | None] = {}, *, any_of: Sequence[str] = (), strict: bool = False
+    ) -> "list[ClientQuota]":
+        """The quotas that are set for this entity, and for any name of the types in `any_of`; with `strict`, not those
+        that other types are part of. By default all.
+
+            await admin.describe_client_quotas({"user": "alice"}, any_of=["client-id"])
+        """
+        from oncelog.client.admin import security as admin_security
+
+        request = admin_security.describe_quotas_request_of(entity, any_of, strict)
+        api = admin_security.DESCRIBE_CLIENT_QUOTAS
+        return admin_security.quotas_of(await self._cluster.call_any(api, request, self._deadline()))
+
+    async def alter_client_quotas(
+        self, entity: "QuotaEntity", values: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Set quotas of an entity (KIP-546), and remove those whose value is None; others stay.
+
+            await admin.alter_client_quotas({"user": "alice"}, {"producer_byte_rate": 1_048_576})
+
+        Raises INVALID_REQUEST (a ConfigError) for a name or a value that the broker does not take.
+        """
+        from oncelog.client.admin import security as admin_security
+
+        request = admin_security.quota_alterations(entity, values, validate_only)
+        api = admin_security.ALTER_CLIENT_QUOTAS
+        admin_security.raise_for_quotas(await self._call_controller(api, request, self._deadline()))
+
+    async def create_acls(self, *acls: "Acl") -> None:
+        """Create rules; those that exist already stay. Raises SECURITY_DISABLED (a ConfigError) without an authorizer.
+
+        await admin.create_acls(Acl("User:alice", "READ", "TOPIC", "orders"))
+        """
+        from oncelog.client.admin import acls as admin_acls
+        from oncelog.client.admin.descriptions import Acl
+
+        check_each("create_acls", acls, Acl)
+        request, deadline = admin_acls.creation_request(acls), self._deadline()
+        admin_acls.check_created(acls, await self._call_controller(admin_acls.CREATE_ACLS, request, deadline))
+
+    async def describe_acls(self, selected: "AclFilter | None" = None) -> "list[Acl]":
+        """The rules that the filter selects (default: all), sorted by resource."""
+        from oncelog.client.admin import acls as admin_acls
+        from oncelog.client.admin.descriptions import AclFilter
+
+        request = admin_acls.description_request(selected or AclFilter())
+        return admin_acls.described(await self._cluster.call_any(admin_acls.DESCRIBE_ACLS, request, self._deadline()))
+
+    async def delete_acls(self, *filters: "AclFilter") -> "list[Acl]":
+        """Delete the rules that any of the filters selects; returns them, sorted by resource."""
+        from oncelog.client.admin import acls as admin_acls
+        from oncelog.client.admin.descriptions import AclFilter
+
+        check_each("delete_acls", filters, AclFilter)
+        request, deadline = admin_acls.deletion_request(filters), self._deadline()
+        return admin_acls.deleted(await self._call_controller(admin_acls.DELETE_ACLS, request, deadline))
+
+    async def create_delegation_token(
+        self, *, owner: str | None = None, renewers: Sequence[str] = (), max_lifetime_ms: int = -1
+    ) -> "DelegationToken":
+        """A token by which others log in as this client, or as `owner` (KIP-48), until the broker's longest time or
+        `max_lifetime_ms`. `renewers` may renew and expire it.
+
+            token = await admin.create_delegation_token(renewers=["User:scheduler"])
+
+        Raises DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED and the like as ConfigError.
+        """
+        from oncelog.client.admin import tokens as admin_tokens
+
+        request = admin_tokens.creation_request(owner, renewers, max_lifetime_ms)
+        api = admin_tokens.CREATE_DELEGATION_TOKEN
+        return admin_tokens.created(await self._call_controller(api, request, self._deadline()), renewers)
+
+    async def renew_delegation_token(self, hmac: str, *, renew_period_ms: int = -1) -> int:
+        """Let a token count for this time from now (default: as long as the broker lets it); returns its new expiry, in
+        milliseconds since the epoch. `hmac` is that of a DelegationToken."""
+        from oncelog.client.admin import tokens as admin_tokens
+
+        request, api = admin_tokens.renewal_request(hmac, renew_period_ms), admin_tokens.RENEW_DELEGATION_TOKEN
+        return admin_tokens.expiry_of(await self._call_controller(api, request, self._deadline()))
+
+    async def expire_delegation_token(self, hmac: str, *, expiry_period_ms: int = -1) -> int:
+        """Remove a token, or let it expire after `expiry_period_ms`; returns its expiry, in milliseconds since the
+        epoch."""
+        from oncelog.client.admin import tokens as admin_tokens
+
+        request, api = admin_tokens.expiry_request(hmac, expiry_period_ms), admin_tokens.EXPIRE_DELEGATION_TOKEN
+        return admin_tokens.expiry_of(await self._call_controller(api, request, self._deadline()))
+
+    async def describe_delegation_tokens(self, *owners: str) -> "list[DelegationToken]":
+        """The tokens that this client may see, or those of them that one of `owners` owns or may renew, sorted by owner
+        and time."""
+        from oncelog.client.admin import tokens as admin_tokens
+
+        check_each("describe_delegation_tokens", owners, str)
+        request, api = admin_tokens.description_request(owners), admin_tokens.DESCRIBE_DELEGATION_TOKEN
+        return admin_tokens.described(await self._cluster.call_any(api, request, self._deadline()))
+
+    # --- offsets ------------------------------------------------------------------------------------------------------
+
+    async def list_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: "str | datetime | int" = "latest",
+        *,
+        isolation_level: "IsolationLevel" = "read_uncommitted",
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Look up offsets; `at` is "latest" (the last stable offset at read_committed, else the high watermark),
+        "earliest", "max_timestamp", "log_end" (with what no reader may see yet), or a time: a datetime with a time
+        zone, or milliseconds since the epoch.
+
+            ends = await admin.list_offsets([TopicPartition("events", 0)])
+
+        An offset is -1 if no record matches. Raises UnknownTopic, and ConfigError for a partition that a topic lacks.
+        """
+        from oncelog.client.wire import offsets
+
+        when = offsets.timestamp_of(at)
+        wanted, deadline = dict.fromkeys(partitions_of("list_offsets", partitions), when), self._deadline()
+        await self._require({each.topic for each in wanted}, deadline)
+        replica_id = offsets.DEBUGGING_REPLICA if at == "log_end" else offsets.CONSUMER
+        return await offsets.list_offsets(self._cluster, wanted, isolation_level, deadline, replica_id)
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> "list[ListedGroup]":
+        """The groups of all nodes that pass the filters: in one of `states` ("Stable", "Empty", ...), of one of `types`
+        ("classic", "consumer"). Raises ConfigError for other names, UNSUPPORTED_VERSION before Kafka 2.6 and 3.7."""
+        from oncelog.client.admin import groups as admin_groups
+
+        return await admin_groups.list_groups(self._cluster, states, types, self._deadline())
+
+    async def describe_groups(self, *group_ids: str) -> "list[GroupDescription]":
+        """State and members of these groups, classic or KIP-848. Raises GROUP_ID_NOT_FOUND (a ConfigError)."""
+        from oncelog.client.admin import groups as admin_groups
+
+        check_each("describe_groups", group_ids, str)
+        return [await admin_groups.describe_group(self._cluster, each, self._deadline()) for each in group_ids]
+
+    async def delete_groups(self, *group_ids: str) -> None:
+        """Delete groups without members, with their offsets. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP (a
+        ConfigError) for the first that it cannot delete."""
+        from oncelog.client.admin import groups as admin_groups
+
+        check_each("delete_groups", group_ids, str)
+        for group_id in group_ids:
+            await admin_groups.delete_group(self._cluster, group_id, self._deadline())
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = True
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The group's committed offsets of these partitions (default: all); those without one are left out. With
+        `require_stable` it waits for open transactions that hold offsets of the group (KIP-447). A group that does not
+        exist has no offsets."""
+        from oncelog.client.wire.offsets import fetch_committed
+
+        return await fetch_committed(
+            self._cluster,
+            group_id,
+            None if partitions is None else partitions_of("list_group_offsets", partitions),
+            self._deadline(),
+            require_stable=require_stable,
+        )
+
+    async def alter_group_offsets(self, group_id: str, offsets: Offsets) -> None:
+        """Set committed offsets of a group without members; a group that does not exist is created.
+
+            await admin.alter_group_offsets("readers", {TopicPartition("events", 0): 42})
+
+        Raises UNKNOWN_MEMBER_ID (a ConfigError) while the group has members, and UnknownTopic.
+        """
+        from oncelog.client.admin import groups as admin_groups
+
+        chosen, deadline = offsets_of("alter_group_offsets", offsets), self._deadline()
+        await self._require({topic for topic, _ in chosen}, deadline)
+        for place in chosen:
+            leader_of(self._cluster, place)
+        await admin_groups.alter_offsets(self._cluster, group_id, chosen, deadline)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete committed offsets of a group that reads none of these topics. Raises GROUP_ID_NOT_FOUND,
+        GROUP_SUBSCRIBED_TO_TOPIC or NON_EMPTY_GROUP (a ConfigError)."""
+        from oncelog.client.admin import groups as admin_groups
+
+        await admin_groups.delete_offsets(
+            self._cluster, group_id, partitions_of("delete_group_offsets", partitions), self._deadline()
+        )
+
+    async def list_group_lag(self, group_id: str) -> "list[PartitionLag]":
+        """How far the group is behind in each partition that it has an offset of or reads now, sorted. Raises
+        GROUP_ID_NOT_FOUND (a ConfigError)."""
+        from oncelog.client.admin import groups as admin_groups
+
+        (group,) = await self.describe_groups(group_id)
+        committed = await self.list_group_offsets(group_id, require_stable=False)
+        places = {*committed, *(place for member in group.members for place in member.partitions)}
+        await self._cluster.refresh({place.topic for place in places}, self._deadline())
+        # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
+        there = sorted(place for place in places if place.topic in self._cluster.topics)
+        starts = await self.list_offsets(there, "earliest")
+        ends = await self.list_offsets(there)
+        stable = await self.list_offsets(there, isolation_level="read_committed")
+        return [admin_groups.lag(group, place, committed, starts, stable, ends) for place in there]
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    async def describe_producers(self, topic_partition: TopicPartition) -> "list[ProducerState]":
+        """The producers that the partition's leader keeps state for. Raises as `list_offsets`."""
+        from oncelog.client.admin import transactions as admin_transactions
+
+        deadline = self._deadline()
+        await self._require((topic_partition.topic,), deadline)
+        return await admin_transactions.describe_producers(self._cluster, topic_partition, deadline)
+
+    async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
+        """States by transactional id, from all coordinators: `{"mover": "Ongoing"}`. `states` filters, as in
+        `find_transactions`."""
+        return {each.transactional_id: each.state for each in await self.find_transactions(states=states)}
+
+    async def find_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+    ) -> "list[ListedTransaction]":
+        """The transactional ids of all coordinators that pass every filter: in one of `states` ("Ongoing",
+        "PrepareCommit", ...), of one of `producer_ids`, running for longer than `duration_ms`, and whose whole id
+        matches `pattern`, a regular expression in the broker's dialect (RE2 in Kafka). Raises ConfigError for other
+        states, and FatalError if the broker does not know a filter."""
+        from oncelog.client.admin import transactions as admin_transactions
+
+        return await admin_transactions.find_transactions(
+            self._cluster, states, producer_ids, duration_ms, pattern, self._deadline()
+        )
+
+    async def describe_transaction(self, transactional_id: str) -> "TransactionDescription":
+        """State, producer and partitions of one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND as a
+        ConfigError."""
+        from oncelog.client.admin import transactions as admin_transactions
+
+        return await admin_transactions.describe_transaction(self._cluster, transactional_id, self._deadline())
+
+    async def abort_on_partition(
+        self, topic_partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Write an ABORT marker to one partition, for a hanging transaction that no coordinator knows any more.
+
+        Producer id, epoch and coordinator epoch are those that `describe_producers` reports; no coordinator is
+        involved. Raises INVALID_PRODUCER_EPOCH (as ProducerFenced) and TRANSACTION_COORDINATOR_FENCED for stale epochs.
+        """
+        from oncelog.client.admin import transactions as admin_transactions
+
+        deadline = self._deadline()
+        await self._require((topic_partition.topic,), deadline)
+        producer = (producer_id, producer_epoch, coordinator_epoch)
+        await admin_transactions.abort_on_partition(self._cluster, topic_partition, *producer, deadline)
+
+    async def fence_producer(self, transactional_id: str) -> tuple[int, int]:
+        """Abort the open transaction of a transactional id and fence its producer. Returns the new producer id and
+        epoch, which no producer uses."""
+        from oncelog.client.admin import transactions as admin_transactions
+
+        return await admin_transactions.fence_producer(self._cluster, transactional_id, self._deadline())
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after(self._api_timeout_ms)
+
+    async def _call_controller(self, api: Api[RequestT, ResponseT], request: RequestT, deadline: Deadline) -> ResponseT:
+        """Sent once: a retry of create or delete after a lost response would report a misleading error."""
+        await self._cluster.refresh((), deadline)
+        node_id = self._cluster.controller_id
+        if node_id not in self._cluster.nodes:
+            transport = await self._cluster.any_transport(deadline)
+        else:
+            transport = await self._cluster.transport(node_id, Purpose.DATA, deadline)
+        return await transport.request(api, request, deadline.remaining_s)

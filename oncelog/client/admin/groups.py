@@ -1,0 +1,286 @@
+"""The requests about groups, of both protocols: list, describe, delete, and change their offsets.
+
+Owns: the requests, and their errors as exceptions. Does not own: reading committed offsets (`wire.offsets`), the public
+names (`client`, which imports this at the first use: few programs need it). Each request goes to the group's
+coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from oncelog.client.admin.calls import Code, ask_coordinator, ask_nodes
+from oncelog.client.admin.descriptions import GroupDescription, ListedGroup, MemberDescription, PartitionLag
+from oncelog.client.groups.subscriptions import decode_assignment
+from oncelog.client.values.arguments import known_names
+from oncelog.client.values.errors import ConfigError, KafkaError, raise_for
+from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.values.waiting import Deadline
+from oncelog.client.wire.apis import Api
+from oncelog.client.wire.cluster import Cluster, CoordinatorKind
+from oncelog.client.wire.group_apis import OFFSET_COMMIT
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import (
+    consumer_group_describe_request,
+    consumer_group_describe_response,
+    delete_groups_request,
+    delete_groups_response,
+    describe_groups_request,
+    describe_groups_response,
+    list_groups_request,
+    list_groups_response,
+    offset_delete_request,
+    offset_delete_response,
+)
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.consumer_group_describe_response import Member
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.describe_groups_response import DescribedGroup, DescribedGroupMember
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
+from oncelog.protocol.generated.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from oncelog.protocol.generated.offset_delete_response import OffsetDeleteResponse
+from oncelog.protocol.group_states import GROUP_STATES, GROUP_TYPES
+
+_LIST = Api(
+    ApiKey.LIST_GROUPS,
+    list_groups_request.encode,
+    list_groups_response.decode,
+    list_groups_request.FLEXIBLE_FROM,
+    0,
+    5,
+)
+_DESCRIBE = Api(
+    ApiKey.DESCRIBE_GROUPS,
+    describe_groups_request.encode,
+    describe_groups_response.decode,
+    describe_groups_request.FLEXIBLE_FROM,
+    0,
+    6,
+)
+_DESCRIBE_CONSUMER = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    consumer_group_describe_request.encode,
+    consumer_group_describe_response.decode,
+    consumer_group_describe_request.FLEXIBLE_FROM,
+    0,
+    1,
+)
+_DELETE = Api(
+    ApiKey.DELETE_GROUPS,
+    delete_groups_request.encode,
+    delete_groups_response.decode,
+    delete_groups_request.FLEXIBLE_FROM,
+    0,
+    2,
+)
+_DELETE_OFFSETS = Api(
+    ApiKey.OFFSET_DELETE,
+    offset_delete_request.encode,
+    offset_delete_response.decode,
+    offset_delete_request.FLEXIBLE_FROM,
+    0,
+    0,
+)
+_NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
+_HAS_MEMBERS = frozenset(
+    (
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+    )
+)
+
+
+async def list_groups(
+    cluster: Cluster, states: Sequence[str], types: Sequence[str], deadline: Deadline
+) -> list[ListedGroup]:
+    request = ListGroupsRequest(
+        states_filter=known_names("states", states, GROUP_STATES), types_filter=known_names("types", types, GROUP_TYPES)
+    )
+    found = [
+        ListedGroup(each.group_id, node_id, each.protocol_type, each.group_state, each.group_type)
+        for node_id, response in await ask_nodes(cluster, _LIST, request, deadline, lambda each: each.error_code)
+        for each in response.groups
+    ]
+    return sorted(found, key=lambda each: each.group_id)
+
+
+async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
+    """As a consumer group (KIP-848) first, then as a classic one; a coordinator knows one id as one of the two."""
+    return await _describe_consumer_group(cluster, group_id, deadline) or await _describe_classic_group(
+        cluster, group_id, deadline
+    )
+
+
+async def _describe_consumer_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription | None:
+    try:
+        response = await cluster.call_coordinator(
+            CoordinatorKind.GROUP,
+            group_id,
+            _DESCRIBE_CONSUMER,
+            ConsumerGroupDescribeRequest(group_ids=(group_id,)),
+            deadline,
+            lambda each: each.groups[0].error_code,
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # before Kafka 3.7 there was one kind of group
+            return None
+        raise
+    group = response.groups[0]
+    if group.error_code in _NOT_A_CONSUMER_GROUP:
+        return None
+    raise_for(group.error_code, f"group {group_id!r}: {group.error_message or ''}")
+    coordinator_id = cluster.known_coordinator(CoordinatorKind.GROUP, group_id)
+    return GroupDescription(
+        group_id,
+        "consumer",
+        group.group_state,
+        "consumer",
+        group.assignor_name,
+        group.group_epoch,
+        coordinator_id,
+        tuple(map(_consumer_member, group.members)),
+    )
+
+
+def _consumer_member(member: Member) -> MemberDescription:
+    owned = [
+        TopicPartition(topic.topic_name, index)
+        for topic in member.assignment.topic_partitions
+        for index in topic.partitions
+    ]
+    return MemberDescription(member.member_id, member.instance_id, member.client_id, member.client_host, tuple(owned))
+
+
+async def _describe_classic_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
+    response = await ask_coordinator(
+        cluster,
+        CoordinatorKind.GROUP,
+        group_id,
+        _DESCRIBE,
+        DescribeGroupsRequest(groups=(group_id,)),
+        deadline,
+        lambda each: [(_code_of(each.groups[0]), f"group {group_id!r} does not exist")],
+    )
+    group = response.groups[0]
+    is_consumers = group.protocol_type == "consumer"
+    members = [_classic_member(member, is_consumers) for member in group.members]
+    coordinator_id = cluster.known_coordinator(CoordinatorKind.GROUP, group_id)
+    return GroupDescription(
+        group_id,
+        "classic",
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        -1,
+        coordinator_id,
+        tuple(members),
+    )
+
+
+def _code_of(group: DescribedGroup) -> int:
+    """Before version 6 (KIP-1043) a group that nobody knows is dead, without an error."""
+    return group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == "Dead" else 0)
+
+
+def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberDescription:
+    """The assignment of another protocol, such as Kafka Connect's, is not partitions."""
+    partitions = decode_assignment(bytes(member.member_assignment)) if is_consumers else []
+    return MemberDescription(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
+    )
+
+
+def lag(
+    group: GroupDescription,
+    place: TopicPartition,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    starts: Mapping[TopicPartition, OffsetAndTimestamp],
+    stable: Mapping[TopicPartition, OffsetAndTimestamp],
+    ends: Mapping[TopicPartition, OffsetAndTimestamp],
+) -> PartitionLag:
+    """Without a committed offset the group would read from the start."""
+    offset = committed[place].offset if place in committed else None
+    position = starts[place].offset if offset is None else offset
+    end = ends[place].offset
+    reader = next((each for each in group.members if place in each.partitions), None)
+    return PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), reader)
+
+
+async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> None:
+    await ask_coordinator(
+        cluster,
+        CoordinatorKind.GROUP,
+        group_id,
+        _DELETE,
+        DeleteGroupsRequest(groups_names=(group_id,)),
+        deadline,
+        lambda each: [(each.results[0].error_code, f"group {group_id!r}")],
+        _raise_for_members,
+    )
+
+
+async def alter_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+) -> None:
+    """A commit by nobody, which the coordinator accepts while the group has no members."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
+        )
+    named = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()]
+    await ask_coordinator(
+        cluster,
+        CoordinatorKind.GROUP,
+        group_id,
+        OFFSET_COMMIT,
+        OffsetCommitRequest(group_id=group_id, topics=named),
+        deadline,
+        lambda response: _codes(group_id, response),
+        _raise_for_members,
+    )
+
+
+async def delete_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> None:
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition))
+    named = [OffsetDeleteRequestTopic(name, each) for name, each in topics.items()]
+    await ask_coordinator(
+        cluster,
+        CoordinatorKind.GROUP,
+        group_id,
+        _DELETE_OFFSETS,
+        OffsetDeleteRequest(group_id=group_id, topics=named),
+        deadline,
+        lambda each: [(each.error_code, f"group {group_id!r}"), *_codes(group_id, each)],
+        _raise_for_members,
+    )
+
+
+def _codes(group_id: str, response: OffsetCommitResponse | OffsetDeleteResponse) -> Iterator[Code]:
+    for topic in response.topics:
+        for each in topic.partitions:
+            yield each.error_code, f"group {group_id!r}, {topic.name}-{each.partition_index}"
+
+
+def _raise_for_members(code: int, about: str) -> None:
+    """As `raise_for`; a group that is in use is the caller's to stop, whatever the code says of it."""
+    if code in _HAS_MEMBERS:
+        raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
+    raise_for(code, about)

@@ -1,0 +1,453 @@
+"""Settings of producers and consumers, under Kafka's names in snake_case, and which combinations are invalid.
+
+Owns: names, types, defaults, checks. Each setting is declared twice: as an option, for type checkers, and as a field
+with its default; a test keeps the two equal. Times are in milliseconds, sizes in bytes.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Literal, Required, Self
+
+from oncelog.client.options.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnPartitions, OnSend
+from oncelog.client.options.serializers import Deserializer, Serializer
+from oncelog.client.values.errors import ConfigError
+from oncelog.client.values.option_values import check_values
+from oncelog.client.values.records import IsolationLevel, K, OutK, OutV, V
+from oncelog.client.wire.security import SecurityOptions, SecuritySettings
+
+Acks = Literal["all", -1, 0, 1]
+"""When the broker responds: "all" (-1) once every in-sync replica has the record, 1 once the leader has, 0 never."""
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+"""The codec of a producer's batches."""
+OffsetReset = Literal["earliest", "latest", "error"]
+"""Where to start without a valid committed offset; "error" raises NoOffsetForPartition."""
+DeliveryMode = Literal["at_most_once", "at_least_once", "exactly_once"]
+"""What a fault may do to a record on its way through a consumer and a producer: lose it, double it, or neither."""
+GroupProtocol = Literal["classic", "consumer"]
+"""How a group assigns partitions: classic is done by a member, consumer by the coordinator (KIP-848)."""
+
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""The names of those that a classic group may choose from; `groups.assignors` has them."""
+_MAX_NAME_BYTES = 32_767
+"""Of a string in the protocol."""
+_CACHED_BATCHES = 5
+"""Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
+
+
+class _ProducerOptions(SecurityOptions, total=False):
+    """Those that say nothing of keys and values, nor of who the producer is."""
+
+    delivery: DeliveryMode | None
+    enable_idempotence: bool | None
+    acks: Acks
+    linger_ms: float
+    batch_size: int
+    compression_type: Compression
+    max_in_flight_requests_per_connection: int
+    delivery_timeout_ms: float
+    request_timeout_ms: float
+    transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
+    retry_backoff_ms: float
+    max_block_ms: float
+    bootstrap_timeout_ms: float
+    buffer_memory: int
+    max_request_size: int
+    on_acknowledgement: OnAcknowledgement | None
+    client_id: str
+
+
+class ProducerOptions(_ProducerOptions, Generic[K, V], total=False):
+    """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
+
+    transactional_id: str | None
+    key_serializer: Serializer[K] | None
+    value_serializer: Serializer[V] | None
+    on_send: OnSend[K, V] | None
+
+
+class SessionProducerOptions(_ProducerOptions, total=False):
+    """Those that a session leaves to its producer; it has the others itself."""
+
+    on_send: OnSend[Any, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(SecuritySettings):
+    """The options of `Producer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
+    values and combinations that are not allowed."""
+
+    delivery: DeliveryMode | None = None
+    """Sets acks and enable_idempotence: 0 and off, "all" and off, or "all" and on."""
+    transactional_id: str | None = None
+    """Makes the producer transactional; one at a time may have an id, and a new one fences the last."""
+    enable_idempotence: bool | None = None
+    """Number the batches, so that the broker drops what it has already; None is on with acks='all'."""
+    acks: Acks = "all"
+    """When the broker answers: 'all', 1 or 0. Idempotence and transactions need 'all'."""
+    linger_ms: float = 5
+    """How long a record that nobody awaits waits for others of its partition."""
+    batch_size: int = 16_384
+    """Bytes of a batch before compression; a larger record has a batch of its own."""
+    compression_type: Compression = "none"
+    """The codec of the batches: none, gzip, snappy, lz4 or zstd."""
+    max_in_flight_requests_per_connection: int = 5
+    """Produce requests without an answer, at most 5 with idempotence."""
+    delivery_timeout_ms: float = 120_000
+    """A record that is not acknowledged by then fails with DeliveryTimeout."""
+    request_timeout_ms: float = 30_000
+    """How long one request waits for its answer before it is sent again."""
+    transaction_timeout_ms: int = 60_000
+    """The coordinator aborts a transaction that is open for longer."""
+    transaction_two_phase_commit_enable: bool = False
+    """Transactions never time out and may be prepared; the broker must allow it. Experimental (KIP-939)."""
+    retry_backoff_ms: float = 100
+    """The pause between two attempts."""
+    max_block_ms: float = 60_000
+    """How long opening, a new topic, a full buffer and the end of a transaction are waited for."""
+    bootstrap_timeout_ms: float = 1_000
+    """How long to try to open while nothing accepts a connection."""
+    buffer_memory: int = 32 << 20
+    """Bytes of records that are not acknowledged; beyond them a send waits."""
+    max_request_size: int = 1 << 20
+    """Bytes of a Produce request, and of the largest record."""
+    key_serializer: Serializer[Any] | None = None
+    """Makes bytes of keys: a function, or an object with `serialize(topic, headers, data)`; None: bytes."""
+    value_serializer: Serializer[Any] | None = None
+    """The same for values."""
+    on_send: OnSend[Any, Any] | None = None
+    """Called with each ProducerRecord before it is serialized; returns the one to send."""
+    on_acknowledgement: OnAcknowledgement | None = None
+    """Called with the RecordMetadata and the error (or None) of each record, once its outcome is known."""
+    client_id: str = "oncelog-producer"
+    """The name in the broker's logs and quotas."""
+
+    def __new__(cls, **options: Any) -> Self:
+        _check_delivery(options, _PRODUCER_MODES)
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        check_values(self, _AT_LEAST_1)
+        _apply(self, self.delivery, _PRODUCER_MODES)
+        if self.is_idempotent and self.max_in_flight_requests_per_connection > _CACHED_BATCHES:
+            raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence")
+        _check_name("transactional_id", self.transactional_id)
+        if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
+            hint = _set_by(self.delivery, _PRODUCER_MODES, "acks")
+            raise ConfigError("idempotence and transactions need acks='all'", hint=hint)
+        if self.transactional_id is not None and not self.is_idempotent:
+            hint = _set_by(self.delivery, _PRODUCER_MODES, "enable_idempotence") or "leave enable_idempotence on"
+            raise ConfigError("a transactional producer must be idempotent", hint=hint)
+        if self.transaction_two_phase_commit_enable and self.transactional_id is None:
+            raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
+
+    @property
+    def acks_value(self) -> int:
+        """`acks` as the protocol has it: -1, 0 or 1."""
+        return -1 if self.acks == "all" else self.acks
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the producer numbers its batches, so that the broker drops duplicates."""
+        return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
+
+
+class _ConsumerOptions(SecurityOptions, total=False):
+    """Those that say nothing of keys and values, nor of who the consumer is."""
+
+    delivery: DeliveryMode | None
+    pattern: str | None
+    isolation_level: IsolationLevel
+    auto_offset_reset: OffsetReset
+    enable_auto_commit: bool
+    commit_before_return: bool
+    auto_commit_interval_ms: float
+    max_poll_records: int
+    max_poll_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    group_instance_id: str | None
+    group_protocol: GroupProtocol
+    group_remote_assignor: str | None
+    partition_assignment_strategy: Sequence[str]
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    queued_max_bytes: int
+    max_partition_fetch_bytes: int
+    check_crcs: bool
+    request_timeout_ms: float
+    default_api_timeout_ms: float
+    bootstrap_timeout_ms: float
+    retry_backoff_ms: float
+    metadata_max_age_ms: int
+    client_rack: str | None
+    on_assign: OnPartitions | None
+    on_revoke: OnPartitions | None
+    on_lost: OnPartitions | None
+    on_commit: OnCommitted | None
+    client_id: str
+
+
+class ConsumerOptions(_ConsumerOptions, Generic[K, V], total=False):
+    """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
+
+    bootstrap_servers: str | Sequence[str]
+    group_id: str | None
+    key_deserializer: Deserializer[K] | None
+    value_deserializer: Deserializer[V] | None
+    on_consume: OnConsume[K, V] | None
+
+
+class SessionConsumerOptions(_ConsumerOptions, total=False):
+    """Those that a session leaves to its consumer; it has the others itself."""
+
+    on_consume: OnConsume[Any, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(SecuritySettings):
+    """The options of `Consumer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
+    values and combinations that are not allowed."""
+
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
+    delivery: DeliveryMode | None = None
+    """Sets what is committed when: before records are returned, after them, or in the transaction of their results."""
+    pattern: str | None = None
+    """Instead of topics: a regular expression that whole names match; a group looks for new ones. With
+    group_protocol="consumer" the coordinator evaluates it, by RE2; otherwise this client, by Python's `re`."""
+    group_id: str | None = None
+    """The group whose members share the partitions, and whose offsets are committed."""
+    isolation_level: IsolationLevel = "read_committed"
+    """read_committed returns neither open nor aborted transactions; read_uncommitted everything."""
+    auto_offset_reset: OffsetReset = "latest"
+    """Where to start without a committed offset; 'error' raises NoOffsetForPartition."""
+    enable_auto_commit: bool = False
+    """Commit what poll and the iterator have returned, every auto_commit_interval_ms and at the end; if an exception
+    ends it, without what was returned last."""
+    commit_before_return: bool = False
+    """Commit records before they are returned: one that is processed when the consumer dies does not come again."""
+    auto_commit_interval_ms: float = 5_000
+    """See enable_auto_commit."""
+    max_poll_records: int = 500
+    """Records that one poll returns."""
+    max_poll_interval_ms: int = 300_000
+    """A member that does not poll for so long leaves its group."""
+    session_timeout_ms: int = 45_000
+    """A member without a heartbeat for so long is removed by the coordinator."""
+    heartbeat_interval_ms: int = 3_000
+    """Between two heartbeats: below session_timeout_ms, and usually at most a third of it."""
+    group_instance_id: str | None = None
+    """Makes a static member: it may come back within session_timeout_ms without a rebalance (KIP-345)."""
+    group_protocol: GroupProtocol = "classic"
+    """consumer: the coordinator assigns the partitions, and each member moves on by itself (KIP-848)."""
+    group_remote_assignor: str | None = None
+    """With group_protocol="consumer", the coordinator's assignor: uniform or range; None leaves it the choice."""
+    partition_assignment_strategy: Sequence[str] = ("range", "roundrobin")
+    """The assignors that the group may choose from: range, roundrobin, sticky, cooperative-sticky. With the last alone,
+    members keep their partitions during a rebalance but for those that move to another member."""
+    fetch_min_bytes: int = 1
+    """The broker answers a Fetch once it has so much, or after fetch_max_wait_ms."""
+    fetch_max_wait_ms: int = 500
+    """See fetch_min_bytes."""
+    fetch_max_bytes: int = 50 << 20
+    """Bytes of one Fetch response."""
+    queued_max_bytes: int = 32 << 20
+    """Bytes that are fetched ahead, of all partitions and as they are sent: compressed, and before Python makes objects
+    of them. A batch that is larger than what is left is fetched nevertheless."""
+    max_partition_fetch_bytes: int = 1 << 20
+    """Bytes of one partition in a Fetch response; a larger batch is returned nevertheless."""
+    check_crcs: bool = True
+    """Check each batch's checksum."""
+    request_timeout_ms: float = 30_000
+    """How long one request waits for its answer before it is sent again."""
+    default_api_timeout_ms: float = 60_000
+    """How long a call with all its attempts may take."""
+    bootstrap_timeout_ms: float = 1_000
+    """How long to try to open while nothing accepts a connection."""
+    retry_backoff_ms: float = 100
+    """The pause between two attempts."""
+    metadata_max_age_ms: int = 300_000
+    """How often a group looks for new partitions, and for new topics of `pattern`."""
+    client_rack: str | None = None
+    """Where this client is: brokers may have it read from a replica in its rack (KIP-392)."""
+    on_assign: OnPartitions | None = None
+    """Awaited inside poll() or the iterator, after the group assigned these partitions to it anew."""
+    on_revoke: OnPartitions | None = None
+    """Awaited before the partitions are revoked: in a rebalance, and when the consumer is closed."""
+    on_lost: OnPartitions | None = None
+    """Awaited instead of on_revoke when the partitions may have another owner already: it is too late to commit."""
+    key_deserializer: Deserializer[Any] | None = None
+    """Makes objects of keys: a function, or an object with `deserialize(topic, headers, data)`; None: bytes."""
+    value_deserializer: Deserializer[Any] | None = None
+    """The same for values."""
+    on_consume: OnConsume[Any, Any] | None = None
+    """Called with records before they are returned; returns those to return."""
+    on_commit: OnCommitted | None = None
+    """Called with offsets after they were committed."""
+    client_id: str = "oncelog-consumer"
+    """The name in the broker's logs and quotas."""
+
+    def __new__(cls, **options: Any) -> Self:
+        _check_delivery(options, _CONSUMER_MODES)
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        check_values(self, _AT_LEAST_1)
+        _apply(self, self.delivery, _CONSUMER_MODES)
+        self._check_protocol()
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition_assignment_strategy is empty")
+        for name in self.partition_assignment_strategy:
+            if name not in ASSIGNORS:
+                known = ", ".join(map(repr, ASSIGNORS))
+                raise ConfigError(f"partition_assignment_strategy has {name!r}, and must be of {known}")
+        if self.pattern is not None and self.group_protocol == "classic":
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                raise ConfigError(f"pattern={self.pattern!r} is not a regular expression: {error}") from None
+        for name in ("enable_auto_commit", "commit_before_return"):
+            if getattr(self, name) and self.group_id is None:
+                raise ConfigError(f"{name} needs a group_id", hint=_set_by(self.delivery, _CONSUMER_MODES, name))
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ConfigError("group_instance_id needs a group_id")
+        if self.enable_auto_commit and self.commit_before_return:
+            raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
+        for name in ("group_id", "group_instance_id"):
+            _check_name(name, getattr(self, name))
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
+
+    def _check_protocol(self) -> None:
+        """What the coordinator decides cannot be an option of a member."""
+        theirs = _CLASSIC_OPTIONS if self.group_protocol == "consumer" else _CONSUMER_OPTIONS
+        defaults = {each.name: each.default for each in fields(self)}
+        for name, instead in theirs.items():
+            if getattr(self, name) != defaults[name]:
+                raise ConfigError(f"{name} has no meaning with group_protocol={self.group_protocol!r}", hint=instead)
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether the isolation level is read_committed."""
+        return self.isolation_level == "read_committed"
+
+
+class SessionOptions(SecurityOptions, Generic[K, V, OutK, OutV], total=False):
+    """The keyword arguments of `TransactionalSession`, for type checkers; `SessionSettings` has their defaults."""
+
+    group_id: Required[str]
+    bootstrap_servers: str | Sequence[str]
+    transactional_id: str | None
+    max_records: int
+    max_wait_ms: int
+    key_deserializer: Deserializer[K] | None
+    value_deserializer: Deserializer[V] | None
+    key_serializer: Serializer[OutK] | None
+    value_serializer: Serializer[OutV] | None
+    consumer: SessionConsumerOptions | None
+    producer: SessionProducerOptions | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings(SecuritySettings):
+    """The options of `TransactionalSession` with their defaults."""
+
+    group_id: str
+    """The group whose members share the partitions, and whose offsets are committed with the results."""
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
+    transactional_id: str | None = None
+    """One for each instance that runs at a time; None is a new one each time."""
+    max_records: int = 500
+    """Records that one transaction reads at most."""
+    max_wait_ms: int = 0
+    """How long a transaction of fewer records waits for more to come."""
+    key_deserializer: Deserializer[Any] | None = None
+    """Of the records that are read; see the consumer."""
+    value_deserializer: Deserializer[Any] | None = None
+    """The same for values."""
+    key_serializer: Serializer[Any] | None = None
+    """Of the results; see the producer."""
+    value_serializer: Serializer[Any] | None = None
+    """The same for values."""
+    consumer: SessionConsumerOptions | None = None
+    """More options of the consumer."""
+    producer: SessionProducerOptions | None = None
+    """More options of the producer."""
+
+    def __post_init__(self) -> None:
+        check_values(self, _AT_LEAST_1)
+
+
+_AT_LEAST_1 = frozenset(
+    (
+        "max_in_flight_requests_per_connection",
+        "buffer_memory",
+        "max_request_size",
+        "transaction_timeout_ms",
+        "max_poll_records",
+        "max_poll_interval_ms",
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "queued_max_bytes",
+        "max_records",
+    )
+)
+"""With 0 nothing would ever be sent, returned or kept; the other numbers may be 0, as in Kafka."""
+_CLASSIC_OPTIONS = {
+    "partition_assignment_strategy": "group_remote_assignor names the coordinator's assignor",
+    "session_timeout_ms": "the broker's group.consumer.session.timeout.ms, or the group's consumer.session.timeout.ms",
+    "heartbeat_interval_ms": (
+        "the broker's group.consumer.heartbeat.interval.ms, or the group's consumer.heartbeat.interval.ms"
+    ),
+}
+_CONSUMER_OPTIONS = {"group_remote_assignor": "partition_assignment_strategy names the assignors of a classic group"}
+_PRODUCER_MODES: dict[DeliveryMode, ProducerOptions] = {
+    "at_most_once": {"acks": 0, "enable_idempotence": False},
+    "at_least_once": {"acks": "all", "enable_idempotence": False},
+    "exactly_once": {"acks": "all", "enable_idempotence": True},
+}
+_CONSUMER_MODES: dict[DeliveryMode, ConsumerOptions] = {
+    "at_most_once": {"commit_before_return": True, "enable_auto_commit": False},
+    "at_least_once": {"commit_before_return": False, "enable_auto_commit": True},
+    "exactly_once": {
+        "commit_before_return": False,
+        "enable_auto_commit": False,
+        "isolation_level": "read_committed",
+    },
+}
+
+
+_Modes = Mapping[DeliveryMode, ProducerOptions | ConsumerOptions]
+
+
+def _check_delivery(options: Mapping[str, Any], modes: _Modes) -> None:
+    """Raise ConfigError for an option that contradicts the mode. It looks at what was passed: settings that are made
+    do not know which defaults were."""
+    for mode, sets in modes.items():
+        for name, value in sets.items() if options.get("delivery") == mode else ():
+            if options.get(name) not in (None, value, -1 if value == "all" else value):
+                said = f"{_set_by(mode, modes, name)}, and {name}={options[name]!r} was passed"
+                raise ConfigError(said, hint="leave one of the two out")
+
+
+def _apply(settings: ProducerSettings | ConsumerSettings, mode: DeliveryMode | None, modes: _Modes) -> None:
+    for name, value in modes[mode].items() if mode is not None else ():
+        object.__setattr__(settings, name, value)  # the settings are frozen once they are made
+
+
+def _set_by(mode: DeliveryMode | None, modes: _Modes, name: str) -> str:
+    """For the error about an option that the mode has set, and not the program."""
+    sets: Mapping[str, object] = {} if mode is None else modes[mode]
+    return f"delivery={mode!r} sets {name}={sets[name]!r}" if name in sets else ""
+
+
+def _check_name(option: str, name: str | None) -> None:
+    """A longer one would have the broker close the connection, without a word and every time."""
+    if name is None:
+        return
+    if not 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES:
+        raise ConfigError(f"{option} is {f'longer than {_MAX_NAME_BYTES:,} bytes' if name else 'empty'}")

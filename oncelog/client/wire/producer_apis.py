@@ -1,0 +1,71 @@
+"""The requests of producers.
+
+Produce 12, EndTxn 5 and TxnOffsetCommit 5 select the second transaction protocol (KIP-890), which may be used only
+where the broker has finalized `transaction.version` 2: each has an entry for either protocol.
+"""
+
+from dataclasses import replace
+
+from oncelog.client.wire.apis import Api
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated import (
+    add_offsets_to_txn_request,
+    add_offsets_to_txn_response,
+    add_partitions_to_txn_request,
+    add_partitions_to_txn_response,
+    end_txn_request,
+    end_txn_response,
+    init_producer_id_request,
+    init_producer_id_response,
+    produce_request,
+    produce_response,
+    txn_offset_commit_request,
+    txn_offset_commit_response,
+)
+
+PRODUCE = Api(ApiKey.PRODUCE, produce_request.encode, produce_response.decode, produce_request.FLEXIBLE_FROM, 3, 12)
+PRODUCE_V1 = replace(PRODUCE, maximum=11)
+INIT_PRODUCER_ID = Api(
+    ApiKey.INIT_PRODUCER_ID,
+    init_producer_id_request.encode,
+    init_producer_id_response.decode,
+    init_producer_id_request.FLEXIBLE_FROM,
+    0,
+    5,
+)
+INIT_TWO_PHASE_COMMIT = Api(
+    ApiKey.INIT_PRODUCER_ID,
+    init_producer_id_request.encode,
+    init_producer_id_response.decode,
+    init_producer_id_request.FLEXIBLE_FROM,
+    6,
+    6,
+)
+"""The same request, where a field that older versions lack must not be dropped (KIP-939)."""
+ADD_PARTITIONS_TO_TXN = Api(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    add_partitions_to_txn_request.encode,
+    add_partitions_to_txn_response.decode,
+    add_partitions_to_txn_request.FLEXIBLE_FROM,
+    0,
+    3,
+)
+ADD_OFFSETS_TO_TXN = Api(
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    add_offsets_to_txn_request.encode,
+    add_offsets_to_txn_response.decode,
+    add_offsets_to_txn_request.FLEXIBLE_FROM,
+    0,
+    3,
+)
+END_TXN = Api(ApiKey.END_TXN, end_txn_request.encode, end_txn_response.decode, end_txn_request.FLEXIBLE_FROM, 0, 5)
+END_TXN_V1 = replace(END_TXN, maximum=4)
+TXN_OFFSET_COMMIT = Api(
+    ApiKey.TXN_OFFSET_COMMIT,
+    txn_offset_commit_request.encode,
+    txn_offset_commit_response.decode,
+    txn_offset_commit_request.FLEXIBLE_FROM,
+    0,
+    5,
+)
+TXN_OFFSET_COMMIT_V1 = replace(TXN_OFFSET_COMMIT, maximum=4)
