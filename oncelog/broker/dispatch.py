@@ -23,7 +23,7 @@ from importlib import import_module
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE, Api
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import AroundHandler, CloseConnection, Handler, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced, TooMany

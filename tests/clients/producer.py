@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE, Api
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode

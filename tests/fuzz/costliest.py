@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from random import Random
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE, Api
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.headers import encode_request_header
 from tests.fuzz.frames import spoil_pieces

@@ -1,7 +1,7 @@
 """What a read-only broker answers (`oncelog.read.only`): one table, API by API.
 
 Owns: which APIs are handled as always, and the error of each of the others. Does not own: what stays still besides
-requests (`broker.assembly.read_only`), their versions (`broker.api_table`).
+requests (`broker.assembly.read_only`), their versions (`broker.apis.table`).
 Invariant: every API that is served is in the table, so a new one says what it is before it can be used.
 
 The errors are those of a Kafka whose authorizer lets everybody describe and read topics, and nothing else: no client

@@ -1,7 +1,7 @@
 """The APIs without an implementation on this broker: each request gets one error, Kafka's where it has the feature
 switched off, in the field where Kafka sets it.
 
-Owns: the error, the text and the field of each. Does not own: their versions (`broker.api_table`), responses that
+Owns: the error, the text and the field of each. Does not own: their versions (`broker.apis.table`), responses that
 depend on the request (separate modules).
 """
 

@@ -8,7 +8,7 @@ witness knows what the client is told.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.api_table import TRANSACTION_V2_SINCE
+from oncelog.broker.apis.table import TRANSACTION_V2_SINCE
 from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.completion import Completion
 from oncelog.broker.config.group_config import group_config_value

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE, Api
 from oncelog.broker.faults.error_answers import error_names
 from oncelog.broker.faults.rule import Action, Point, Rule
 from oncelog.broker.handlers.read_only import ANSWERS, READS, REASON

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE, Api
 from oncelog.broker.faults.error_answers import error_names
 from oncelog.broker.handlers.refusals import REFUSALS
 from oncelog.protocol.errors import ErrorCode

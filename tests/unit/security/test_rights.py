@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.handlers.rights.guard import guard
 from oncelog.broker.handlers.rights.table import RIGHTS
 from oncelog.broker.ports import WallMs

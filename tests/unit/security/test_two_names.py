@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE, Api
 from oncelog.broker.handlers.rights.table import RIGHTS
 from oncelog.broker.ports import WallMs
 from oncelog.broker.security.access_rules import entry_record

@@ -10,7 +10,7 @@ import pytest
 from oncelog.broker.admin.messages import AdminRequest, HttpError, Response
 from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.admin.routes import Routes
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from oncelog.broker.witness import requests
 from oncelog.broker.witness.findings import Finding

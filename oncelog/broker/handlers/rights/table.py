@@ -1,7 +1,7 @@
 """The rights that each API needs, as Kafka 4.3's brokers and controllers check them.
 
 Owns: the table, from which docs/security.md is generated. Does not own: how it is applied (`broker.handlers.rights`).
-Invariant: every API of `broker.api_table` has a row.
+Invariant: every API of `broker.apis.table` has a row.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ Owns: building such a response, for any API. Does not own: which error, and in w
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.message import Message
 

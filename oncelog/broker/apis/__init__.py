@@ -1,0 +1,1 @@
+"""The APIs that this broker serves."""
