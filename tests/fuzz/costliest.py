@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass, replace
 from random import Random
 
-from oncelog.broker.apis.table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.headers import encode_request_header
 from tests.fuzz.frames import spoil_pieces
