@@ -18,7 +18,6 @@ from pathlib import Path
 
 from oncelog.broker.config.admin_address import check_tokens
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
-from oncelog.broker.config.connection_limits import parse_connection_limits
 from oncelog.broker.config.dynamic_keys import has_effect_while_running
 from oncelog.broker.config.listeners import (
     ListenerConfig,
@@ -122,7 +121,7 @@ class BrokerConfig:
             check_tokens(self.get)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        self.connection_limits = parse_connection_limits(self.get_str("max.connections.per.ip.overrides"))
+        self.connection_limits = self._connection_limits()
 
     def get(self, key: str) -> str | None:
         """The text, None when neither set nor defaulted."""
@@ -214,6 +213,14 @@ class BrokerConfig:
             )
         except ListenerError as error:
             raise ConfigError(str(error)) from error
+
+    def _connection_limits(self) -> dict[str, int]:
+        text = self.get_str("max.connections.per.ip.overrides")
+        if not text:
+            return {}
+        from oncelog.broker.config.connection_limits import parse_connection_limits
+
+        return parse_connection_limits(text)
 
     def _statsd_address(self) -> tuple[str, int] | None:
         text = self.get_str("oncelog.statsd.address")
