@@ -507,4 +507,4 @@ def test_every_setting_has_an_effect() -> None:
         for suffix in ("segment.bytes", "num.partitions")
     }
     unread = [key for key in BROKER_KEYS if key not in read_by_topics | composed and f'"{key}"' not in text]
-    _none([f"{key}: nothing reads it; move it to config_names.UNNEEDED" for key in unread])
+    _none([f"{key}: nothing reads it; move it to UNNEEDED_GROUPS of config/kafka_names.py" for key in unread])

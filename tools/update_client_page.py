@@ -1,5 +1,5 @@
-"""Writes the tables of options in docs/client-options.md from `oncelog/client/options/settings.py`, and the table of
-errors in docs/client-errors.md from `oncelog/client/values/errors.py`; a test compares.
+"""Writes the tables of options in docs/clients/client-options.md from `oncelog/client/options/settings.py`, and the table of
+errors in docs/clients/client-errors.md from `oncelog/client/values/errors.py`; a test compares.
 
     python tools/update_client_page.py
 
@@ -19,7 +19,7 @@ from oncelog.client.values import errors
 from oncelog.client.wire.security import SecuritySettings
 
 _DOCS = Path(__file__).parent.parent / "docs" / "clients"
-PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")
+PAGES = (_DOCS / "clients/client-options.md", _DOCS / "clients/client-errors.md")
 Kind = type[SecuritySettings]
 _KINDS: dict[str, Kind] = {
     "Security": SecuritySettings,

@@ -7,7 +7,7 @@ A test holds the page to this, and the API table to Kafka's ranges.
 
 from pathlib import Path
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS

@@ -8,7 +8,7 @@ A test holds the page to it.
 
 from pathlib import Path
 
-from oncelog.broker.handlers.rights.table import RIGHTS
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.api_keys import ApiKey
 from tests.support.known_bugs import KNOWN_BUGS
 
@@ -20,12 +20,12 @@ END = "<!-- to here -->"
 
 def rights_table() -> str:
     lines = ["", "| key | API | operations, by resource |", "|--:|---|---|"]
-    for key, rights in RIGHTS.items():
+    for api in API_TABLE.values():
         by_resource: dict[str, list[str]] = {}
-        for operation, resource in rights.all:
+        for operation, resource in api.rights.all:
             by_resource.setdefault(resource.name, []).append(operation.name)
         needed = "; ".join(f"{resource}: {', '.join(names)}" for resource, names in by_resource.items())
-        lines.append(f"| {int(key)} | {_name(key)} | {needed or f'none: {rights.free}'} |")
+        lines.append(f"| {int(api.key)} | {_name(api.key)} | {needed or f'none: {api.rights.free}'} |")
     return "\n".join([*lines, ""])
 
 

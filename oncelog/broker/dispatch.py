@@ -23,7 +23,8 @@ from importlib import import_module
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import AroundHandler, CloseConnection, Handler, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced, TooMany
@@ -51,54 +52,6 @@ _ELEMENTS_IN_SLICES = 100_000
 """In any other request. Measured: freeing this many takes 15 ms, and is one step."""
 _LARGEST_ANSWER_BYTES = 104_857_600
 """The default maximum of a request (`socket.request.max.bytes`); librdkafka reads no larger response either."""
-_WITH_GROUPS = frozenset(
-    {
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.LIST_GROUPS,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.WRITE_TXN_MARKERS,
-    }
-)
-"""APIs whose handlers need the group coordinator; WriteTxnMarkers does for markers in `__consumer_offsets`."""
-_WITH_TRANSACTIONS = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-    }
-)
-"""APIs whose handlers need a partition of `__transaction_state`."""
-_WITH_SECURITY = frozenset(
-    {
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-    }
-)
-"""APIs whose handlers need what few brokers have: rules, quotas, users, tokens."""
 _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
@@ -154,13 +107,8 @@ class LoadedApi:
 
 def import_api(api: Api) -> None:
     """Everything that requests of this API will need."""
-    if api.key in _WITH_GROUPS:
-        import_module("oncelog.broker.assembly.groups")
-    if api.key in _WITH_TRANSACTIONS:
-        import_module("oncelog.broker.coordinator.transaction.shard_life")
-    if api.key in _WITH_SECURITY:
-        import_module("oncelog.broker.cluster.security_state")
     for name in (
+        *(need.value for need in api.needs),
         f"oncelog.protocol.generated.{api.name}_request",
         f"oncelog.protocol.generated.{api.name}_response",
         api.handler,

@@ -15,6 +15,7 @@ from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import Handler, Pipelined, RequestContext
 from oncelog.broker.security.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Limit, Quotas
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 _LONGEST_MS = 2**31 - 1
 MessageT = TypeVar("MessageT", bound=Message)
 
-_EXEMPT = frozenset((ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
-"""Between brokers, and before it is known who asks."""
-
 
 def quotas_of(broker: "Broker") -> Quotas:
     """Those of a broker that has, or is about to have, the first one: from then on clients are charged."""
@@ -46,7 +44,7 @@ def quotas_of(broker: "Broker") -> Quotas:
 
 
 def _around_handler(quotas: Quotas, timer_ns: Callable[[], int], api: ApiKey, handle: Handler) -> Handler:
-    return handle if api in _EXEMPT else _Charged(quotas, api, timer_ns, handle).handle
+    return _Charged(quotas, api, timer_ns, handle).handle if API_TABLE[api].is_charged else handle
 
 
 class _Charged:

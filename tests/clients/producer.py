@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -138,14 +139,6 @@ def serving(**versions: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, maximum in versions.items():
             key = ApiKey[name.upper()]
-            listed = API_TABLE.get(key)
-            minimum = listed.minimum if listed else _MINIMA.get(name, 0)
-            patch.setitem(API_TABLE, key, _api(key, name, minimum, max(maximum, listed.maximum if listed else 0)))
+            listed = API_TABLE[key]
+            patch.setitem(API_TABLE, key, replace(listed, maximum=max(maximum, listed.maximum)))
         yield
-
-
-_MINIMA = {"write_txn_markers": 1}
-
-
-def _api(key: ApiKey, name: str, minimum: int, maximum: int) -> Api:
-    return Api(key, name, minimum, maximum)

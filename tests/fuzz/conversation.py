@@ -5,7 +5,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.frames import FrameReader

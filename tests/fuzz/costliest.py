@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.headers import encode_request_header

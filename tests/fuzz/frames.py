@@ -4,7 +4,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from oncelog.broker.api_table import Api
+from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.headers import encode_request_header
 from oncelog.protocol.message import varint
 from tests.fuzz.layout import Segment, segments

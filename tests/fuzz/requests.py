@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.batches import NOW_MS, bad_batch, good_batch

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.api_keys import ApiKey
 from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.api_table import Api
+from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.requests import request_schema

@@ -7,7 +7,8 @@ import os
 import sys
 from importlib import import_module
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.dispatch import import_api
 from tests.fakes.broker import VirtualBroker
 from tests.support.messages import filled_request

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from oncelog.broker.api_table import Api
+from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.codec import all_schemas
 from oncelog.protocol.codec_parts import snake_case
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute

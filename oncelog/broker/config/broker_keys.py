@@ -14,7 +14,6 @@ from enum import Enum
 
 from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_http_address
-from oncelog.broker.config.connection_limits import parse_connection_limits
 
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
@@ -106,6 +105,12 @@ class ConfigKey:
                 raise NotAChoice(item, self.choices)
 
 
+def _parse_connection_limits(text: str) -> object:
+    from oncelog.broker.config.connection_limits import parse_connection_limits  # not at the start
+
+    return parse_connection_limits(text)
+
+
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _SHORT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE
 _PASSWORD = ConfigType.PASSWORD
@@ -136,7 +141,7 @@ _TABLE = (
         _STRING,
         "",
         "host:count,…: addresses with a separate limit.",
-        parse=parse_connection_limits,
+        parse=_parse_connection_limits,
     ),
     ConfigKey("max.connection.creation.rate", _INT, str(INT32_MAX), "Maximum number of new connections per second.", 0),
     ConfigKey("socket.listen.backlog.size", _INT, "1024", "Connections that wait to be accepted; 1024 here.", 1),

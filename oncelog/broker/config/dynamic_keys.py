@@ -8,7 +8,6 @@ at each use, or again after each change.
 import re
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
-from oncelog.broker.config.kafka_names import UNNEEDED
 
 _EFFECTIVE = frozenset(
     (
@@ -147,7 +146,11 @@ def may_change_while_running(name: str) -> bool:
     """Whether a change is accepted. As in Kafka, unknown names are: they may belong to plug-ins."""
     if name in _WITHOUT_EFFECT or name in _OF_ONE_BROKER or name in _OF_ONE_LISTENER or name == JAVA_CLASS:
         return True
-    return name in _EFFECTIVE if name in BROKER_KEYS else name not in UNNEEDED
+    if name in BROKER_KEYS:
+        return name in _EFFECTIVE
+    from oncelog.broker.config.kafka_names import UNNEEDED  # not at the start: a long table
+
+    return name not in UNNEEDED
 
 
 def is_of_one_listener(name: str) -> bool:

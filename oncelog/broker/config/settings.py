@@ -18,9 +18,7 @@ from pathlib import Path
 
 from oncelog.broker.config.admin_address import check_tokens
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
-from oncelog.broker.config.connection_limits import parse_connection_limits
 from oncelog.broker.config.dynamic_keys import has_effect_while_running
-from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
 from oncelog.broker.config.listeners import (
     ListenerConfig,
     ListenerError,
@@ -30,7 +28,6 @@ from oncelog.broker.config.listeners import (
     with_listener_name,
     with_names_of,
 )
-from oncelog.broker.config.properties import PropertiesError, parse_properties
 
 # Read by the start scripts of Kafka and of its images; not settings of the broker.
 _SCRIPT_VARIABLES = re.compile(
@@ -124,7 +121,7 @@ class BrokerConfig:
             check_tokens(self.get)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        self.connection_limits = parse_connection_limits(self.get_str("max.connections.per.ip.overrides"))
+        self.connection_limits = self._connection_limits()
 
     def get(self, key: str) -> str | None:
         """The text, None when neither set nor defaulted."""
@@ -217,6 +214,14 @@ class BrokerConfig:
         except ListenerError as error:
             raise ConfigError(str(error)) from error
 
+    def _connection_limits(self) -> dict[str, int]:
+        text = self.get_str("max.connections.per.ip.overrides")
+        if not text:
+            return {}
+        from oncelog.broker.config.connection_limits import parse_connection_limits
+
+        return parse_connection_limits(text)
+
     def _statsd_address(self) -> tuple[str, int] | None:
         text = self.get_str("oncelog.statsd.address")
         try:
@@ -285,6 +290,9 @@ def environment_key(variable: str) -> str:
 
 
 def _from_file(file: Path) -> dict[str, _Setting]:
+    # Not at the start of a broker without a file.
+    from oncelog.broker.config.properties import PropertiesError, parse_properties
+
     try:
         pairs = parse_properties(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -337,7 +345,11 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
             except ValueError as error:
                 shown = "" if key.type is ConfigType.PASSWORD else f" is {setting.value!r}"
                 raise ConfigError(f"{name}{shown} ({_place(setting)}): {error}") from None
-        elif name in REMOVED:
+            continue
+        # Long tables, which a broker is started without that is given nothing but settings it uses.
+        from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
+
+        if name in REMOVED:
             removed.append(name)
         elif name in UNNEEDED or is_known_prefix(name):
             if _HARMLESS.get(name) != setting.value:
@@ -365,6 +377,7 @@ def _place(setting: _Setting) -> str:
 
 def _unknown(name: str, setting: _Setting) -> str:
     # Only an error needs these, so serving does not import them.
+    from oncelog.broker.config.kafka_names import UNNEEDED
     from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
     from oncelog.protocol.names import nearest, owner_of
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.handlers.shared.transaction_errors import to_response

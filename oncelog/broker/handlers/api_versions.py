@@ -11,7 +11,7 @@ Left out: v5 (KIP-1242, Kafka 4.4).
 
 import re
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode

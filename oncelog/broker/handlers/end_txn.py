@@ -8,7 +8,7 @@
   epoch, or −1/−1 on error (KIP-890 part 2). An abort without an open transaction is legal there.
 """
 
-from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.transaction_errors import to_response
 from oncelog.broker.request import RequestContext

@@ -19,7 +19,7 @@ the batches; everything is verified in the turn of the append. v13 topic ids (KI
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.log.batch_validation import LongBatch, is_framed

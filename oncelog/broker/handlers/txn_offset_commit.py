@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors

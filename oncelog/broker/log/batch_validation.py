@@ -27,7 +27,6 @@ from oncelog.protocol.records.batch import (
     BatchHeader,
     read_header,
 )
-from oncelog.protocol.records.compression import beginning, decompress, decompress_in_steps
 
 _SHORTEST_RECORDS_BYTES: Final = 14  # the overhead of magic 0, below which Kafka calls the framing corrupt
 _LAST_KNOWN_COMPRESSION: Final = 4
@@ -161,6 +160,8 @@ def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple
     blamed: list[tuple[int, str]] = []
     try:
         if header.compression_type:
+            from oncelog.protocol.records.compression import beginning
+
             body = memoryview(beginning(header.compression_type, body))
         position = 0
         for index in range(min(header.record_count, _MAX_BLAMED_RECORDS)):
@@ -202,6 +203,8 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wa
 
 def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
     """The records' bytes. Raises INVALID_RECORD if they cannot be decompressed or exceed `max_bytes`."""
+    from oncelog.protocol.records.compression import decompress_in_steps  # not at the start
+
     try:
         return decompress_in_steps(compression, body, max_bytes)
     except ProtocolError as error:
@@ -210,6 +213,8 @@ def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMP
 
 def opened_at_once(compression: int, body: memoryview, config: LogConfig) -> bytes:
     """As `decompressed`. Raises LongBatch for more than `AT_ONCE_BYTES`."""
+    from oncelog.protocol.records.compression import decompress
+
     try:
         return decompress(compression, body, AT_ONCE_BYTES)
     except DecompressedSizeError as error:

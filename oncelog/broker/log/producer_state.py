@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from oncelog.broker.api_table import TRANSACTION_V2
+from oncelog.broker.apis.table import TRANSACTION_V2
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError

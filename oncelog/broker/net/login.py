@@ -13,7 +13,7 @@ Invariants
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.completion import Completion
 from oncelog.broker.dispatch import Dispatcher, Exchange
 from oncelog.broker.net.connection import Connection

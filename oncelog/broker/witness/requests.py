@@ -1,48 +1,20 @@
-"""The handlers of nine APIs, watched: what a request and its response say becomes facts for the witness.
+"""The handlers of some APIs, watched: what a request and its response say becomes facts for the witness.
 
-Owns: which APIs, where their messages have what the witness needs. Does not own: what follows (`witness`).
+Owns: which clients are watched, and in which turn. Does not own: which APIs (`broker.apis`), what they say (`facts`).
 Invariant: a response passes unchanged, in the turn in which it is ready. Watched around fault injection, so that the
 witness knows what the client is told.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from oncelog.broker.api_table import TRANSACTION_V2_SINCE
-from oncelog.broker.cluster.metadata_log import ResourceType
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.group_config import group_config_value
 from oncelog.broker.request import Handler, Pipelined, RequestContext
-from oncelog.broker.witness.findings import Sender, shortened
-from oncelog.broker.witness.witness import Batch, Witness
+from oncelog.broker.witness import facts
+from oncelog.broker.witness.witness import Witness
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
 
-if TYPE_CHECKING:  # each is imported when its API is used first
-    from uuid import UUID
-
-    from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
-    from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-    from oncelog.protocol.generated.end_txn_request import EndTxnRequest
-    from oncelog.protocol.generated.end_txn_response import EndTxnResponse
-    from oncelog.protocol.generated.fetch_request import FetchRequest
-    from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
-    from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
-    from oncelog.protocol.generated.join_group_request import JoinGroupRequest
-    from oncelog.protocol.generated.offset_commit_request import OffsetCommitRequest
-    from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
-    from oncelog.protocol.generated.produce_request import ProduceRequest
-    from oncelog.protocol.generated.produce_response import ProduceResponse
-    from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest
-    from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
-
-_V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.END_TXN]
-_READ_UNCOMMITTED = 0
-_NO_GENERATION = -1
-MOST_TOPICS = 1_000
-MOST_PARTITIONS = 100
-"""Of one request, and of one topic in it, that are looked at. Measured: 1,000 topics of a Fetch take 5 ms."""
 OWN_CLIENT_IDS = frozenset(("oncelog", "oncelog-console", "oncelog-doctor", "oncelog-testing"))
 """Client ids of the command, the console and the fixture: they read what is not committed on purpose."""
 
@@ -52,10 +24,12 @@ _OnResponse = Callable[[Witness, RequestContext, Any, Any], None]
 
 def around_handler(witness: Witness, api: ApiKey, handle: Handler) -> Handler:
     """The handler itself if its API says nothing to the witness."""
-    if api in _AT_REQUEST:
-        return _before(_AT_REQUEST[api], witness, handle)
-    if api in _AT_RESPONSE:
-        return _after(_AT_RESPONSE[api], witness, handle)
+    descriptor = API_TABLE[api]
+    match descriptor.witnessed:
+        case "request":
+            return _before(getattr(facts, descriptor.name), witness, handle)
+        case "response":
+            return _after(getattr(facts, descriptor.name), witness, handle)
     return handle
 
 
@@ -84,160 +58,3 @@ def _after(watch: _OnResponse, witness: Witness, handle: Handler) -> Handler:
         return answered(handle(context, request))
 
     return watched
-
-
-# --- known from the request -------------------------------------------------------------------------------------------
-
-
-def _api_versions(witness: Witness, context: RequestContext, request: "ApiVersionsRequest") -> None:
-    if request.client_software_name:
-        witness.on_software(context.peer, request.client_software_name, request.client_software_version)
-
-
-def _fetch(witness: Witness, context: RequestContext, request: "FetchRequest") -> None:
-    """In a session, topics are named when they are added to it."""
-    is_consumer = request.replica_id < 0 and request.replica_state.replica_id < 0
-    if request.isolation_level == _READ_UNCOMMITTED and request.topics and is_consumer:
-        topics = [_topic_name(context, each.topic, each.topic_id) for each in request.topics[:MOST_TOPICS]]
-        witness.on_uncommitted_fetch(_sender(witness, context), topics)
-
-
-def _join_group(witness: Witness, _: RequestContext, request: "JoinGroupRequest") -> None:
-    witness.on_member(shortened(request.group_id), request.session_timeout_ms)
-
-
-def _consumer_group_heartbeat(
-    witness: Witness, context: RequestContext, request: "ConsumerGroupHeartbeatRequest"
-) -> None:
-    """The session timeout is a setting of the group, or of the broker (KIP-848)."""
-    config = context.broker.metadata.state.config(ResourceType.GROUP, request.group_id)
-    session_timeout_ms = group_config_value("consumer.session.timeout.ms", config, context.broker.config)
-    witness.on_member(shortened(request.group_id), session_timeout_ms)
-
-
-# --- known from the response ------------------------------------------------------------------------------------------
-
-
-def _produce(
-    witness: Witness, context: RequestContext, request: "ProduceRequest", response: "ProduceResponse | None"
-) -> None:
-    sender = _sender(witness, context)
-    topics = [_topic_name(context, each.name, each.topic_id) for each in request.topic_data[:MOST_TOPICS]]
-    if request.transactional_id is None:
-        if request.acks in (0, 1):
-            witness.on_weak_produce(sender, topics, request.acks)
-        return
-    witness.on_transactional_produce(sender, topics)
-    errors = {} if response is None else _errors(response)
-    if errors or witness.has_failed_batches:
-        by_producer: dict[tuple[int, int], list[Batch]] = {}
-        for producer, batch in _batches(request, topics, errors):
-            by_producer.setdefault(producer, []).append(batch)
-        for producer, batches in by_producer.items():
-            witness.on_batches(producer, batches)
-
-
-def _errors(response: "ProduceResponse") -> "dict[tuple[str | UUID, int], int]":
-    """By topic, as the request names it, and partition."""
-    return {
-        (topic.name or topic.topic_id, partition.index): partition.error_code
-        for topic in response.responses[:MOST_TOPICS]
-        for partition in topic.partition_responses[:MOST_PARTITIONS]
-        if partition.error_code
-    }
-
-
-def _batches(
-    request: "ProduceRequest", topics: Sequence[str], errors: "Mapping[tuple[str | UUID, int], int]"
-) -> Iterator[tuple[tuple[int, int], Batch]]:
-    """Each with its producer id and epoch; what has no header is left out."""
-    for topic, name in zip(request.topic_data, topics, strict=False):
-        for partition in topic.partition_data[:MOST_PARTITIONS]:
-            if partition.records is None or len(partition.records) < HEADER_SIZE:
-                continue
-            header = read_header(partition.records)
-            code = errors.get((topic.name or topic.topic_id, partition.index), 0)
-            error = ErrorCode(code).name if code else ""
-            batch = Batch(name, partition.index, header.crc, header.base_sequence, header.record_count, error)
-            yield (header.producer_id, header.producer_epoch), batch
-
-
-def _offset_commit(
-    witness: Witness, context: RequestContext, request: "OffsetCommitRequest", response: "OffsetCommitResponse"
-) -> None:
-    if _is_any_committed(response):
-        witness.on_plain_commit(
-            _sender(witness, context),
-            shortened(request.group_id),
-            [_topic_name(context, each.name, each.topic_id) for each in request.topics[:MOST_TOPICS]],
-            names_member=bool(request.member_id) or request.generation_id_or_member_epoch != _NO_GENERATION,
-        )
-
-
-def _txn_offset_commit(
-    witness: Witness, context: RequestContext, request: "TxnOffsetCommitRequest", response: "TxnOffsetCommitResponse"
-) -> None:
-    if _is_any_committed(response):
-        witness.on_transactional_commit(
-            _sender(witness, context),
-            shortened(request.transactional_id),
-            shortened(request.group_id),
-            names_member=bool(request.member_id) or request.generation_id != _NO_GENERATION,
-        )
-
-
-def _is_any_committed(response: "OffsetCommitResponse | TxnOffsetCommitResponse") -> bool:
-    return any(not partition.error_code for topic in response.topics for partition in topic.partitions)
-
-
-def _init_producer_id(
-    witness: Witness, context: RequestContext, request: "InitProducerIdRequest", response: "InitProducerIdResponse"
-) -> None:
-    if request.transactional_id and not response.error_code:
-        witness.on_init_producer_id(
-            _sender(witness, context),
-            shortened(request.transactional_id),
-            request.transaction_timeout_ms,
-            is_new=request.producer_id == NO_PRODUCER_ID,
-        )
-
-
-def _end_txn(witness: Witness, context: RequestContext, request: "EndTxnRequest", response: "EndTxnResponse") -> None:
-    if not response.error_code:
-        witness.on_transaction_end(
-            _sender(witness, context),
-            shortened(request.transactional_id),
-            (request.producer_id, request.producer_epoch),
-            is_commit=request.committed,
-            is_version_1=context.api_version < _V2_SINCE,
-        )
-
-
-# --- both -------------------------------------------------------------------------------------------------------------
-
-
-def _sender(witness: Witness, context: RequestContext) -> Sender:
-    return witness.sender(context.peer, context.client_id)
-
-
-def _topic_name(context: RequestContext, name: str, topic_id: "UUID") -> str:
-    """Later versions name topics by id only; one that is unknown keeps it."""
-    if name:
-        return shortened(name)
-    topic = context.broker.topics.by_id(topic_id)
-    return str(topic_id) if topic is None else topic.name
-
-
-_AT_REQUEST: Mapping[ApiKey, _OnRequest] = {
-    ApiKey.API_VERSIONS: _api_versions,
-    ApiKey.FETCH: _fetch,
-    ApiKey.JOIN_GROUP: _join_group,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
-}
-_AT_RESPONSE: Mapping[ApiKey, _OnResponse] = {
-    ApiKey.PRODUCE: _produce,
-    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
-    ApiKey.END_TXN: _end_txn,
-    ApiKey.OFFSET_COMMIT: _offset_commit,
-    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
-}

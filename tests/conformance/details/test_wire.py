@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest

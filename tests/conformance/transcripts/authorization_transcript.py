@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.acls import CLUSTER_NAME, OPERATIONS, Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode

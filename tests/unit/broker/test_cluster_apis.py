@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.pattern import LONGEST_PATTERN, compiled_pattern, matching
 from oncelog.protocol.codec import snake_case
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError

@@ -6,7 +6,8 @@ is measured in its highest version.
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Attack, Stored, attacks
 from tests.support.costs import cost_of, over_budget

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncelog.broker.api_table import Api
+from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.broker import Reply, VirtualBroker

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.faults.error_answers import error_names, has_place_for_error
 from oncelog.broker.faults.request_subjects import partitions_of, transactional_ids_of
 from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, Selector

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker import dispatch
-from oncelog.broker.api_table import Api
+from oncelog.broker.apis.descriptor import Api
 from tests.clients.in_memory_connection import (
     Server,
     Transport,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.net.door import Door
 from oncelog.broker.security.principal import ANONYMOUS, Principal

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol import messages, state_records
 from oncelog.protocol.codec import GENERATED
 from oncelog.protocol.generated import fetch_response, metadata_response, produce_request

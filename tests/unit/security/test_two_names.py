@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
-from oncelog.broker.handlers.rights.table import RIGHTS
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.ports import WallMs
 from oncelog.broker.security.access_rules import entry_record
 from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
@@ -133,7 +133,7 @@ _WITH_TOPICS = [
     (api, version)
     for api in API_TABLE.values()
     for version in range(api.minimum, api.maximum + 1)
-    if RIGHTS[ApiKey(api.key)].all and _names_topics(api, version)
+    if api.rights.all and _names_topics(api, version)
 ]
 
 

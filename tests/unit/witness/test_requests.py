@@ -10,9 +10,9 @@ import pytest
 from oncelog.broker.admin.messages import AdminRequest, HttpError, Response
 from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.admin.routes import Routes
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
-from oncelog.broker.witness import requests
+from oncelog.broker.witness import facts
 from oncelog.broker.witness.findings import Finding
 from oncelog.broker.witness.requests import OWN_CLIENT_IDS
 from oncelog.protocol.api_keys import ApiKey
@@ -118,10 +118,10 @@ def test_of_a_request_with_very_many_topics_the_first_are_looked_at(monkeypatch:
     request = FetchRequest(
         max_bytes=100, topics=[FetchTopic(topic=each, partitions=parts) for each in ("other", TOPIC)]
     )
-    monkeypatch.setattr(requests, "MOST_TOPICS", 1)
+    monkeypatch.setattr(facts, "MOST_TOPICS", 1)
     till.broker.send(request, 11)
     assert till.kinds == []
-    monkeypatch.setattr(requests, "MOST_TOPICS", 2)
+    monkeypatch.setattr(facts, "MOST_TOPICS", 2)
     till.broker.send(request, 11)
     assert till.kinds == [("reads-uncommitted", TOPIC)]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
-from oncelog.broker.api_table import TRANSACTION_V2
+from oncelog.broker.apis.table import TRANSACTION_V2
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.transaction.begin_decisions import (

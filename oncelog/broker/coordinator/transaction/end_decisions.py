@@ -6,7 +6,7 @@ KIPs: 98, 588, 890 (a new epoch with every end; a new producer id once epochs ar
 transaction that was taken over carry the epoch after its own, under either protocol: they fence its first producer.
 """
 
-from oncelog.broker.api_table import TRANSACTION_V2
+from oncelog.broker.apis.table import TRANSACTION_V2
 from oncelog.broker.compatibility import KAFKA, Compatibility
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,

@@ -1,21 +1,24 @@
-"""The parts of the table of rights: a right that a whole request needs, and steps for the rows that it has.
+"""How rights are checked: one that a whole request needs, and steps for the rows that it has.
 
-Owns: how rows are taken out of a request and errors put into a response. Does not own: which API has which
-(`broker.handlers.rights.table`).
+Owns: how rows are taken out of a request and errors put into a response. Does not own: which API needs which
+(`broker.apis`).
 Invariant: what is not allowed reaches no handler, and nothing of what exists shows in its error.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from oncelog.broker.apis.descriptor import EachRow, Errors, Needed, Operations, Right, Visible
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.completion import Completion
-from oncelog.broker.handlers.shared.error_places import Place, response_with
+from oncelog.broker.handlers.shared.error_places import response_with
 from oncelog.broker.request import Handler, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.topics import METADATA_TOPIC
 
 DENIED: Mapping[ResourceType, ErrorCode] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -24,11 +27,6 @@ DENIED: Mapping[ResourceType, ErrorCode] = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 """The error of a missing right, by the type of the resource."""
-
-
-class Right(NamedTuple):
-    operation: AclOperation
-    resource: ResourceType
 
 
 def may(
@@ -66,52 +64,25 @@ def replaced(message: Any, **fields: Any) -> Any:
     return type(message)(**({name: getattr(message, name) for name in message.FIELDS} | fields))
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """A right without which the whole request is refused, on the resource that a field of the request names."""
-
-    operation: AclOperation
-    resource: ResourceType = ResourceType.CLUSTER
-    name_field: str = ""
-    """Empty: the cluster."""
-    place: Place = ()
-    """Where the response has the error."""
-    said: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that Kafka sets besides the error."""
-    instead: AclOperation | None = None
-    """Another operation on the same resource that is enough."""
-    text: str | None = None
-    refusal: Callable[[RequestContext, Any], Any] | None = None
-    """Makes the response where it is more than an error at a place."""
-
-    @property
-    def rights(self) -> Sequence[Right]:
-        both = (self.operation,) if self.instead is None else (self.operation, self.instead)
-        return [Right(operation, self.resource) for operation in both]
-
-    def is_given(self, context: RequestContext, request: Any) -> bool:
-        name = getattr(request, self.name_field) if self.name_field else CLUSTER_NAME
-        if self.instead is not None and may(context, self.instead, self.resource, name, quietly=True):
-            return True
-        return may(context, self.operation, self.resource, name)
-
-    def refuse(self, context: RequestContext, request: Any) -> Sliced[Any]:
-        if self.refusal is not None:
-            return self.refusal(context, request)
-        said = {"error_code": DENIED[self.resource], **self.said}
-        if self.text is not None:
-            said["error_message"] = self.text
-        return (yield from response_with(context.api_key, request, self.place, **said))
+def is_given(needed: Needed, context: RequestContext, request: Any) -> bool:
+    """Whether the client has a right that the whole request needs."""
+    name = getattr(request, needed.name_field) if needed.name_field else CLUSTER_NAME
+    if needed.instead is not None and may(context, needed.instead, needed.resource, name, quietly=True):
+        return True
+    return may(context, needed.operation, needed.resource, name)
 
 
-class Step(Protocol):
-    """What is checked in the rows of a request or of its response."""
+def refuse(needed: Needed, context: RequestContext, request: Any) -> Sliced[Any]:
+    """The response to a request that lacks it."""
+    said = {"error_code": DENIED[needed.resource], **needed.said}
+    if needed.text is not None:
+        said["error_message"] = needed.text
+    return (yield from response_with(context.api_key, request, errors_of(context).of_whole, **said))
 
-    @property
-    def rights(self) -> Sequence[Right]: ...
 
-    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        """What a handler returns."""
+def errors_of(context: RequestContext) -> Errors:
+    """Where the response to this request has errors."""
+    return API_TABLE[context.api_key].errors_in(context.api_version)
 
 
 NameOf = Callable[[RequestContext, Any], str | None]
@@ -130,6 +101,16 @@ def itself(_: RequestContext, row: str) -> str:
     return row
 
 
+def named_once(rows: Iterable[Any]) -> NameOf:
+    """The names of those topics that these rows name once; none for a topic that no request can create."""
+    counts = Counter(row.name for row in rows)
+
+    def name_of(_: RequestContext, row: Any) -> str | None:
+        return row.name if counts[row.name] == 1 and row.name != METADATA_TOPIC else None
+
+    return name_of
+
+
 def split(
     context: RequestContext, rows: Iterable[Any], right: Right, name_of: NameOf, *, quietly: bool = False
 ) -> Sliced[tuple[list[Any], list[Any]]]:
@@ -144,39 +125,23 @@ def split(
     return allowed, denied
 
 
-@dataclass(frozen=True, slots=True)
-class EachRow:
-    """The right is needed for each row of the request; others get their error in the response."""
-
-    operation: AclOperation
-    resource: ResourceType
-    place: Place
-    name_of: NameOf
-    said: Mapping[str, Any] = field(default_factory=dict)
-    instead: Right | None = None
-    """On the cluster: all rows are allowed."""
-    needs_rows: bool = True
-    """Whether there is nothing to handle if no row is allowed."""
-
-    @property
-    def rights(self) -> Sequence[Right]:
-        own = Right(self.operation, self.resource)
-        return [own] if self.instead is None else [own, self.instead]
-
-    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        if self.instead is not None and may(context, *self.instead, quietly=True):
-            return handle(context, request)
-        asked = self.place[0].asked
-        right = Right(self.operation, self.resource)
-        allowed, denied = yield from split(context, getattr(request, asked) or (), right, self.name_of)
-        if not denied:
-            return handle(context, request)
-        said = {"error_code": DENIED[self.resource], **self.said}
-        refused = yield from response_with(context.api_key, replaced(request, **{asked: denied}), self.place, **said)
-        if self.needs_rows and not allowed:
-            return refused
-        outcome = handle(context, replaced(request, **{asked: allowed}))
-        return after(outcome, lambda response: joined(response, refused, self.place[0].answered))
+def check_rows(each: EachRow, name_of: NameOf, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+    if each.instead is not None and may(context, *each.instead, quietly=True):
+        return handle(context, request)
+    place = errors_of(context).rows
+    asked = place[0].asked
+    rows = getattr(request, asked) or ()
+    if each.is_once:
+        name_of = named_once(rows)
+    allowed, denied = yield from split(context, rows, Right(each.operation, each.resource), name_of)
+    if not denied:
+        return handle(context, request)
+    said = {"error_code": DENIED[each.resource], **each.said}
+    refused = yield from response_with(context.api_key, replaced(request, **{asked: denied}), place, **said)
+    if each.needs_rows and not allowed:
+        return refused
+    outcome = handle(context, replaced(request, **{asked: allowed}))
+    return after(outcome, lambda response: joined(response, refused, place[0].answered))
 
 
 def joined(response: Any, refused: Any, rows: str) -> Any:
@@ -186,63 +151,35 @@ def joined(response: Any, refused: Any, rows: str) -> Any:
     return replaced(response, **{rows: [*getattr(response, rows), *getattr(refused, rows)]})
 
 
-@dataclass(frozen=True, slots=True)
-class Visible:
-    """The response has only the rows for which the client has the right; to ask for them is no denied attempt."""
+def show_rows(visible: Visible, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+    yield 1
+    outcome = handle(context, request)
+    if visible.instead is not None and may(context, *visible.instead, quietly=True):
+        return outcome
+    return after(outcome, lambda response: context.run(_shown(visible, context, response)))
 
-    operation: AclOperation
-    resource: ResourceType
-    rows: str
-    name: str
-    instead: Right | None = None
-    """On the cluster: all rows are visible."""
 
-    @property
-    def rights(self) -> Sequence[Right]:
-        own = Right(self.operation, self.resource)
-        return [own] if self.instead is None else [own, self.instead]
+def _shown(visible: Visible, context: RequestContext, response: Any) -> Sliced[Any]:
+    right = Right(visible.operation, visible.resource)
+    shown, _ = yield from split(context, getattr(response, visible.rows), right, by_field(visible.name), quietly=True)
+    return replaced(response, **{visible.rows: shown})
 
-    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+
+def list_operations(listed: Operations, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+    yield 1
+    return after(handle(context, request), lambda response: context.run(_filled(listed, context, response)))
+
+
+def _filled(listed: Operations, context: RequestContext, response: Any) -> Sliced[Any]:
+    rows = []
+    for row in getattr(response, listed.rows):
+        if getattr(row, listed.operations) > 0:  # all of them: asked for, and not an error
+            allowed = allowed_operations(context, listed.resource, getattr(row, listed.name))
+            row = replaced(row, **{listed.operations: allowed})
+            yield 4
+        rows.append(row)
         yield 1
-        outcome = handle(context, request)
-        if self.instead is not None and may(context, *self.instead, quietly=True):
-            return outcome
-        return after(outcome, lambda response: context.run(self._shown(context, response)))
-
-    def _shown(self, context: RequestContext, response: Any) -> Sliced[Any]:
-        right = Right(self.operation, self.resource)
-        shown, _ = yield from split(context, getattr(response, self.rows), right, by_field(self.name), quietly=True)
-        return replaced(response, **{self.rows: shown})
-
-
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """The response says which operations the client may do on the resource of each row (KIP-430), if it asked."""
-
-    resource: ResourceType
-    rows: str
-    name: str
-    operations: str
-    """Fields of a row."""
-
-    @property
-    def rights(self) -> Sequence[Right]:
-        return ()
-
-    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        yield 1
-        return after(handle(context, request), lambda response: context.run(self._filled(context, response)))
-
-    def _filled(self, context: RequestContext, response: Any) -> Sliced[Any]:
-        rows = []
-        for row in getattr(response, self.rows):
-            if getattr(row, self.operations) > 0:  # all of them: asked for, and not an error
-                allowed = allowed_operations(context, self.resource, getattr(row, self.name))
-                row = replaced(row, **{self.operations: allowed})
-                yield 4
-            rows.append(row)
-            yield 1
-        return replaced(response, **{self.rows: rows})
+    return replaced(response, **{listed.rows: rows})
 
 
 def allowed_operations(context: RequestContext, resource: ResourceType, name: str | None) -> int:
@@ -251,21 +188,3 @@ def allowed_operations(context: RequestContext, resource: ResourceType, name: st
     if authorizer is None:
         raise RuntimeError("operations are listed by an authorizer")
     return authorizer.operations(peer.principal, peer.host, resource, name or "")
-
-
-@dataclass(frozen=True, slots=True)
-class Then:
-    """One step around another."""
-
-    outer: Step
-    inner: Step
-
-    @property
-    def rights(self) -> Sequence[Right]:
-        return [*self.outer.rights, *self.inner.rights]
-
-    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        def inner(context: RequestContext, request: Any) -> Any:
-            return context.run(self.inner.run(context, request, handle))
-
-        return (yield from self.outer.run(context, request, inner))

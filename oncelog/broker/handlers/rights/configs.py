@@ -4,12 +4,13 @@ Owns: which right settings of which resource need. Does not own: which resources
 the handler's to refuse.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from oncelog.broker.apis.descriptor import EachResource
 from oncelog.broker.cluster.metadata_log import ResourceType as Configured
-from oncelog.broker.handlers.rights.checks import DENIED, Right, after, joined, may, replaced
+from oncelog.broker.handlers.rights.checks import DENIED, after, errors_of, joined, may, replaced
 from oncelog.broker.handlers.shared.error_places import response_module
 from oncelog.broker.request import Handler, RequestContext
 from oncelog.broker.slices import Sliced
@@ -27,42 +28,30 @@ _RESOURCES: Mapping[int, ResourceType] = MappingProxyType(
 )
 
 
-class EachResource:
-    def __init__(self, operation: AclOperation, answered: str, kind: str) -> None:
-        """`answered` and `kind`: the rows of the response, and their class."""
-        self._operation = operation
-        self._answered = answered
-        self._kind = kind
-
-    @property
-    def rights(self) -> Sequence[Right]:
-        return [Right(self._operation, resource) for resource in dict.fromkeys(_RESOURCES.values())]
-
-    def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        module = response_module(context.api_key)
-        new_row = getattr(module, self._kind)
-        allowed, denied = [], []
-        for row in request.resources:
-            yield 1
-            kind = _RESOURCES.get(row.resource_type)
-            name = CLUSTER_NAME if kind is ResourceType.CLUSTER else row.resource_name
-            if kind is None or _is_none_for_anybody(context, row) or may(context, self._operation, kind, name):
-                allowed.append(row)
-            else:
-                error = DENIED[kind]
-                which = {"resource_type": row.resource_type, "resource_name": row.resource_name}
-                # As in Kafka, whose broker refuses loggers itself, with an exception that says no more than its code.
-                is_logger = (
-                    row.resource_type == Configured.BROKER_LOGGER and self._operation is AclOperation.ALTER_CONFIGS
-                )
-                denied.append(new_row(error_code=error, error_message=None if is_logger else error.text, **which))
-        if not denied:
-            return handle(context, request)
-        refused = getattr(module, module.NAME)(**{self._answered: denied})
-        if not allowed:
-            return refused
-        outcome = handle(context, replaced(request, resources=allowed))
-        return after(outcome, lambda response: joined(response, refused, self._answered))
+def check_resources(each: EachResource, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+    module = response_module(context.api_key)
+    (rows,) = errors_of(context).rows
+    new_row = getattr(module, rows.kind)
+    allowed, denied = [], []
+    for row in request.resources:
+        yield 1
+        kind = _RESOURCES.get(row.resource_type)
+        name = CLUSTER_NAME if kind is ResourceType.CLUSTER else row.resource_name
+        if kind is None or _is_none_for_anybody(context, row) or may(context, each.operation, kind, name):
+            allowed.append(row)
+        else:
+            error = DENIED[kind]
+            which = {"resource_type": row.resource_type, "resource_name": row.resource_name}
+            # As in Kafka, whose broker refuses loggers itself, with an exception that says no more than its code.
+            is_logger = row.resource_type == Configured.BROKER_LOGGER and each.operation is AclOperation.ALTER_CONFIGS
+            denied.append(new_row(error_code=error, error_message=None if is_logger else error.text, **which))
+    if not denied:
+        return handle(context, request)
+    refused = getattr(module, module.NAME)(**{rows.answered: denied})
+    if not allowed:
+        return refused
+    outcome = handle(context, replaced(request, resources=allowed))
+    return after(outcome, lambda response: joined(response, refused, rows.answered))
 
 
 def _is_none_for_anybody(context: RequestContext, row: Any) -> bool:

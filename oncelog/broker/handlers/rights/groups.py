@@ -3,22 +3,23 @@
 Owns: what a client without Describe on a topic sees of a group that reads it. Does not own: the handlers.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
+from oncelog.broker.apis.descriptor import EachRow, Right, Visible
 from oncelog.broker.handlers.rights.checks import (
     DENIED,
-    EachRow,
-    Right,
-    Visible,
     after,
     by_field,
+    check_rows,
+    errors_of,
+    itself,
     may,
     replaced,
+    show_rows,
     split,
 )
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
-from oncelog.broker.handlers.shared.error_places import Rows, response_with
+from oncelog.broker.handlers.shared.error_places import response_with
 from oncelog.broker.request import Handler, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
@@ -39,24 +40,18 @@ def enabled_group(context: RequestContext, group_id: str) -> str | None:
 class Offsets:
     """OffsetFetch: Describe on the group, and on each topic."""
 
-    rights: Sequence[Right] = (Right(_DESCRIBE, _GROUP), Right(_DESCRIBE, _TOPIC))
-
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         if context.api_version >= 8:
             return (yield from _of_groups(context, request, handle))
-        topics = Rows("topics", "topics", "OffsetFetchResponseTopic", ("name",))
-        partitions = Rows("partition_indexes", "partitions", "OffsetFetchResponsePartition", ("partition_index",))
         if not may(context, _DESCRIBE, _GROUP, request.group_id):
-            error = DENIED[_GROUP]
-            if context.api_version >= 2:
-                return (yield from response_with(context.api_key, request, (), error_code=error))
-            return (
-                yield from response_with(context.api_key, request, (topics, partitions), error_code=error, **_NO_OFFSET)
-            )
+            place = errors_of(context).of_whole
+            said = {"error_code": DENIED[_GROUP], **(_NO_OFFSET if place else {})}
+            return (yield from response_with(context.api_key, request, place, **said))
         if request.topics is None:
-            return (yield from Visible(_DESCRIBE, _TOPIC, "topics", "name").run(context, request, handle))
-        each = EachRow(_DESCRIBE, _TOPIC, (topics, partitions), by_field("name"), _NO_OFFSET, needs_rows=False)
-        return (yield from each.run(context, request, handle))
+            visible = Visible(_DESCRIBE, _TOPIC, "topics", "name")
+            return (yield from show_rows(visible, context, request, handle))
+        each = EachRow(_DESCRIBE, _TOPIC, said=_NO_OFFSET, needs_rows=False)
+        return (yield from check_rows(each, by_field("name"), context, request, handle))
 
 
 def _of_groups(context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
@@ -111,20 +106,13 @@ def _forbidden_topic(topic: Any) -> Any:
 class Coordinators:
     """FindCoordinator: Describe on the group or the transactional id."""
 
-    rights: Sequence[Right] = (
-        Right(_DESCRIBE, _GROUP),
-        Right(_DESCRIBE, ResourceType.TRANSACTIONAL_ID),
-        Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
-    )
-
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         kind = {_GROUP_KEY: _GROUP, _TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}.get(request.key_type)
         if kind is None:
             return handle(context, request)
         if context.api_version >= 4:
-            rows = Rows("coordinator_keys", "coordinators", "Coordinator", ("key",))
-            each = EachRow(_DESCRIBE, kind, (rows,), lambda _, key: key, {"node_id": -1, "port": -1})
-            return (yield from each.run(context, request, handle))
+            each = EachRow(_DESCRIBE, kind, said={"node_id": -1, "port": -1})
+            return (yield from check_rows(each, itself, context, request, handle))
         if may(context, _DESCRIBE, kind, request.key):
             return handle(context, request)
         error = DENIED[kind]
@@ -134,8 +122,6 @@ class Coordinators:
 
 class Subscription:
     """ConsumerGroupHeartbeat: Read on the group, Describe on each topic that the member names."""
-
-    rights: Sequence[Right] = (Right(AclOperation.READ, _GROUP), Right(_DESCRIBE, _TOPIC))
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         if not context.broker.groups.consumers.is_enabled:
@@ -155,8 +141,6 @@ class Subscription:
 
 class Assignments:
     """ConsumerGroupDescribe: a group shows its members only with Describe on every topic that they read."""
-
-    rights: Sequence[Right] = (Right(_DESCRIBE, _TOPIC),)
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         yield 1

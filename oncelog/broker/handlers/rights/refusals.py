@@ -5,7 +5,9 @@ Owns: their form, as the error responses of Kafka's requests. Does not own: when
 
 from typing import Any
 
+from oncelog.broker.apis.administration import missing_text
 from oncelog.broker.request import RequestContext
+from oncelog.protocol.acls import AclOperation
 from oncelog.protocol.errors import ErrorCode
 
 _ERROR = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -53,7 +55,7 @@ def no_election(_: RequestContext, request: Any) -> Any:
         ReplicaElectionResult,
     )
 
-    text = missing_text("ALTER")
+    text = missing_text(AclOperation.ALTER)
     return ElectLeadersResponse(
         error_code=_ERROR,
         replica_election_results=[
@@ -77,11 +79,9 @@ def users_not_altered(_: RequestContext, request: Any) -> Any:
     )
 
     users = sorted({change.name for change in (*request.deletions, *request.upsertions)})
+    text = missing_text(AclOperation.ALTER)
     return AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResult(user=user, error_code=_ERROR, error_message=missing_text("ALTER"))
-            for user in users
-        ]
+        results=[AlterUserScramCredentialsResult(user=user, error_code=_ERROR, error_message=text) for user in users]
     )
 
 
@@ -93,7 +93,7 @@ def not_reassigned(_: RequestContext, request: Any) -> Any:
         ReassignableTopicResponse,
     )
 
-    error: dict[str, Any] = {"error_code": _ERROR, "error_message": missing_text("ALTER")}
+    error: dict[str, Any] = {"error_code": _ERROR, "error_message": missing_text(AclOperation.ALTER)}
     return AlterPartitionReassignmentsResponse(
         **error,
         responses=[
@@ -119,7 +119,7 @@ def no_reassignments(_: RequestContext, request: Any) -> Any:
 
     return ListPartitionReassignmentsResponse(
         error_code=_ERROR,
-        error_message=missing_text("DESCRIBE"),
+        error_message=missing_text(AclOperation.DESCRIBE),
         topics=[
             OngoingTopicReassignment(
                 name=topic.name,
@@ -141,8 +141,3 @@ def users_not_described(_: RequestContext, request: Any) -> Any:
     return DescribeUserScramCredentialsResponse(
         error_code=_ERROR, error_message=None, results=[row for _ in request.users or ()]
     )
-
-
-def missing_text(operation: str) -> str:
-    """What Kafka's controller says, without its description of the request."""
-    return f"Request needs {operation} permission."

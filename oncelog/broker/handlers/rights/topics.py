@@ -6,17 +6,16 @@ Invariant: a client without Describe learns nothing of a topic, not even whether
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from oncelog.broker.apis.descriptor import Right
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.handlers.rights.checks import (
-    EachRow,
-    Right,
     after,
     allowed_operations,
     by_field,
+    errors_of,
     joined,
     may,
     may_create_topic,
@@ -25,12 +24,12 @@ from oncelog.broker.handlers.rights.checks import (
 )
 from oncelog.broker.handlers.shared.asked_topics import asked_ids
 from oncelog.broker.handlers.shared.authorized_operations import NOT_ASKED
-from oncelog.broker.handlers.shared.error_places import Rows, response_with
+from oncelog.broker.handlers.shared.error_places import response_with
 from oncelog.broker.request import Handler, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC, ZERO_UUID
+from oncelog.protocol.topics import INTERNAL_TOPICS, ZERO_UUID
 
 _TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 _BY_ID_SINCE = 12
@@ -50,32 +49,15 @@ def valid_name(_: RequestContext, row: Any) -> str | None:
     return name
 
 
-class Once:
-    """The right for each topic that the request names once; to name one twice is an error of its own."""
-
-    def __init__(self, each: EachRow, described: Right | None = None) -> None:
-        self._each = each
-        self._described = described
-        """The right without which a successful row says no more than that."""
-
-    @property
-    def rights(self) -> Sequence[Right]:
-        return [*self._each.rights] if self._described is None else [*self._each.rights, self._described]
+class CreatedConfigs:
+    """CreateTopics: what the new topic's settings are, only with DescribeConfigs."""
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        counts = Counter(row.name for row in request.topics)
-
-        def named_once(_: RequestContext, row: Any) -> str | None:
-            return row.name if counts[row.name] == 1 and row.name != METADATA_TOPIC else None
-
-        outcome = yield from replace(self._each, name_of=named_once).run(context, request, handle)
-        if self._described is None:
-            return outcome
-        return after(outcome, lambda response: context.run(_hide_configs(context, response)))
+        yield 1
+        return after(handle(context, request), lambda response: context.run(_hide_configs(context, response)))
 
 
 def _hide_configs(context: RequestContext, response: Any) -> Sliced[Any]:
-    """CreateTopics: what the new topic's settings are, only with DescribeConfigs."""
     topics = []
     for row in response.topics:
         if not row.error_code and not may(context, AclOperation.DESCRIBE_CONFIGS, _TOPIC, row.name, quietly=True):
@@ -88,12 +70,6 @@ def _hide_configs(context: RequestContext, response: Any) -> Sliced[Any]:
 
 class Deletion:
     """DeleteTopics: Delete; a topic that was named by its id is named in the error only with Describe."""
-
-    rights: Sequence[Right] = (
-        Right(AclOperation.DELETE, _TOPIC),
-        Right(AclOperation.DESCRIBE, _TOPIC),
-        Right(AclOperation.DELETE, _CLUSTER),
-    )
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         is_off = not context.broker.config.get_bool("delete.topic.enable")
@@ -149,12 +125,6 @@ def _key(row: Any) -> tuple[str | None, Any]:
 
 class Metadata:
     """Metadata: Describe; Create, on the cluster or the topic, where asking for a topic creates it."""
-
-    rights: Sequence[Right] = (
-        Right(AclOperation.DESCRIBE, _TOPIC),
-        Right(AclOperation.CREATE, _CLUSTER),
-        Right(AclOperation.CREATE, _TOPIC),
-    )
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         asked = request.topics
@@ -249,8 +219,6 @@ def cluster_operations(context: RequestContext, response: Any) -> Any:
 class ClusterOperations:
     """DescribeCluster: everybody; with the operations that the client may do."""
 
-    rights: Sequence[Right] = (Right(AclOperation.DESCRIBE, _CLUSTER),)
-
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         yield 1
         return after(handle(context, request), lambda response: cluster_operations(context, response))
@@ -258,8 +226,6 @@ class ClusterOperations:
 
 class TopicPartitions:
     """DescribeTopicPartitions: Describe. Pages are made of what the client may see."""
-
-    rights: Sequence[Right] = (Right(AclOperation.DESCRIBE, _TOPIC),)
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         from oncelog.protocol.generated.describe_topic_partitions_request import TopicRequest
@@ -272,9 +238,8 @@ class TopicPartitions:
         rows = [row for row in rows if row.name >= first]
         right = Right(AclOperation.DESCRIBE, _TOPIC)
         allowed, denied = yield from split(context, rows, right, by_name, quietly=not named)
-        rows_of = Rows("topics", "topics", "DescribeTopicPartitionsResponseTopic", ("name",))
         told = replaced(request, topics=denied if named else ())
-        refused = yield from response_with(context.api_key, told, (rows_of,), error_code=_FORBIDDEN)
+        refused = yield from response_with(context.api_key, told, errors_of(context).rows, error_code=_FORBIDDEN)
         if not allowed:
             return refused
         if cursor is not None and first not in {row.name for row in allowed}:

@@ -6,18 +6,20 @@ Owns: what a producer needs to write. Does not own: the handlers.
 from collections.abc import Sequence
 from typing import Any
 
+from oncelog.broker.apis.descriptor import Needed, Right
 from oncelog.broker.handlers.rights.checks import (
     DENIED,
-    Needed,
-    Right,
     after,
+    errors_of,
+    is_given,
     joined,
     may,
+    refuse,
     replaced,
     split,
 )
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
-from oncelog.broker.handlers.shared.error_places import PRODUCED, response_with
+from oncelog.broker.handlers.shared.error_places import response_with
 from oncelog.broker.request import CloseConnection, Handler, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
@@ -33,8 +35,6 @@ _BY_BROKERS_SINCE = 4
 
 class Writing:
     """Produce: Write on each topic, and on the transactional id if there are transactional records."""
-
-    rights: Sequence[Right] = (Right(_WRITE, _TOPIC), Right(_WRITE, _ID))
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         transactional_id = request.transactional_id
@@ -66,18 +66,13 @@ def _is_transactional(request: Any) -> bool:
 def _refuse(context: RequestContext, request: Any, error: ErrorCode) -> Sliced[Any]:
     if request.acks == 0:
         raise CloseConnection(f"Produce with acks=0 failed with {error.name}")
-    return (yield from response_with(context.api_key, request, PRODUCED, error_code=error, base_offset=-1))
+    return (
+        yield from response_with(context.api_key, request, errors_of(context).rows, error_code=error, base_offset=-1)
+    )
 
 
 class NewProducer:
     """InitProducerId: Write on the transactional id; without one IdempotentWrite, or Write on any topic."""
-
-    rights: Sequence[Right] = (
-        Right(_WRITE, _ID),
-        Right(AclOperation.TWO_PHASE_COMMIT, _ID),
-        Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
-        Right(_WRITE, _TOPIC),
-    )
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         error = self._error(context, request)
@@ -102,18 +97,12 @@ class Adding:
     """AddPartitionsToTxn: of clients Write on the transactional id and on every topic, of brokers ClusterAction. One
     partition that is refused refuses all."""
 
-    rights: Sequence[Right] = (
-        Right(_WRITE, _ID),
-        Right(_WRITE, _TOPIC),
-        Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
-    )
-
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         if context.api_version >= _BY_BROKERS_SINCE:
             needed = Needed(AclOperation.CLUSTER_ACTION)
-            if needed.is_given(context, request):
+            if is_given(needed, context, request):
                 return handle(context, request)
-            return (yield from needed.refuse(context, request))
+            return (yield from refuse(needed, context, request))
         topics = request.v3_and_below_topics
         if not may(context, _WRITE, _ID, request.v3_and_below_transactional_id):
             return (yield from self._refuse(context, topics, {}, DENIED[_ID]))
@@ -154,8 +143,6 @@ class Adding:
 
 class DescribedTopics:
     """DescribeTransactions: of a transaction's partitions those of topics with Describe."""
-
-    rights: Sequence[Right] = (Right(_DESCRIBE, _TOPIC),)
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         yield 1

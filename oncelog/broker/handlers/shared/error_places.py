@@ -1,44 +1,16 @@
 """Responses with one error, whatever the request: at the top, or in a row for each row of the request.
 
-Owns: building such a response, for any API. Does not own: which error, and in which field of which API
-(`broker.handlers.refusals`, `broker.faults.error_answers`).
+Owns: building such a response, for any API. Does not own: which error, and where in the response of which API, which
+descriptors say (`broker.apis`).
 """
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.descriptor import Place, Rows
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.message import Message
-
-
-class Rows(NamedTuple):
-    """An array of the response with a row for each element of an array of the request."""
-
-    asked: str
-    answered: str
-    kind: str
-    """The row's class."""
-    repeats: tuple[str, ...] = ()
-    """What a row copies from its element: fields of the same names, or the element if it is a value."""
-
-
-Place = tuple[Rows, ...]
-"""Arrays, each within the rows of the previous one: the innermost rows have the error. Empty: the response itself."""
-
-
-PRODUCED: Place = (
-    Rows("topic_data", "responses", "TopicProduceResponse", ("name", "topic_id")),
-    Rows("partition_data", "partition_responses", "PartitionProduceResponse", ("index",)),
-)
-COMMITTED: Place = (
-    Rows("topics", "topics", "OffsetCommitResponseTopic", ("name", "topic_id")),
-    Rows("partitions", "partitions", "OffsetCommitResponsePartition", ("partition_index",)),
-)
-COMMITTED_IN_TRANSACTION: Place = (
-    Rows("topics", "topics", "TxnOffsetCommitResponseTopic", ("name",)),
-    Rows("partitions", "partitions", "TxnOffsetCommitResponsePartition", ("partition_index",)),
-)
 
 
 def response_module(api_key: int) -> Any:

@@ -1,0 +1,419 @@
+"""The APIs of administrators, of the cluster, and those that one node can only refuse.
+
+Owns: one descriptor for each. Does not own: the contracts, which are the docstrings of the handlers.
+"""
+
+from typing import Any
+
+from oncelog.broker.apis.descriptor import (
+    READS,
+    Api,
+    EachResource,
+    EachRow,
+    Errors,
+    Need,
+    Needed,
+    Own,
+    Refusal,
+    Refused,
+    Right,
+    Rights,
+    Rows,
+)
+from oncelog.protocol.acls import AclOperation, ResourceType
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+
+_O = AclOperation
+_TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
+_NO_TOPIC, _NO_CLUSTER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_SECURITY = (Need.SECURITY,)
+
+
+def _cluster(operation: AclOperation, text: str | None = None, **said: Any) -> Rights:
+    return Rights((Needed(operation, text=text, said=said),))
+
+
+def missing_text(operation: AclOperation) -> str:
+    """The message of Kafka's controller, without its description of the request."""
+    return f"Request needs {operation.name} permission."
+
+
+def _forwarded(operation: AclOperation) -> Rights:
+    """Those of a request that Kafka's controller answers."""
+    return _cluster(operation, missing_text(operation))
+
+
+def _refused(operation: AclOperation, refusal: str) -> Rights:
+    return Rights((Needed(operation, refusal=refusal),))
+
+
+def _each(asked: str, answered: str, kind: str, *repeats: str) -> tuple[Errors, ...]:
+    return (Errors((Rows(asked, answered, kind, repeats),)),)
+
+
+# --- topics and settings ----------------------------------------------------------------------------------------------
+
+TOPICS = (
+    Api(
+        ApiKey.CREATE_TOPICS,
+        2,
+        7,
+        rights=Rights(
+            steps=(
+                EachRow(
+                    _O.CREATE,
+                    _TOPIC,
+                    said={"error_message": "Authorization failed."},
+                    instead=Right(_O.CREATE, _CLUSTER),
+                    is_once=True,
+                ),
+                Own("topics.CreatedConfigs", (Right(_O.DESCRIBE_CONFIGS, _TOPIC),)),
+            )
+        ),
+        read_only=Refused(
+            _NO_TOPIC,
+            {"topic_config_error_code": _NO_TOPIC, "num_partitions": -1, "replication_factor": -1},
+            has_message=True,
+        ),
+        errors=_each("topics", "topics", "CreatableTopicResult", "name"),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.DELETE_TOPICS,
+        1,
+        6,
+        rights=Rights(
+            steps=(
+                Own(
+                    "topics.Deletion",
+                    (Right(_O.DELETE, _TOPIC), Right(_O.DESCRIBE, _TOPIC), Right(_O.DELETE, _CLUSTER)),
+                ),
+            )
+        ),
+        read_only=Refused(_NO_TOPIC, has_message=True),
+        errors=(  # by name, then by name or id
+            Errors((Rows("topic_names", "responses", "DeletableTopicResult", ("name",)),), until=5),
+            Errors((Rows("topics", "responses", "DeletableTopicResult", ("name", "topic_id")),)),
+        ),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.DELETE_RECORDS,
+        0,
+        2,
+        rights=Rights(steps=(EachRow(_O.DELETE, _TOPIC, said={"low_watermark": -1}),)),
+        read_only=Refused(_NO_TOPIC, {"low_watermark": -1}),
+        errors=(
+            Errors(
+                (
+                    Rows("topics", "topics", "DeleteRecordsTopicResult", ("name",)),
+                    Rows("partitions", "partitions", "DeleteRecordsPartitionResult", ("partition_index",)),
+                )
+            ),
+        ),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.CREATE_PARTITIONS,
+        0,
+        3,
+        rights=Rights(steps=(EachRow(_O.ALTER, _TOPIC, said={"error_message": None}, is_once=True),)),
+        read_only=Refused(_NO_TOPIC, has_message=True),
+        errors=_each("topics", "results", "CreatePartitionsTopicResult", "name"),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.DESCRIBE_CONFIGS,
+        1,
+        4,
+        rights=Rights(steps=(EachResource(_O.DESCRIBE_CONFIGS),)),
+        read_only=READS,
+        errors=_each("resources", "results", "DescribeConfigsResult", "resource_type", "resource_name"),
+        on_fault="handled",
+    ),
+    Api(
+        ApiKey.ALTER_CONFIGS,
+        0,
+        2,
+        rights=Rights(steps=(EachResource(_O.ALTER_CONFIGS),)),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+        errors=_each("resources", "responses", "AlterConfigsResourceResponse", "resource_type", "resource_name"),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        0,
+        1,
+        rights=Rights(steps=(EachResource(_O.ALTER_CONFIGS),)),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+        errors=_each("resources", "responses", "AlterConfigsResourceResponse", "resource_type", "resource_name"),
+        on_fault="no place",
+    ),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, rights=_cluster(_O.DESCRIBE_CONFIGS), read_only=READS),
+)
+
+# --- rights, quotas, users, tokens ------------------------------------------------------------------------------------
+
+_OF_ITS_OWNER = Rights(free="the owner and the renewers of the token, and no one else")
+
+SECURITY = (
+    Api(ApiKey.DESCRIBE_ACLS, 1, 3, needs=_SECURITY, rights=_forwarded(_O.DESCRIBE), read_only=READS),
+    Api(
+        ApiKey.CREATE_ACLS,
+        1,
+        3,
+        needs=_SECURITY,
+        rights=_forwarded(_O.ALTER),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+        errors=_each("creations", "results", "AclCreationResult"),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.DELETE_ACLS,
+        1,
+        3,
+        needs=_SECURITY,
+        rights=_forwarded(_O.ALTER),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+        errors=_each("filters", "filter_results", "DeleteAclsFilterResult"),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        1,
+        3,
+        needs=_SECURITY,
+        rights=Rights(inside=(Right(_O.CREATE_TOKENS, ResourceType.USER),)),
+        read_only=Refused(_NO_CLUSTER),
+    ),
+    Api(
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        1,
+        2,
+        needs=_SECURITY,
+        rights=_OF_ITS_OWNER,
+        read_only=Refused(_NO_CLUSTER, {"expiry_timestamp_ms": -1}),
+    ),
+    Api(
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        1,
+        2,
+        needs=_SECURITY,
+        rights=_OF_ITS_OWNER,
+        read_only=Refused(_NO_CLUSTER, {"expiry_timestamp_ms": -1}),
+    ),
+    Api(
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        1,
+        3,
+        needs=_SECURITY,
+        rights=Rights(
+            inside=(Right(_O.DESCRIBE_TOKENS, ResourceType.USER), Right(_O.DESCRIBE, ResourceType.DELEGATION_TOKEN))
+        ),
+        read_only=READS,
+    ),
+    Api(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        0,
+        1,
+        needs=_SECURITY,
+        rights=_cluster(_O.DESCRIBE_CONFIGS, error_message=None, entries=None),
+        read_only=READS,
+    ),
+    Api(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        0,
+        1,
+        needs=_SECURITY,
+        rights=_cluster(_O.ALTER_CONFIGS, _NO_CLUSTER.text),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+        errors=_each("entries", "entries", "EntryData", "entity"),
+        on_fault="no place",
+        left_out="Quotas of addresses: names are not resolved, so an address is wanted.",
+    ),
+    Api(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        0,
+        needs=_SECURITY,
+        rights=_refused(_O.DESCRIBE, "users_not_described"),
+        read_only=READS,
+    ),
+    Api(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        0,
+        needs=_SECURITY,
+        rights=_refused(_O.ALTER, "users_not_altered"),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+        errors=(Errors(),),  # in a row for each user, whom two arrays name
+        on_fault="no place",
+    ),
+)
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+_ONE_NODE = "The quorum is this node: as Kafka with kraft.version 0, UNSUPPORTED_VERSION."
+
+CLUSTER = (
+    Api(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        1,
+        2,
+        rights=_refused(_O.ALTER, "not_moved"),
+        read_only=READS,  # there is one log directory
+        errors=(Errors(),),
+        on_fault="no place",
+        left_out="There is one data directory: LOG_DIR_NOT_FOUND for any other.",
+    ),
+    Api(
+        ApiKey.DESCRIBE_LOG_DIRS,
+        1,
+        5,
+        rights=_cluster(_O.DESCRIBE),
+        read_only=READS,
+        errors=(Errors(until=2), Errors(is_whole=True)),
+        on_fault="handled",
+    ),
+    Api(
+        ApiKey.ELECT_LEADERS,
+        0,
+        2,
+        rights=_refused(_O.ALTER, "no_election"),
+        read_only=READS,  # there is one node
+        errors=(Errors(until=0), Errors(is_whole=True)),
+    ),
+    Api(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        1,
+        rights=_refused(_O.ALTER, "not_reassigned"),
+        read_only=READS,  # there is one node
+        left_out="There is no other node to move a replica to: INVALID_REPLICA_ASSIGNMENT.",
+    ),
+    Api(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        0,
+        0,
+        rights=_refused(_O.DESCRIBE, "no_reassignments"),
+        read_only=READS,
+    ),
+    Api(ApiKey.DESCRIBE_QUORUM, 0, 2, rights=_cluster(_O.DESCRIBE, _NO_CLUSTER.text), read_only=READS),
+    Api(
+        ApiKey.UPDATE_FEATURES,
+        0,
+        2,
+        rights=_forwarded(_O.ALTER),
+        read_only=Refused(_NO_CLUSTER, has_message=True),
+    ),
+    Api(
+        ApiKey.DESCRIBE_CLUSTER,
+        0,
+        2,
+        rights=Rights(steps=(Own("topics.ClusterOperations", (Right(_O.DESCRIBE, _CLUSTER),)),)),
+        read_only=READS,
+    ),
+    Api(
+        ApiKey.UNREGISTER_BROKER,
+        0,
+        0,
+        rights=_forwarded(_O.ALTER),
+        read_only=READS,  # there is one node
+        left_out="There is no other broker, and this one cannot leave.",
+    ),
+    Api(
+        ApiKey.ADD_RAFT_VOTER,
+        0,
+        1,
+        rights=_cluster(_O.ALTER, _NO_CLUSTER.text),
+        read_only=READS,  # there is one node
+        left_out=_ONE_NODE,
+    ),
+    Api(
+        ApiKey.REMOVE_RAFT_VOTER,
+        0,
+        0,
+        rights=_cluster(_O.ALTER, _NO_CLUSTER.text),
+        read_only=READS,  # there is one node
+        left_out=_ONE_NODE,
+    ),
+)
+
+# --- refused, by a read-only broker too -------------------------------------------------------------------------------
+
+_NOT_SERVED = Rights(free="every request is refused, whatever the rights")
+_UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
+_UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
+_WITHOUT_SHARES = "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION."
+_AS_ABOVE = "Share groups, as above."
+
+
+def _not_served(key: ApiKey, minimum: int, maximum: int, left_out: str, refusal: Refusal = _UNSUPPORTED) -> Api:
+    return Api(key, minimum, maximum, rights=_NOT_SERVED, read_only=READS, refusal=refusal, left_out=left_out)
+
+
+def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str, minimum: int = 0) -> Api:
+    return Api(
+        key,
+        minimum,
+        maximum,
+        rights=_NOT_SERVED,
+        read_only=READS,
+        errors=_each(asked, "groups", kind, "group_id"),
+        refusal=_UNSUPPORTED,
+        on_fault="no place",
+        left_out=left_out,
+    )
+
+
+def _share_state(key: ApiKey, maximum: int, doing: str, kind: str, left_out: str = _AS_ABOVE) -> Api:
+    """A request of a group coordinator to a share coordinator. There is none (KIP-932)."""
+    topics = Rows("topics", "results", kind, ("topic_id",))
+    partitions = Rows("partitions", "partitions", "PartitionResult", ("partition",))
+    text = f"Unable to {doing}: {ErrorCode.NOT_COORDINATOR.text}"
+    return Api(
+        key,
+        0,
+        maximum,
+        rights=_cluster(_O.CLUSTER_ACTION, _NO_CLUSTER.text),
+        read_only=READS,
+        errors=(Errors((topics, partitions)),),
+        refusal=Refusal(ErrorCode.NOT_COORDINATOR, text),
+        on_fault="no place",
+        left_out=left_out,
+    )
+
+
+REFUSED = (
+    # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
+    _not_served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, _WITHOUT_SHARES),
+    _each_group(ApiKey.SHARE_GROUP_DESCRIBE, 1, _AS_ABOVE, "group_ids", "DescribedGroup", minimum=1),
+    _not_served(ApiKey.SHARE_FETCH, 1, 2, _AS_ABOVE),
+    _not_served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, _AS_ABOVE),
+    _each_group(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, _WITHOUT_SHARES, "groups", "DescribeShareGroupOffsetsResponseGroup"
+    ),
+    _not_served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
+    _not_served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
+    _share_state(
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        0,
+        "initialize share group state",
+        "InitializeStateResult",
+        "Share groups: as Kafka with share.version 0, NOT_COORDINATOR.",
+    ),
+    _share_state(ApiKey.READ_SHARE_GROUP_STATE, 0, "read share group state", "ReadStateResult"),
+    _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "write share group state", "WriteStateResult"),
+    _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "delete share group state", "DeleteStateResult"),
+    _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "read share group state summary", "ReadStateSummaryResult"),
+    # As Kafka where `streams.version` is 0 (KIP-1071).
+    _not_served(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        0,
+        0,
+        "Streams groups: as Kafka with streams.version 0. Kafka Streams runs in classic groups.",
+        Refusal(ErrorCode.UNSUPPORTED_VERSION, others={"status": ()}),
+    ),
+    _each_group(ApiKey.STREAMS_GROUP_DESCRIBE, 0, "Streams groups, as above.", "group_ids", "DescribedGroup"),
+)

@@ -1,0 +1,279 @@
+"""The types of a descriptor: what the broker's parts must know of one API.
+
+Owns: the values. Does not own: the APIs (`clients`, `administration`), what the readers do with them. Invariant: a
+descriptor is a value without behaviour, importable by every part of the broker.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from oncelog.protocol.acls import AclOperation, ResourceType
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+
+Fields = Mapping[str, Any]
+_NONE: Fields = MappingProxyType({})
+_NEWEST = 32_767
+
+
+class Need(Enum):
+    """A part that not every broker uses: the module that must be imported before the first request of an API."""
+
+    GROUPS = "oncelog.broker.assembly.groups"
+    """The group coordinator; WriteTxnMarkers needs it for markers in `__consumer_offsets`."""
+    TRANSACTIONS = "oncelog.broker.coordinator.transaction.shard_life"
+    """A partition of `__transaction_state`."""
+    SECURITY = "oncelog.broker.cluster.security_state"
+    """Rules, quotas, users, tokens: few brokers have them."""
+
+
+# --- where a response has its errors ----------------------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """An array of the response with a row for each element of an array of the request."""
+
+    asked: str
+    answered: str
+    kind: str
+    """The row's class."""
+    repeats: tuple[str, ...] = ()
+    """What a row copies from its element: fields of the same names, or the element if it is a value."""
+
+
+Place = tuple[Rows, ...]
+"""Arrays, each within the rows of the previous one: the innermost rows have the error. Empty: the response itself."""
+
+
+class Errors(NamedTuple):
+    """Where the responses of some versions have errors."""
+
+    rows: Place = ()
+    """The place of one error for each thing that the request names."""
+    is_whole: bool = False
+    """Whether the response itself has an error, which is that of a request refused as a whole."""
+    field: str = "error_code"
+    """The name of the error in a row."""
+    until: int = _NEWEST
+    """The last of these versions."""
+
+    @property
+    def of_whole(self) -> Place:
+        """The place of the error of a request that is refused as a whole: the response itself, or else every row."""
+        return () if self.is_whole else self.rows
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+
+class Right(NamedTuple):
+    """An operation on a kind of resource."""
+
+    operation: AclOperation
+    resource: ResourceType
+
+
+class Needed(NamedTuple):
+    """A right without which the whole request is refused, on the resource that a field of the request names."""
+
+    operation: AclOperation
+    resource: ResourceType = ResourceType.CLUSTER
+    name_field: str = ""
+    """Empty: the cluster."""
+    said: Fields = _NONE
+    """Fields that Kafka sets besides the error."""
+    instead: AclOperation | None = None
+    """Another operation on the same resource that is enough."""
+    text: str | None = None
+    refusal: str = ""
+    """A function of `handlers.rights.refusals` that makes the response, where that is more than an error at a place."""
+
+    @property
+    def rights(self) -> Sequence[Right]:
+        both = (self.operation,) if self.instead is None else (self.operation, self.instead)
+        return [Right(operation, self.resource) for operation in both]
+
+
+class EachRow(NamedTuple):
+    """The right is needed for each row of the request; others get their error in the response."""
+
+    operation: AclOperation
+    resource: ResourceType
+    name: str = "name"
+    """The field that names a row's resource; empty: the row is the name."""
+    name_of: str = ""
+    """A function of a module of `handlers.rights`, where the name is more than a field."""
+    said: Fields = _NONE
+    """Fields that Kafka sets besides the error."""
+    instead: Right | None = None
+    """A right on the cluster that allows all rows."""
+    needs_rows: bool = True
+    """Whether there is nothing to handle if no row is allowed."""
+    is_once: bool = False
+    """Whether only a topic that is named once needs the right; to name one twice is an error of its own."""
+
+    @property
+    def rights(self) -> Sequence[Right]:
+        own = Right(self.operation, self.resource)
+        return [own] if self.instead is None else [own, self.instead]
+
+
+class EachResource(NamedTuple):
+    """The right is needed on each resource whose settings the request names."""
+
+    operation: AclOperation
+
+    @property
+    def rights(self) -> Sequence[Right]:
+        resources = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+        return [Right(self.operation, resource) for resource in resources]
+
+
+class Visible(NamedTuple):
+    """The response has only the rows for which the client has the right; to ask for them is no denied attempt."""
+
+    operation: AclOperation
+    resource: ResourceType
+    rows: str
+    name: str
+    """Fields of the response, and of a row."""
+    instead: Right | None = None
+    """A right on the cluster that makes all rows visible."""
+
+    @property
+    def rights(self) -> Sequence[Right]:
+        own = Right(self.operation, self.resource)
+        return [own] if self.instead is None else [own, self.instead]
+
+
+class Operations(NamedTuple):
+    """The response says which operations the client may do on the resource of each row (KIP-430), if it asked."""
+
+    resource: ResourceType
+    rows: str
+    name: str
+    operations: str
+    """Fields of the response, and of a row."""
+
+    @property
+    def rights(self) -> Sequence[Right]:
+        return ()
+
+
+class Own(NamedTuple):
+    """A step that no other API has."""
+
+    name: str
+    """MODULE.CLASS in `handlers.rights`."""
+    rights: Sequence[Right] = ()
+
+
+Step = EachRow | EachResource | Visible | Operations | Own
+"""What is checked in the rows of a request or of its response."""
+
+
+class Rights(NamedTuple):
+    """The rights that the requests of an API need, as Kafka 4.3's brokers and controllers check them."""
+
+    needs: tuple[Needed, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """The outermost first."""
+    inside: tuple[Right, ...] = ()
+    """What the handler itself checks."""
+    free: str = ""
+    """Why no right is needed."""
+
+    @property
+    def all(self) -> Sequence[Right]:
+        """Every right that a request of this API can need, each once."""
+        own = [right for each in (*self.needs, *self.steps) for right in each.rights]
+        return list(dict.fromkeys((*own, *self.inside)))
+
+
+# --- one error for every request --------------------------------------------------------------------------------------
+
+
+class Refused(NamedTuple):
+    """What a read-only broker answers: this error, where `Errors` has that of a whole request."""
+
+    error: ErrorCode
+    others: Fields = _NONE
+    """Fields besides the error, as Kafka sets them then."""
+    has_message: bool = False
+
+
+READS = None
+"""A read-only broker handles the API as always: it changes nothing."""
+
+
+class Refusal(NamedTuple):
+    """The response to each request of an API without an implementation on this broker."""
+
+    error: ErrorCode
+    message: str | None = None
+    others: Fields = _NONE
+    """Fields that Kafka sets besides the error."""
+
+
+# --- the descriptor ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Api:
+    """One API that this broker serves."""
+
+    key: ApiKey
+    minimum: int
+    """The lowest version served: Kafka 4's (KIP-896)."""
+    maximum: int
+    """The highest version served. A version is listed only if it works."""
+    _: KW_ONLY
+    rights: Rights
+    """What a client needs to be allowed where there is an authorizer; or why nothing."""
+    read_only: Refused | None
+    """What a read-only broker answers; READS if the API changes nothing."""
+    errors: tuple[Errors, ...] = (Errors(is_whole=True),)
+    """Where its responses have errors, by version; the oldest first."""
+    needs: tuple[Need, ...] = ()
+    """What is imported before its first request."""
+    transaction_v2_since: int | None = None
+    """The first version under transaction version 2 (KIP-890): it implies that of a transaction."""
+    advertised_minimum: int | None = None
+    """The lowest version listed, where it differs."""
+    unstable_maximum: int | None = None
+    """The highest version that Kafka may still change: served and listed only if enabled."""
+    refusal: Refusal | None = None
+    """The one error of every request, for an API without an implementation, which then needs no handler."""
+    on_fault: Literal["refused", "handled", "no place"] = "refused"
+    """How a fault rule returns an error: the request is refused as a whole; or handled, as it only reads, and its
+    errors replaced; or there is no place for an error, and the rule is rejected."""
+    is_charged: bool = True
+    """Whether its clients are charged for quotas."""
+    witnessed: Literal["request", "response"] | None = None
+    """When the witness looks at it; the function of this name in `witness.facts` does."""
+    left_out: str = ""
+    """What Kafka's broker does behind this API and this one does not, and why: for docs/compare/compatibility.md."""
+
+    @property
+    def name(self) -> str:
+        """Part of module names: protocol.generated.NAME_request, broker.handlers.NAME."""
+        return self.key.name.lower()
+
+    @property
+    def is_refused(self) -> bool:
+        return self.refusal is not None
+
+    @property
+    def handler(self) -> str:
+        """The module that handles its requests."""
+        return f"oncelog.broker.handlers.{'refusals' if self.is_refused else self.name}"
+
+    def highest(self, with_unstable: bool) -> int:
+        return self.unstable_maximum if with_unstable and self.unstable_maximum is not None else self.maximum
+
+    def errors_in(self, version: int) -> Errors:
+        """Where the responses of this version have errors."""
+        return next(errors for errors in self.errors if version <= errors.until)
