@@ -12,7 +12,7 @@ from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, 
 from oncelog.tools.names import TOPICS
 
 if TYPE_CHECKING:
-    from oncelog.client.descriptions import TopicDescription
+    from oncelog.client.admin.descriptions import TopicDescription
 
 _names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, type=not_empty, shell_complete=TOPICS)
 

@@ -117,6 +117,6 @@ async def test_a_record_that_waited_while_its_transaction_was_aborted_is_not_par
             await first.abort()
         async with producer.transaction() as second:
             # Its metadata may have come before the second began, on a busy machine.
-            with pytest.raises(InvalidState, match="the transaction of this record has ended|the producer is "):
+            with pytest.raises(InvalidState, match=r"the transaction of this record has ended|the producer is "):
                 await late
             assert (await second.send("next", b"of the second")).offset == 0

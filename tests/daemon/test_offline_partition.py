@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from oncelog.client.descriptions import NewTopic
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.admin.descriptions import NewTopic
+from oncelog.client.blocking.clients import Admin, Producer
 from tests.support.consoles import console, text_of
 from tests.support.daemon import Daemon
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oncelog.client.errors import RequestTimedOut
+from oncelog.client.values.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     from oncelog.tools.copy.groups import GroupCopy
