@@ -1,4 +1,4 @@
-"""docs/understand/architecture.md says what the code says: diagrams from tables, the file map from docstrings."""
+"""docs/understand/architecture.md has the state diagrams of the code."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
