@@ -1,5 +1,5 @@
-"""docs/operate/security.md: its tables are those that brokers use and that tests are held to, and its steps print what
-it says."""
+"""docs/operate/security.md and rights.md: their tables are those of brokers and tests, and their steps print what
+they say."""
 
 import ast
 import re
@@ -24,8 +24,9 @@ def _tool() -> Any:
 
 def test_the_tables_are_those_of_the_code() -> None:
     tool = _tool()
-    page = tool.PAGE.read_text(encoding="utf-8")
-    assert tool.updated(page) == page, "run PYTHONPATH=. python tools/update_security_page.py"
+    for each in tool.PAGES:
+        page = each.read_text(encoding="utf-8")
+        assert tool.updated(page) == page, "run PYTHONPATH=. python tools/update_security_page.py"
 
 
 _TESTS = Path(__file__).resolve().parent
@@ -58,4 +59,4 @@ def test_every_bug_that_a_test_names_is_in_the_table() -> None:
 
 
 def test_the_steps_of_authorization_print_what_the_page_says(tmp_path: Path) -> None:
-    walk(steps_of("operate/security.md", "Step by step"), tmp_path)
+    walk(steps_of("operate/rights.md", "Step by step"), tmp_path)

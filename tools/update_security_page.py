@@ -12,7 +12,8 @@ from oncelog.broker.handlers.rights.table import RIGHTS
 from oncelog.protocol.api_keys import ApiKey
 from tests.support.known_bugs import KNOWN_BUGS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "operate" / "security.md"
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = (_DOCS / "operate" / "security.md", _DOCS / "operate" / "rights.md")
 RIGHTS_START = "<!-- from the code: python tools/update_security_page.py -->"
 BUGS_START = "<!-- from the tests: python tools/update_security_page.py -->"
 END = "<!-- to here -->"
@@ -41,7 +42,9 @@ def bugs_table() -> str:
 
 def updated(page: str) -> str:
     for start, table in ((RIGHTS_START, rights_table()), (BUGS_START, bugs_table())):
-        before, _, rest = page.partition(start)
+        before, found, rest = page.partition(start)
+        if not found:
+            continue
         page = f"{before}{start}\n{table}{END}{rest.partition(END)[2]}"
     return page
 
@@ -51,4 +54,5 @@ def _name(key: ApiKey) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in PAGES:
+        each.write_text(updated(each.read_text(encoding="utf-8")), encoding="utf-8")

@@ -25,7 +25,7 @@ from oncelog.pipeline.options import (
 from oncelog.pipeline.prometheus import METRICS, PREFIX
 from oncelog.pipeline.sink.publish import DEFAULTS
 
-PAGE = Path(__file__).parent.parent / "docs" / "spark" / "spark.md"
+PAGES = [Path(__file__).parent.parent / "docs" / "spark" / name for name in ("spark.md", "spark-options.md")]
 _PLACE = re.compile(r"(<!-- options of ([\w ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _METRICS_PLACE = re.compile(r"(<!-- metrics -->\n).*?(<!-- end of metrics -->)", re.DOTALL)
 
@@ -63,4 +63,5 @@ def updated(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in PAGES:
+        each.write_text(updated(each.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,6 @@
 """The rights that each API needs, as Kafka 4.3's brokers and controllers check them.
 
-Owns: the table, from which docs/operate/security.md is generated. Does not own: how it is applied
+Owns: the table, from which docs/operate/rights.md is generated. Does not own: how it is applied
 (`broker.handlers.rights`). Invariant: every API of `broker.api_table` has a row.
 """
 
