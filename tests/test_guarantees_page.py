@@ -1,5 +1,5 @@
-"""docs/understand/guarantees.md promises nothing without a test: each row names tests that exist. What is not promised, in
-docs/understand/limits.md, has a test or a reason."""
+"""docs/understand/guarantees.md promises nothing without a test: each row names tests that exist. What is not promised,
+in docs/understand/limits.md, has a test or a reason."""
 
 import ast
 import re

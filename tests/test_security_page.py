@@ -1,33 +1,12 @@
-"""docs/operate/security.md and rights.md: their tables are those of brokers and tests, and their steps print what
-they say."""
+"""docs/operate/security.md and rights.md: the bugs of others have the tests that are named, and the steps print
+what they say."""
 
 import ast
 import re
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 from tests.support.known_bugs import KNOWN_BUGS
 from tests.support.walkthrough import steps_of, walk
-
-_TOOL = Path(__file__).resolve().parent.parent / "tools" / "update_security_page.py"
-
-
-def _tool() -> Any:
-    spec = spec_from_file_location("update_security_page", _TOOL)
-    if spec is None or spec.loader is None:
-        raise AssertionError("tools/update_security_page.py cannot be loaded")
-    tool = module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return tool
-
-
-def test_the_tables_are_those_of_the_code() -> None:
-    tool = _tool()
-    for each in tool.PAGES:
-        page = each.read_text(encoding="utf-8")
-        assert tool.updated(page) == page, "run PYTHONPATH=. python tools/update_security_page.py"
-
 
 _TESTS = Path(__file__).resolve().parent
 
