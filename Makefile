@@ -68,7 +68,7 @@ test-compiled: $(COMPILED)/.test ## Run the fast tests and a sample of the simul
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@cp -R $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
-	  $(addprefix --ignore=tests/test_,architecture_page.py packaging.py tidy.py types.py) $(ARGS)
+	  $(addprefix --ignore=tests/test_,packaging.py tidy.py types.py) $(ARGS)
 	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20
 
 .PHONY: wheel
@@ -170,9 +170,13 @@ docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link
 	@$(if $(ARGS),$(BIN)/mkdocs $(ARGS),$(SITE))
 	@echo 'The site is .site/index.html'
 
+.PHONY: pages
+pages: $(VENV)/.test ## Write what pages and pictures have from the code: tables, diagrams, output of commands
+	@$(BIN)/python -m tools.pages $(ARGS)
+
 .PHONY: console-pictures
 console-pictures: $(VENV)/.test ## Take the screenshots of docs/start/console.md (needs a Chromium)
-	@PYTHONPATH=. $(BIN)/python tools/update_console_pictures.py
+	@$(BIN)/python -m tools.take_console_pictures
 
 .PHONY: dashboard-picture
 dashboard-picture: $(VENV)/.test ## Draw the dashboard of docs/operate/metrics.md from two minutes of a Prometheus (`make interop` fetches it)

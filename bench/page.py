@@ -1,14 +1,15 @@
 """Tables, and the blocks of docs/compare/performance.md that are written from measurements.
 
-Owns: how a table is aligned, where a block begins and ends. Does not own: what is in it.
+Owns: how a table is aligned, which page has the blocks. Does not own: what is in them.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.markers import with_block
+
 ROOT = Path(__file__).parent.parent
 PAGE, IMAGES = ROOT / "docs" / "compare" / "performance.md", ROOT / "docs" / "images"
-_END = "<!-- end -->\n"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -26,9 +27,4 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def write_block(command: str, text: str, page: Path = PAGE) -> None:
     """Replace what `command` wrote last. Raises ValueError on a page without its markers."""
-    begin = f"<!-- begin: {command} -->\n"
-    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
-    _, ended, after = rest.partition(_END)
-    if not found or not ended:
-        raise ValueError(f"{page.name} has no block of {command}")
-    page.write_text(f"{before}{begin}\n{text}\n{_END}{after}", encoding="utf-8")
+    page.write_text(with_block(page.read_text(encoding="utf-8"), command, text), encoding="utf-8")

@@ -6,32 +6,23 @@ import re
 import subprocess
 import sys
 from email.message import Message
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from shutil import copy
-from types import ModuleType
 
 import pytest
 
+from tools import release_check
+
 ROOT = Path(__file__).parent.parent
 CHANGELOG = "# Changelog\n\n## {}\n\n- What changed.\n\n## 0.1.0 (2026-11-01)\n"
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = spec_from_file_location("release_check", ROOT / "tools" / "release_check.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(
     ("version", "tag", "section"),
     [("0.2.0", "v0.2.0", "0.2.0 (2026-11-23)"), ("0.2.0.dev3+gabc", None, "0.2.0 (unreleased)")],
 )
-def test_what_agrees_passes(tool: ModuleType, version: str, tag: str | None, section: str) -> None:
-    assert version in tool.consistent(version, tag, CHANGELOG.format(section))
+def test_what_agrees_passes(version: str, tag: str | None, section: str) -> None:
+    assert version in release_check.consistent(version, tag, CHANGELOG.format(section))
 
 
 @pytest.mark.parametrize(
@@ -43,11 +34,9 @@ def test_what_agrees_passes(tool: ModuleType, version: str, tag: str | None, sec
         ("0.2.0.dev3+gabc", None, "0.2.0 (2026-11-23)", "tag it v0.2.0"),
     ],
 )
-def test_what_does_not_agree_is_refused_with_what_to_do(
-    tool: ModuleType, version: str, tag: str | None, section: str, hint: str
-) -> None:
-    with pytest.raises(tool.NotReady, match=re.escape(hint)):
-        tool.consistent(version, tag, CHANGELOG.format(section))
+def test_what_does_not_agree_is_refused_with_what_to_do(version: str, tag: str | None, section: str, hint: str) -> None:
+    with pytest.raises(release_check.NotReady, match=re.escape(hint)):
+        release_check.consistent(version, tag, CHANGELOG.format(section))
 
 
 def presented(urls: bool, pictures: bool) -> Message:
@@ -62,15 +51,15 @@ def presented(urls: bool, pictures: bool) -> Message:
 
 @pytest.mark.parametrize(("urls", "pictures", "lacking"), [(False, True, "no address"), (True, False, "no picture")])
 def test_a_tag_is_refused_while_a_package_index_would_show_no_pictures_or_no_links(
-    tool: ModuleType, urls: bool, pictures: bool, lacking: str
+    urls: bool, pictures: bool, lacking: str
 ) -> None:
-    with pytest.raises(tool.NotReady, match=f"{lacking}.*docs/contribute/releasing.md"):
-        tool.presentable(presented(urls, pictures), "v0.2.0")
-    assert lacking in tool.presentable(presented(urls, pictures), None)
-    assert "pictures: 1" in tool.presentable(presented(True, True), "v0.2.0")
+    with pytest.raises(release_check.NotReady, match=f"{lacking}.*docs/contribute/releasing.md"):
+        release_check.presentable(presented(urls, pictures), "v0.2.0")
+    assert lacking in release_check.presentable(presented(urls, pictures), None)
+    assert "pictures: 1" in release_check.presentable(presented(True, True), "v0.2.0")
 
 
-def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(tool: ModuleType, tmp_path: Path) -> None:
+def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(tmp_path: Path) -> None:
     """Each leads to a file of the repository, and the result is ready for a tag."""
     page = (ROOT / "docs" / "contribute" / "releasing.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
@@ -94,15 +83,13 @@ def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(too
     assert all((ROOT / re.split("/main/|#", link)[1]).exists() for link in ours)
     metadata = presented(urls=True, pictures=False)
     metadata.set_payload(description)
-    assert f"pictures: {len(pictures)}" in tool.presentable(metadata, "v0.2.0")
+    assert f"pictures: {len(pictures)}" in release_check.presentable(metadata, "v0.2.0")
 
 
-def test_the_client_of_this_tree_tells_brokers_the_next_version_and_another_is_refused(
-    tool: ModuleType,
-) -> None:
+def test_the_client_of_this_tree_tells_brokers_the_next_version_and_another_is_refused() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    client = (ROOT / tool.CLIENT).read_text(encoding="utf-8")
-    assert tool.VERSION.search(changelog)[1] in tool.announced(client, changelog)
+    client = (ROOT / release_check.CLIENT).read_text(encoding="utf-8")
+    assert release_check.VERSION.search(changelog)[1] in release_check.announced(client, changelog)
     what_to_do = "write SOFTWARE_VERSION = '9.9.0' in oncelog/client/wire/connection.py"
-    with pytest.raises(tool.NotReady, match=re.escape(what_to_do)):
-        tool.announced(client, CHANGELOG.format("9.9.0 (unreleased)"))
+    with pytest.raises(release_check.NotReady, match=re.escape(what_to_do)):
+        release_check.announced(client, CHANGELOG.format("9.9.0 (unreleased)"))

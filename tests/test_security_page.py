@@ -1,32 +1,12 @@
-"""docs/operate/security.md: its tables are those that brokers use and that tests are held to, and its steps print what
-it says."""
+"""docs/operate/security.md and rights.md: the bugs of others have the tests that are named, and the steps print
+what they say."""
 
 import ast
 import re
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 from tests.support.known_bugs import KNOWN_BUGS
 from tests.support.walkthrough import steps_of, walk
-
-_TOOL = Path(__file__).resolve().parent.parent / "tools" / "update_security_page.py"
-
-
-def _tool() -> Any:
-    spec = spec_from_file_location("update_security_page", _TOOL)
-    if spec is None or spec.loader is None:
-        raise AssertionError("tools/update_security_page.py cannot be loaded")
-    tool = module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return tool
-
-
-def test_the_tables_are_those_of_the_code() -> None:
-    tool = _tool()
-    page = tool.PAGE.read_text(encoding="utf-8")
-    assert tool.updated(page) == page, "run PYTHONPATH=. python tools/update_security_page.py"
-
 
 _TESTS = Path(__file__).resolve().parent
 
@@ -58,4 +38,4 @@ def test_every_bug_that_a_test_names_is_in_the_table() -> None:
 
 
 def test_the_steps_of_authorization_print_what_the_page_says(tmp_path: Path) -> None:
-    walk(steps_of("operate/security.md", "Step by step"), tmp_path)
+    walk(steps_of("operate/rights.md", "Step by step"), tmp_path)

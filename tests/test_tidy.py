@@ -182,6 +182,14 @@ def test_a_file_opens_with_what_it_owns() -> None:
     _none(found)
 
 
+def test_a_folder_opens_with_its_idea() -> None:
+    folders = {path.parent for _, path in _written(*PACKAGES)}
+    packages = {folder for folder in folders if (folder / "__init__.py").exists()}
+    assert {_name(folder) for folder in folders - packages} == {"oncelog/pipeline/ledger/declarative/transformations"}
+    found = [folder for folder in packages if not ast.get_docstring(_tree(folder / "__init__.py"))]
+    _none([f"{_name(folder)}/__init__.py: no docstring" for folder in found])
+
+
 def test_names_are_whole_words() -> None:
     found = []
     for name, path in _written(*PACKAGES):

@@ -1,22 +1,14 @@
 """docs/compare/works-with.md comes from a run of `make interop`, and lists all that there is."""
 
 import re
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+
+from tools import interop
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "compare" / "works-with.md").read_text(encoding="utf-8")
 MODULES = sorted(path.stem for path in (ROOT / "tests" / "interop").glob("test_*.py"))
 WRITE = "run make works-with"
-
-
-def tool() -> ModuleType:
-    spec = spec_from_file_location("interop_tool", ROOT / "tools" / "interop.py")
-    assert spec is not None and spec.loader is not None
-    loaded = module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 def test_each_module_of_real_clients_is_on_the_page() -> None:
@@ -25,8 +17,7 @@ def test_each_module_of_real_clients_is_on_the_page() -> None:
 
 
 def test_each_module_belongs_to_one_client_and_each_client_has_one() -> None:
-    loaded = tool()
-    assert {loaded.client_of(module) for module in MODULES} == set(loaded.CLIENTS), "see CLIENTS in tools/interop.py"
+    assert {interop.client_of(module) for module in MODULES} == set(interop.CLIENTS), "see CLIENTS in tools/interop.py"
 
 
 def test_nothing_on_the_page_has_failed() -> None:
@@ -50,7 +41,7 @@ def test_a_table_tells_what_passed_failed_and_was_not_run(tmp_path: Path) -> Non
           <property name="secured" value="KafkaJS, OAUTHBEARER"/></properties><failure/></testcase>
         </testsuite></testsuites>"""
     )
-    lines = tool().table(results).splitlines()
+    lines = interop.table(results).splitlines()
     assert "| kcat (librdkafka) | 1.7.1 | 2 | 1 of 3 failed |" in lines
     assert "| franz-go (Go: kgo, kadm) | – | 1 | not run |" in lines
     assert "- it lists" in lines

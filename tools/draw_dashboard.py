@@ -20,7 +20,7 @@ from bench.chart import COLOURS, GREY, GRID, INK, PAPER, label
 from tests.support.daemon import Daemon
 from tests.support.dashboard_scene import Scene
 from tests.support.prometheus import Prometheus
-from tools.update_dashboard import DASHBOARD
+from tools.dashboard import DASHBOARD
 
 PICTURE = DASHBOARD.parent.parent / "images" / "dashboard.svg"
 _CELL_WIDTH, _CELL_HEIGHT, _GAP = 46, 22, 6

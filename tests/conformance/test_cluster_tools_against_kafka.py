@@ -14,7 +14,7 @@ from tests.conformance.transcripts.cluster_transcript import FEATURES_OFF
 from tests.support.daemon import Daemon
 from tests.support.java import ask_kafka
 from tests.support.kafka import Kafka
-from tests.test_compatibility_page import TOOL
+from tools import kafka_facts
 
 pytestmark = pytest.mark.kafka
 
@@ -166,5 +166,7 @@ def test_kafka_lists_the_versions_that_the_page_knows(tmp_path: Path) -> None:
     finally:
         kafka.stop()
     hidden = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
-    kafkas = {key: versions for key, versions in TOOL.KAFKA.items() if key not in hidden} | {ApiKey.PRODUCE: (0, 13)}
+    kafkas = {key: versions for key, versions in kafka_facts.KAFKA.items() if key not in hidden} | {
+        ApiKey.PRODUCE: (0, 13)
+    }
     assert {api.api_key: (api.min_version, api.max_version) for api in listed.api_keys} == kafkas

@@ -8,7 +8,7 @@ from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import UNNEEDED
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from tests.conformance.kafka_settings import RECORDED, asked, kafka_settings
-from tests.test_compatibility_page import TOOL
+from tools import kafka_facts
 
 OWN = "oncelog."
 NOT_IN_THE_CLASS = {"cluster.id", "super.users", "allow.everyone.if.no.acl.found"}
@@ -32,17 +32,17 @@ def test_every_default_is_kafkas_or_on_the_page_with_its_reason() -> None:
         for name, key in BROKER_KEYS.items()
         if name in kafkas and (kafkas[name].is_required or kafkas[name].default != key.default)
     }
-    assert differing == TOOL.OTHER_DEFAULTS.keys()
+    assert differing == kafka_facts.OTHER_DEFAULTS.keys()
     for name in differing:
         setting = kafkas[name]
-        assert TOOL.OTHER_DEFAULTS[name][0] == ("none, required" if setting.is_required else setting.default)
+        assert kafka_facts.OTHER_DEFAULTS[name][0] == ("none, required" if setting.is_required else setting.default)
 
 
 def test_every_setting_of_a_topic_is_kafkas_with_its_type_and_default() -> None:
     ours = {name: (item.key.type.name, item.key.default) for name, item in TOPIC_CONFIGS.items()}
     kafkas = {name: (setting.type, setting.default) for name, setting in kafka_settings("topic").items()}
     assert ours == {name: kafkas[name] for name in ours}
-    assert kafkas.keys() - ours.keys() <= TOOL.INTERNAL_TOPIC_SETTINGS
+    assert kafkas.keys() - ours.keys() <= kafka_facts.INTERNAL_TOPIC_SETTINGS
 
 
 @pytest.mark.kafka

@@ -12,9 +12,9 @@ from oncelog.broker.observability.catalogue import ALL, PREFIX
 from oncelog.sync import Consumer, Producer
 from tests.daemon.test_metrics import ask
 from tests.support.daemon import Daemon
-from tools import update_dashboard
+from tools.dashboard import DASHBOARD
 
-ROOT = update_dashboard.DASHBOARD.parent.parent.parent
+ROOT = DASHBOARD.parent.parent.parent
 _METRIC = re.compile(r"(oncelog_[a-z_]+)(?:\{([^}]*)\})?")
 _GROUPED = re.compile(r"\bby \(([^)]*)\)")
 _LEGEND = re.compile(r"\{\{(\w+)\}\}")
@@ -49,13 +49,8 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, set
 
 
 def queries() -> list[tuple[str, str]]:
-    panels = json.loads(update_dashboard.DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
     return [(target["expr"], target["legendFormat"]) for panel in panels for target in panel.get("targets", ())]
-
-
-def test_the_dashboard_is_what_its_table_says() -> None:
-    written = update_dashboard.DASHBOARD.read_text(encoding="utf-8")
-    assert update_dashboard.dashboard() == written, "run PYTHONPATH=. python tools/update_dashboard.py"
 
 
 def test_every_metric_is_reported_with_its_labels_once_clients_were_there(reported: dict[str, set[str]]) -> None:
@@ -95,7 +90,7 @@ def test_a_query_for_what_is_not_there_would_be_noticed(reported: dict[str, set[
 
 def test_a_reader_chooses_the_source_of_every_panel() -> None:
     """A Grafana of somebody else has none of our name."""
-    dashboard = json.loads(update_dashboard.DASHBOARD.read_text(encoding="utf-8"))
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     (choice,) = dashboard["templating"]["list"]
     assert (choice["type"], choice["query"]) == ("datasource", "prometheus")
     shown = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
@@ -106,10 +101,8 @@ def test_a_reader_chooses_the_source_of_every_panel() -> None:
 def test_what_the_compose_file_mounts_is_there_and_its_names_agree() -> None:
     compose = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     mounted = re.findall(r"- \./(docs/grafana/\S+?):(\S+?):ro", compose)
-    assert {Path(source).name for source, _ in mounted} == {
-        path.name for path in update_dashboard.DASHBOARD.parent.iterdir()
-    }
-    texts = {path.name: path.read_text(encoding="utf-8") for path in update_dashboard.DASHBOARD.parent.iterdir()}
+    assert {Path(source).name for source, _ in mounted} == {path.name for path in DASHBOARD.parent.iterdir()}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in DASHBOARD.parent.iterdir()}
     assert (
         'targets: ["broker:9404"]' in texts["prometheus.yml"]
         and "KAFKA_ONCELOG_METRICS_LISTEN: 0.0.0.0:9404" in compose

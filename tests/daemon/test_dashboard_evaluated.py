@@ -16,7 +16,7 @@ from tests.support.dashboard_scene import Scene
 from tests.support.interop import NODE_PACKAGES, needs
 from tests.support.patience import PATIENCE_S
 from tests.support.prometheus import PROGRAM, PROMTOOL, Prometheus
-from tools.update_dashboard import DASHBOARD
+from tools.dashboard import DASHBOARD
 
 pytestmark = pytest.mark.interop
 

@@ -14,7 +14,6 @@ from oncelog.broker.observability.metrics import BOUNDS_S
 from oncelog.sync import Admin, Consumer, Producer
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tools import update_metrics_page
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -55,11 +54,6 @@ def test_each_metric_of_the_catalogue_is_there_with_a_help_that_names_kafkas(bro
     for each in ALL:
         help_text = families[f"{PREFIX}_{each.name}"].documentation
         assert help_text.endswith(f"In Kafka: {each.jmx}." if each.jmx else "Kafka has no such metric.")
-
-
-def test_the_page_lists_each_metric() -> None:
-    page = update_metrics_page.PAGE.read_text(encoding="utf-8")
-    assert update_metrics_page.updated(page) == page, "run PYTHONPATH=. python tools/update_metrics_page.py"
 
 
 def test_what_clients_do_is_counted_and_what_is_open_is_seen(broker: Daemon) -> None:

@@ -1,4 +1,4 @@
-"""The sink as a user who has the rights that docs/spark/spark.md names, and no other; no Spark is started."""
+"""The sink as a user who has the rights that docs/spark/spark-options.md names, and no other; no Spark is started."""
 
 from collections.abc import Iterator
 from pathlib import Path

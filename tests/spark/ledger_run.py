@@ -26,10 +26,10 @@ from random import Random
 from oncelog.pipeline.demo.data import Purchase, read_purchases
 from tests.support import ledger
 from tests.support.daemon import Daemon
+from tools.markers import with_block
 
 PREFIX = "run."
 QUERIES = ("intake", "balances", "sessions", "table")
-_BEGIN, _END = "<!-- result of make spark-ledger -->", "<!-- end of result -->"
 _FAILURES = 8
 """So often a driver may end by itself, which it does if the broker dies at a moment when it does not wait for it."""
 _POLL_S = 0.02
@@ -274,8 +274,8 @@ def main() -> int:
         assert sum(each[0] for each in expected.balances.values()) == cents_of_file(arguments.data, path)
     sys.stdout.write(text + "\n")
     if arguments.write is not None:
-        before, _, rest = arguments.write.read_text().partition(_BEGIN)
-        arguments.write.write_text(f"{before}{_BEGIN}\n\n{text}\n\n{_END}{rest.partition(_END)[2]}")
+        page = with_block(arguments.write.read_text(encoding="utf-8"), "make spark-ledger", f"{text}\n")
+        arguments.write.write_text(page, encoding="utf-8")
     return 0
 
 

@@ -7,7 +7,7 @@
   in every version and without a time to wait, as in Kafka, and the client asks again.
 - v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); if any topic is given by id, those given by name are
   ignored, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
-- v8+ authorized operations, if requested (v8–v10 also for the cluster): all of them, as there is no authorizer.
+- v8+ authorized operations, if requested (v8–v10 also for the cluster): all of them, unless there is an authorizer.
 - v13's top-level error code is always NONE: this broker never asks a client to rebootstrap (KIP-1102).
 - A row of neither a name nor an id is ignored, where Kafka fails over it (UNKNOWN_SERVER_ERROR).
 - A topic that is named several times is returned once, as in Kafka. Topics are as they were when the request arrived,

@@ -22,7 +22,7 @@ from tests.conformance.details.asking import (
 )
 from tests.conformance.transcripts.framing_transcript import framed, header, request
 from tests.fakes.broker import VirtualBroker
-from tests.test_compatibility_page import TOOL
+from tools import kafka_facts
 
 E = ErrorCode
 NO_TAGS = b"\0"
@@ -191,7 +191,7 @@ def test_detail_33_telemetry_is_not_offered() -> None:
 def test_detail_36_every_range_begins_where_kafkas_does() -> None:
     offered = {api.api_key: api for api in VirtualBroker().ask(ApiVersionsRequest(), 0).api_keys}
     assert offered[ApiKey.PRODUCE].min_version == 0
-    for key, (minimum, _) in TOOL.KAFKA.items():
+    for key, (minimum, _) in kafka_facts.KAFKA.items():
         if key in offered and key != ApiKey.PRODUCE:
             assert offered[key].min_version == minimum, key
     librdkafka = {ApiKey.OFFSET_FOR_LEADER_EPOCH: 2, ApiKey.SASL_HANDSHAKE: 0, ApiKey.FIND_COORDINATOR: 2}

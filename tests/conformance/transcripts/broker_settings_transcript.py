@@ -14,7 +14,7 @@ from tests.clients.group_members import Broker
 from tests.conformance.kafka_settings import kafka_settings
 from tests.conformance.transcripts.admin_configs_transcript import DELETE, SET, changed, tried
 from tests.conformance.transcripts.admin_topics_transcript import created, topic
-from tests.test_compatibility_page import TOOL
+from tools import kafka_facts
 
 TOPIC, BROKER = 2, 4
 ELR = "min.insync.replicas"
@@ -111,7 +111,7 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
         if name not in SHOWN
     },
     "group.initial.rebalance.delay.ms": (
-        TOOL.OTHER_DEFAULTS["group.initial.rebalance.delay.ms"][1],
+        kafka_facts.OTHER_DEFAULTS["group.initial.rebalance.delay.ms"][1],
         ("0", True, 4, False, 3, [("group.initial.rebalance.delay.ms", each, source) for each, source in _ZERO], True),
     ),
     "listener.security.protocol.map": (_LISTENS, (None, True, None, False, 2, [], True)),
@@ -120,7 +120,7 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
     **{name: (why, _default(name, UNNEEDED_KEYS[name].default)) for name, why in _TRUE_HERE.items()},
     **{
         name: (why, _default(name, BROKER_KEYS[name].default))
-        for name, (_, why) in TOOL.OTHER_DEFAULTS.items()
+        for name, (_, why) in kafka_facts.OTHER_DEFAULTS.items()
         if name not in (*_OF_THE_MACHINE, "node.id", "group.initial.rebalance.delay.ms")
     },
 }

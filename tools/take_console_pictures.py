@@ -1,6 +1,6 @@
 """Takes the screenshots of docs/start/console.md and docs/operate/witness.md: docs/images/console_*.png.
 
-    PYTHONPATH=. python tools/update_console_pictures.py
+    python -m tools.take_console_pictures
 
 It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late, one that
 waits for a marker, and a consumer at read_uncommitted.

@@ -1,6 +1,4 @@
-"""Draws the pictures of docs/understand/concepts.md, docs/images/concept_*.svg; a test holds them to this file.
-
-    PYTHONPATH=. python tools/update_concept_pictures.py
+"""Draws the pictures of docs/understand/concepts.md, docs/images/concept_*.svg: `make pages` writes them.
 
 A partition is a string with a letter for each batch, in the order of offsets (`_CELLS` has the letters). Each picture
 has a background of its own, so it is readable on light and dark pages.
@@ -8,7 +6,7 @@ has a background of its own, so it is readable on light and dark pages.
 
 from collections.abc import Callable, Iterator
 
-from tools.update_transaction_pictures import FILLS, GREY, IMAGES, INK, LINE, page, text
+from tools.draw_transactions import FILLS, GREY, INK, LINE, page, text
 
 WIDTH, LEFT, CELL = 760, 172, 46
 RED, GREEN, BLUE = "#b42318", "#1f7a4d", "#1d5fa8"
@@ -208,7 +206,3 @@ PICTURES: dict[str, Callable[[], str]] = {
     "concept_fencing.svg": fencing,
     "concept_last_stable_offset.svg": last_stable_offset,
 }
-
-if __name__ == "__main__":
-    for name, draw in PICTURES.items():
-        (IMAGES / name).write_text(draw(), encoding="utf-8")

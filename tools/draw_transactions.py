@@ -1,13 +1,14 @@
 """Draws docs/images/transaction_states.svg from the table of transitions, and transaction_timeline.svg from a real run.
 
-    python tools/update_transaction_pictures.py states      from oncelog/broker/coordinator/transaction/states.py
-    python tools/update_transaction_pictures.py timeline    starts a daemon, commits, aborts, follows it by `txn tail`
+`make pages` writes the first. The second shows the times of one run, so it changes only when it is recorded again:
 
-A test holds the first to the table. Both are readable on light and dark pages: each carries its own background.
+    python -m tools.draw_transactions
+
+which starts a daemon, commits, aborts, and follows it by `txn tail`. Both are readable on light and dark pages: each
+carries its own background.
 """
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -237,20 +238,19 @@ def _order(event: Event) -> tuple[int, int]:
     return int(event.at_ms), next(at for at, step in enumerate(_STEPS) if step in event.words)
 
 
-if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["states"]:
-            (IMAGES / "transaction_states.svg").write_text(states_svg(), encoding="utf-8")
-        case ["timeline"]:
-            from tests.support.daemon import Daemon
+def main() -> None:
+    from tests.support.daemon import Daemon
 
-            daemon = Daemon(Path(tempfile.mkdtemp()) / "data")
-            try:
-                events = asyncio.run(recorded(daemon.bootstrap))
-            finally:
-                daemon.stop()
-            second = [event.words for event in events].index("begin", 1)
-            drawn = timeline_svg((events[:second], events[second:]))
-            (IMAGES / "transaction_timeline.svg").write_text(drawn, encoding="utf-8")
-        case _:
-            sys.exit(__doc__)
+    with tempfile.TemporaryDirectory() as directory:
+        daemon = Daemon(Path(directory) / "data")
+        try:
+            events = asyncio.run(recorded(daemon.bootstrap))
+        finally:
+            daemon.stop()
+    second = [event.words for event in events].index("begin", 1)
+    drawn = timeline_svg((events[:second], events[second:]))
+    (IMAGES / "transaction_timeline.svg").write_text(drawn, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,6 @@
-"""Writes the Grafana dashboard, docs/grafana/oncelog.json, from the table below.
+"""The Grafana dashboard, docs/grafana/oncelog.json, as `make pages` writes it from the table below.
 
-    PYTHONPATH=. python tools/update_dashboard.py
-
-A test holds the file to this, and each query to what a broker reports.
+A test holds each query to what a broker reports.
 """
 
 import json
@@ -215,11 +213,3 @@ def _around(panels: list[dict[str, Any]]) -> dict[str, Any]:
         "templating": {"list": [_CHOICE]},
         "panels": panels,
     }
-
-
-def main() -> None:
-    DASHBOARD.write_text(dashboard(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

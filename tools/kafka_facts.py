@@ -1,21 +1,9 @@
-"""Rewrites the tables of docs/compare/compatibility.md from the API table and the features of the broker.
+"""What Apache Kafka 4.3 has, as docs/compare/compatibility.md compares it: APIs with their versions, other defaults.
 
-    python tools/update_compatibility.py
-
-A test holds the page to this, and the API table to Kafka's ranges.
+Owns: the facts about Kafka. tests/conformance holds them to its classes, tests/test_pages.py the API table to them.
 """
 
-from pathlib import Path
-
-from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.cluster.features import FEATURES
-from oncelog.broker.config.broker_keys import BROKER_KEYS
-from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
 from oncelog.protocol.api_keys import ApiKey
-
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "compare" / "compatibility.md"
-START = "<!-- from the code: python tools/update_compatibility.py -->"
 
 KAFKA = {
     0: (3, 13),  # Produce
@@ -119,56 +107,3 @@ OTHER_DEFAULTS = {
 
 INTERNAL_TOPIC_SETTINGS = frozenset({"internal.segment.bytes"})
 """Settings of topics that Kafka's classes have and its brokers do not show."""
-
-_UNNEEDED = """\
-Kafka has these settings, and one node has no use for them. They are accepted at the start, with a warning,
-and those that Kafka can change while it runs can be changed here, too. DescribeConfigs shows what is true:
-Kafka's default, as with the feature switched off, or 1 for a number of replicas. A value that was set while
-the broker runs is shown as it was set. The whole list, with Kafka's value, type, source and synonyms of each,
-is recorded in `tests/conformance/answers/broker_settings_answers.json` and compared each time the tests run."""
-_SAMPLE = 4
-
-
-def generated() -> str:
-    lines = [START, "", "| key | API | here | Kafka 4.3 | left out, and why |", "|--:|---|---|---|---|"]
-    for key, (minimum, maximum) in KAFKA.items():
-        api = API_TABLE.get(key)
-        here = "–" if api is None else _range(api.minimum, api.maximum)
-        why = NOT_SERVED.get(ApiKey(key), "") if api is None else api.left_out
-        lines.append(f"| {key} | {_name(key)} | {here} | {_range(minimum, maximum)} | {why} |")
-    lines += ["", "## Features", "", "| feature | levels here | a new data directory begins with |", "|---|---|---|"]
-    for feature in FEATURES.values():
-        lines.append(f"| `{feature.name}` | {_range(feature.minimum, feature.maximum)} | {feature.maximum} |")
-    lines += ["", "## Defaults that differ", "", "All other settings have Kafka's defaults.", ""]
-    lines += ["| setting | here | Kafka 4.3 | why |", "|---|---|---|---|"]
-    for name, (kafkas, why) in OTHER_DEFAULTS.items():
-        default = BROKER_KEYS[name].default
-        lines.append(f"| `{name}` | {'none' if default is None else f'`{default}`'} | {_default(kafkas)} | {why} |")
-    lines += ["", "## Settings without effect", "", _UNNEEDED, "", "| group | settings | DescribeConfigs | why |"]
-    lines.append("|---|---|---|---|")
-    for group in UNNEEDED_GROUPS:
-        names = [name for name, _, _ in group.settings]
-        sample = ", ".join(f"`{name}`" for name in names[:_SAMPLE])
-        more = f" and {len(names) - _SAMPLE} more" if len(names) > _SAMPLE else ""
-        lines.append(f"| {group.title} | {sample}{more} | {'shown' if group.is_shown else 'left out'} | {group.why} |")
-    return "\n".join([*lines, ""])
-
-
-def _default(text: str) -> str:
-    return text if text.startswith("none") else f"`{text}`"
-
-
-def _range(minimum: int, maximum: int) -> str:
-    return str(minimum) if minimum == maximum else f"{minimum}–{maximum}"
-
-
-def _name(key: int) -> str:
-    return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
-
-
-def updated(page: str) -> str:
-    return page[: page.index(START)] + generated()
-
-
-if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,88 @@
+"""What pages and pictures have from the code is what the code says today: `make pages` writes it."""
+
+import re
+
+import pytest
+
+from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.coordinator.transaction.states import VALID_PREVIOUS_STATES
+from oncelog.pipeline.options import OPTIONS, READ
+from oncelog.protocol.api_keys import ApiKey
+from tools import draw_concepts, draw_transactions, kafka_facts, pages
+from tools.markers import commands_of, with_block
+
+
+def text_of(file: str) -> str:
+    return (pages.DOCS / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("file", pages.FILES)
+def test_a_file_is_what_the_code_says(file: str) -> None:
+    assert pages.updated(file, text_of(file)) == text_of(file), "run make pages"
+
+
+@pytest.mark.parametrize("file", sorted(pages.BLOCKS.keys() - pages.CONSOLES.keys()))
+def test_a_block_that_was_changed_by_hand_is_written_again(file: str) -> None:
+    for name, _ in pages.BLOCKS[file]:
+        changed = with_block(text_of(file), f"{pages.COMMAND}{name}", "| changed |")
+        assert pages.updated(file, changed) == text_of(file) != changed
+
+
+def test_each_block_of_a_page_is_written_by_something() -> None:
+    marked = {
+        (path.relative_to(pages.DOCS).as_posix(), command.removeprefix(pages.COMMAND))
+        for path in pages.DOCS.rglob("*.md")
+        for command in commands_of(path.read_text(encoding="utf-8"))
+        if command.startswith(pages.COMMAND)
+    }
+    assert marked == {(file, name) for file, blocks in pages.BLOCKS.items() for name, _ in blocks}
+
+
+def test_there_is_no_other_mark() -> None:
+    """A comment of a page begins a block or ends it."""
+    for path in pages.DOCS.rglob("*.md"):
+        comments = re.findall(r"^<!--.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert [each for each in comments[1::2] if each != "<!-- end -->"] == [], path
+        assert [each for each in comments[::2] if not each.startswith("<!-- begin: make ")] == [], path
+
+
+def test_every_range_of_versions_is_kafkas() -> None:
+    ours = {key: (api.minimum, api.maximum) for key, api in API_TABLE.items()}
+    kafkas = {key: versions for key, versions in kafka_facts.KAFKA.items() if ApiKey(key) not in kafka_facts.NOT_SERVED}
+    assert ours == kafkas
+
+
+def test_every_option_of_reading_in_spark_is_on_its_page() -> None:
+    page = text_of("spark/spark-options.md")
+    assert [option.name for option in OPTIONS if set(READ) & set(option.doors) and f"`{option.name}`" not in page] == []
+
+
+def test_the_diagram_of_states_has_each_legal_step_and_no_other() -> None:
+    drawn = set(re.findall(r"<title>(\w+) to (\w+)</title>", draw_transactions.states_svg()))
+    legal = {
+        (source.kafka_name, target.kafka_name)
+        for target, sources in VALID_PREVIOUS_STATES.items()
+        for source in sources
+    }
+    assert drawn == legal
+
+
+def test_in_the_recorded_run_markers_lie_between_prepare_and_complete() -> None:
+    words = re.findall(r">([\w ]+)</text>", text_of("images/transaction_timeline.svg"))
+    told = [word for word in words if word.endswith("marker") or word.startswith(("Prepare", "Complete"))]
+    assert told == [
+        *("PrepareCommit", "COMMIT marker", "COMMIT marker", "CompleteCommit"),
+        *("PrepareAbort", "ABORT marker", "ABORT marker", "CompleteAbort"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "picture"),
+    [
+        ("understand/transactions.md", "transaction_states.svg"),
+        ("understand/transactions.md", "transaction_timeline.svg"),
+        *(("understand/concepts.md", name) for name in draw_concepts.PICTURES),
+    ],
+)
+def test_a_page_shows_its_picture(page: str, picture: str) -> None:
+    assert f"images/{picture}" in text_of(page)

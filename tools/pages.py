@@ -1,0 +1,101 @@
+"""`make pages` writes what pages and pictures have from the code; tests/test_pages.py holds each file to it.
+
+    python -m tools.pages [FILE ...]        files below docs/; without any, all
+
+Owns: which file has what. A block of a page stands between `<!-- begin: make pages, NAME -->` and `<!-- end -->`. What
+other commands write, from measurements or a browser, is not here: they name themselves in the same marks.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from oncelog.broker.coordinator import life
+from oncelog.broker.coordinator.group import states as group_states
+from oncelog.broker.coordinator.transaction import states as transaction_states
+from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client.security import SecuritySettings
+from tools import dashboard, draw_concepts, draw_transactions, page_blocks, page_commands
+from tools.markers import with_block
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+COMMAND = "make pages, "
+Block = tuple[str, Callable[[], str]]
+
+BLOCKS: dict[str, tuple[Block, ...]] = {
+    "clients/client-errors.md": (("errors", page_blocks.client_errors),),
+    "clients/client-options.md": tuple(
+        (f"options of {name}", partial(page_blocks.client_options, kind))
+        for name, kind in (
+            ("Producer", ProducerSettings),
+            ("Consumer", ConsumerSettings),
+            ("TransactionalSession", SessionSettings),
+            ("Admin", AdminSettings),
+            ("every client", SecuritySettings),
+        )
+    ),
+    "compare/compatibility.md": (
+        ("APIs", page_blocks.apis),
+        ("features", page_blocks.features),
+        ("defaults that differ", page_blocks.other_defaults),
+        ("settings without effect", page_blocks.settings_without_effect),
+    ),
+    "operate/metrics.md": (("metrics", page_blocks.metrics),),
+    "operate/rights.md": (("rights", page_blocks.rights),),
+    "operate/security.md": (("bugs of others", page_blocks.known_bugs),),
+    "spark/spark-options.md": (
+        ("options of reading", partial(page_blocks.spark_options, "read", "readStream")),
+        ("options of writing", partial(page_blocks.spark_options, "write", "writeStream")),
+    ),
+    "spark/spark.md": (("metrics", page_blocks.spark_metrics),),
+    "start/command-line.md": (("commands", page_blocks.commands),),
+    "understand/architecture.md": tuple(
+        (f"states of {name}", partial(lambda mermaid: page_blocks.diagram(mermaid()), mermaid))
+        for name, mermaid in (
+            ("a transactional id", transaction_states.mermaid),
+            ("a classic group", group_states.mermaid),
+            ("a coordinator's partition", life.mermaid),
+        )
+    ),
+}
+"""Blocks of pages, by their names."""
+
+CONSOLES: dict[str, Callable[[str], str]] = {
+    "start/command-line.md": page_commands.command_line,
+    "understand/log.md": page_commands.files_of_a_partition,
+}
+"""Pages whose commands are run again."""
+
+WHOLE: dict[str, Callable[[], str]] = {
+    "grafana/oncelog.json": dashboard.dashboard,
+    "images/log_map.svg": page_commands.map_of_a_partition,
+    "images/transaction_states.svg": draw_transactions.states_svg,
+    **{f"images/{name}": draw for name, draw in draw_concepts.PICTURES.items()},
+}
+"""Files that are made as a whole."""
+
+FILES = sorted({*BLOCKS, *CONSOLES, *WHOLE})
+
+
+def updated(file: str, text: str) -> str:
+    """The file as it should be."""
+    if file in WHOLE:
+        return WHOLE[file]()
+    for name, write in BLOCKS.get(file, ()):
+        text = with_block(text, f"{COMMAND}{name}", write())
+    return CONSOLES[file](text) if file in CONSOLES else text
+
+
+def main(files: list[str]) -> None:
+    for file in files or FILES:
+        path = DOCS / file
+        text = path.read_text(encoding="utf-8")
+        wanted = updated(file, text)
+        if wanted != text:
+            path.write_text(wanted, encoding="utf-8")
+            print(f"docs/{file}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
