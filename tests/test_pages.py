@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.coordinator.transaction.states import VALID_PREVIOUS_STATES
 from oncelog.pipeline.options import OPTIONS, READ
 from oncelog.protocol.api_keys import ApiKey

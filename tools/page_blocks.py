@@ -12,15 +12,15 @@ from typing import Any
 
 import click
 
-from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
-from oncelog.broker.handlers.rights.table import RIGHTS
 from oncelog.broker.observability.catalogue import ALL, COUNTER, PREFIX, Family
 from oncelog.cli import main as oncelog
-from oncelog.client import ConsumerSettings, ProducerSettings, errors
-from oncelog.client.security import SecuritySettings
+from oncelog.client import ConsumerSettings, ProducerSettings
+from oncelog.client.values import errors
+from oncelog.client.wire.security import SecuritySettings
 from oncelog.pipeline import options as spark
 from oncelog.pipeline import prometheus
 from oncelog.pipeline.sink.publish import DEFAULTS
@@ -161,12 +161,12 @@ def _shown(family: Family) -> str:
 
 def rights() -> str:
     rows = []
-    for key, needed in RIGHTS.items():
+    for api in API_TABLE.values():
         by_resource: dict[str, list[str]] = {}
-        for operation, resource in needed.all:
+        for operation, resource in api.rights.all:
             by_resource.setdefault(resource.name, []).append(operation.name)
         operations = "; ".join(f"{resource}: {', '.join(names)}" for resource, names in by_resource.items())
-        rows.append((int(key), _api_name(key), operations or f"none: {needed.free}"))
+        rows.append((int(api.key), _api_name(api.key), operations or f"none: {api.rights.free}"))
     return table("key:|API|operations, by resource", rows)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from oncelog.client.sync import Admin, Producer
+from oncelog.client.blocking.clients import Admin, Producer
 from tests.support.daemon import Daemon
 from tests.support.log_page import make_data
 

@@ -3,7 +3,8 @@
     python tools/translate_kafka_schemas.py DIRECTORY_WITH_KAFKA_JARS
 
 Reads `common/message/*.json` and `common/metadata/*.json` out of the jars (Apache License 2.0, see NOTICE) and writes
-`oncelog/protocol/messages/` and `oncelog/protocol/state_records/`. The declarations are kept and read; this ran once per Kafka release.
+`oncelog/protocol/messages/` and `oncelog/protocol/state_records/`. The declarations are kept and read; this ran once
+per Kafka release.
 """
 
 import json
