@@ -1,6 +1,6 @@
 """What a program may set: names, types, defaults and checks of the options, and the functions that it passes.
 
-Owns: the settings of producers, consumers and sessions, hooks and serializers. Does not own: options of connections
-(`wire.security`), those of an administrator (`admin.settings`), and the effect of a setting. A combination that cannot
-work is refused before anything is opened.
+This room owns the settings of producers, consumers and sessions, the hooks and the serializers. It leaves the options
+of connections to `wire.security` and those of an administrator to `admin.settings`. It refuses a combination that
+cannot work before anything is opened.
 """

@@ -1,5 +1,5 @@
-"""What all rooms of the client pass to each other: records and positions, errors, checked arguments, deadlines.
+"""What the rooms of the client pass to each other: records and positions, errors, checked arguments, deadlines.
 
-Owns: the values of the public API, its exceptions, the checks of single values, and the time that a call may take.
-Nothing here sends a request, and nothing here imports another room.
+This room owns the values of the public API, its exceptions, the checks of single values, and the time that a call may
+take. Nothing here sends a request, and nothing here imports another room.
 """

@@ -239,6 +239,7 @@ class Cluster:
                 request_timeout_ms=self.request_timeout_ms,
                 security=self._security,
                 deadline=deadline,
+                on_silent=self._on_silent,
             )
         except (ConnectionLost, RequestTimedOut) as error:
             self._on_unreachable((host, port), error)
@@ -252,7 +253,6 @@ class Cluster:
         if (host, port) in self._unreachable:
             self._unreachable.remove((host, port))
             _log.warning("connected to %s:%s again", host, port)
-        transport.on_silent = self._on_silent
         connection = transport.connection
         if connection.features_epoch > self._features_epoch:
             self._features_epoch, self.features = connection.features_epoch, connection.finalized_features

@@ -41,11 +41,12 @@ class Transport(asyncio.BufferedProtocol):
         request_timeout_ms: float,
         security: Security = PLAINTEXT,
         login: "Login | None" = None,
+        on_silent: "Callable[[Transport], None] | None" = None,
     ) -> None:
+        """`on_silent` is called before it is closed since a response is overdue."""
         self.address = address
         self.connection = Connection(client_id, login, None if login is None else self._on_logged_in)
-        self.on_silent: Callable[[Transport], None] | None = None
-        """Called when it is closed since a response is overdue."""
+        self._on_silent = on_silent
         self.is_full = False
         """The broker reads more slowly than this side writes. What is sent nevertheless is kept in memory, without a
         limit."""
@@ -194,8 +195,8 @@ class Transport(asyncio.BufferedProtocol):
             return
         omitted = f"respond to {oldest.api.key.name}" if oldest is not None else "read what was sent"
         error = RequestTimedOut(f"{self.address} did not {omitted} in time")
-        if self.on_silent is not None:
-            self.on_silent(self)
+        if self._on_silent is not None:
+            self._on_silent(self)
         self._abort(error)
 
     # --- the login ----------------------------------------------------------------------------------------------------
@@ -251,7 +252,14 @@ class Transport(asyncio.BufferedProtocol):
 
 
 async def connect(
-    host: str, port: int, *, client_id: str, request_timeout_ms: float, security: Security, deadline: Deadline
+    host: str,
+    port: int,
+    *,
+    client_id: str,
+    request_timeout_ms: float,
+    security: Security,
+    deadline: Deadline,
+    on_silent: Callable[[Transport], None],
 ) -> Transport:
     """Connect, negotiate versions and log in. Raises ConnectionLost, RequestTimedOut or AuthenticationFailed."""
     address = f"{host}:{port}"
@@ -260,7 +268,7 @@ async def connect(
     try:
         async with asyncio.timeout_at(deadline.at_s):
             login = await security.logins.new() if security.logins is not None else None
-            opened = transport = Transport(address, client_id, request_timeout_ms, security, login)
+            opened = transport = Transport(address, client_id, request_timeout_ms, security, login, on_silent)
             await loop.create_connection(lambda: opened, host, port, ssl=security.context)
             await transport.wait_ready()
     except TimeoutError:
