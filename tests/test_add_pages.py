@@ -12,8 +12,8 @@ from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import UNNEEDED
 
 ROOT = Path(__file__).parent.parent
-FILE = re.compile(r"`((?:oncelog|tests|tools|docs)/[\w/.]+)`")
-OF_FILE = re.compile(r"`(\w+)` (?:of|in)\s+`((?:oncelog|tests)/[\w/.]+\.py)`")
+FILE = re.compile(r"\b((?:oncelog|tests|tools)/[\w/]+(?:\.py)?)\b")
+OF_FILE = re.compile(r"`(\w+)` (?:of|in)\s+`((?:oncelog|tests|tools)/[\w/.]+\.py)`")
 BOTH = ("add-an-api.md", "add-a-setting.md")
 
 
