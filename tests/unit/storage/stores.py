@@ -72,15 +72,31 @@ class Stored:
         self.failures: list[OSError] = []
         self.problems: list[str] = []
         self.listener = Listener()
-        failure = Failure(self.failures.append)
-        compaction = CompactionSettings(self.scheduler, 1_000_000, 0, self.problems.append)
-        self.store = STORES[name]()(self.scheduler, self.clock, failure, compaction)
-        self.rounds = Rounds(self.scheduler, self.store, failure)
-        self.manager = LogManager(self.store, self.rounds, self.listener, self.clock)
+        self._make = STORES[name]()
         self.config = replace(LogConfig(), **settings)  # type: ignore[arg-type]
+        self._begin()
         self.store.complete_recovery()
         self.store.begin_serving()
         self.log = self.create(0)
+
+    def _begin(self) -> None:
+        failure = Failure(self.failures.append)
+        compaction = CompactionSettings(self.scheduler, 1_000_000, 0, self.problems.append)
+        self.store = self._make(self.scheduler, self.clock, failure, compaction)
+        self.rounds = Rounds(self.scheduler, self.store, failure)
+        self.manager = LogManager(self.store, self.rounds, self.listener, self.clock)
+
+    def start_again(self) -> None:
+        """A clean stop, and a start over what it has left. A store that leaves nothing goes on."""
+        if isinstance(self.store, MemoryLogStore):
+            return
+        assert self.manager.close() is None
+        self._begin()
+        opened = Slices(self.scheduler).run_own(self.manager.open("topic", 0, TOPIC_ID, self.config))
+        self.settle()
+        self.log = opened.result()
+        self.store.complete_recovery()
+        self.store.begin_serving()
 
     def create(self, partition: int) -> PartitionLog:
         return self.manager.create("topic", partition, TOPIC_ID, self.config)

@@ -240,6 +240,29 @@ def test_records_below_a_start_that_moved_are_gone_and_those_above_stay(name: st
 
 
 @every_store
+def test_a_log_whose_records_are_all_deleted_keeps_its_end_its_producers_and_its_epochs(name: str) -> None:
+    stored = Stored(name, segment_bytes=300)
+    stored.log.lead(3)
+    for sequence in range(20):
+        stored.append(batch(1, producer_id=7, base_sequence=sequence))
+    stored.settle()
+    epoch_start = stored.log.epochs.latest
+    moved = stored.manager.delete_records(stored.log, 20)
+    stored.settle()
+    moved.result()
+    stored.let_work()
+    stored.start_again()
+    log = stored.log
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)
+    assert log.epochs.latest == epoch_start, "or an older leader could append under an epoch that was used"
+    assert stored.append(batch(1, producer_id=7, base_sequence=19)) == (19, 19, -1, 20, True), "a retry is recognised"
+    with pytest.raises(KafkaError) as refused:
+        stored.append(batch(1, producer_id=7, base_sequence=25))
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert stored.append(batch(1, producer_id=7, base_sequence=20)).base_offset == 20
+
+
+@every_store
 def test_retention_by_size_keeps_as_much_as_it_says_and_nothing_if_it_says_nothing(name: str) -> None:
     stored = Stored(name, segment_bytes=500, retention_bytes=1000)
     filled(stored, 1)
