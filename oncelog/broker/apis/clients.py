@@ -77,6 +77,7 @@ RECORDS = (
         ApiKey.PRODUCE,
         3,
         13,
+        topic_ids_since=13,
         advertised_minimum=0,  # librdkafka must see it from 0 on to find out that it may compress (KAFKA-18659)
         transaction_v2_since=12,  # adds its partitions to the transaction implicitly
         needs=_TRANSACTIONS,
@@ -96,6 +97,7 @@ RECORDS = (
         ApiKey.FETCH,
         4,
         18,
+        topic_ids_since=13,
         rights=Rights(inside=(Right(_O.READ, _TOPIC), Right(_O.CLUSTER_ACTION, _CLUSTER))),
         read_only=READS,
         errors=(Errors(until=6), Errors(is_whole=True)),
@@ -171,6 +173,7 @@ GROUPS = (
         ApiKey.OFFSET_COMMIT,
         2,
         10,
+        topic_ids_since=10,
         needs=_GROUPS,
         rights=Rights(
             (Needed(_O.READ, _GROUP, "group_id"),), (EachRow(_O.READ, _TOPIC, name_of="transactions.asked_topic"),)
@@ -183,6 +186,7 @@ GROUPS = (
         ApiKey.OFFSET_FETCH,
         1,
         10,
+        topic_ids_since=10,
         needs=_GROUPS,
         rights=Rights(steps=(Own("groups.Offsets", (Right(_O.DESCRIBE, _GROUP), Right(_O.DESCRIBE, _TOPIC))),)),
         read_only=READS,

@@ -241,6 +241,8 @@ class Api:
     """What is imported before its first request."""
     transaction_v2_since: int | None = None
     """The first version under transaction version 2 (KIP-890): it implies that of a transaction."""
+    topic_ids_since: int | None = None
+    """The first version whose rows name a topic by its id alone (KIP-516); None: by name, or each row says how."""
     advertised_minimum: int | None = None
     """The lowest version listed, where it differs."""
     unstable_maximum: int | None = None

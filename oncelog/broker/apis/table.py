@@ -36,3 +36,8 @@ TRANSACTION_V2_SINCE: Mapping[ApiKey, int] = MappingProxyType(
     {api.key: api.transaction_v2_since for api in _APIS if api.transaction_v2_since is not None}
 )
 """The first version of each API under transaction version 2; WriteTxnMarkers names the version of each marker."""
+
+TOPIC_IDS_SINCE: Mapping[int, int] = MappingProxyType(
+    {int(api.key): api.topic_ids_since for api in _APIS if api.topic_ids_since is not None}
+)
+"""The version from which on a topic is named by its id alone; other requests name topics, or say how for each."""

@@ -114,3 +114,19 @@ def test_an_api_that_would_change_something_has_a_place_for_the_error_of_a_read_
 
 def test_a_transaction_version_begins_with_a_version_that_is_served() -> None:
     assert all(API_TABLE[key].minimum < since <= API_TABLE[key].maximum for key, since in TRANSACTION_V2_SINCE.items())
+
+
+@EVERY_API
+def test_topics_are_named_by_their_id_alone_from_the_version_on_that_drops_their_name(api: Api) -> None:
+    rows = [
+        structure
+        for structure in message(api, "request").structure.nested()
+        if {field.name for field in structure.fields} & {"name", "topic"}
+    ]
+    by_id = [
+        version
+        for version in range(api.minimum, api.highest(True) + 1)
+        for names in (fields(row, version).keys() for row in rows)
+        if "topic_id" in names and not names & {"name", "topic"}
+    ]
+    assert api.topic_ids_since == min(by_id, default=None)

@@ -4,23 +4,17 @@ Owns: that decision, which the rights and the handlers share, so that what is ch
 Does not own: what an unknown topic is answered with.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
+from oncelog.broker.apis.table import TOPIC_IDS_SINCE
 from oncelog.broker.request import RequestContext
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.topics import ZERO_UUID
-
-BY_ID_SINCE: Final[Mapping[int, int]] = MappingProxyType(
-    {ApiKey.PRODUCE: 13, ApiKey.FETCH: 13, ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
-)
-"""The version from which on a topic is named by its id alone; other requests name topics, or say how for each."""
 
 
 def names_by_id(context: RequestContext) -> bool:
-    since = BY_ID_SINCE.get(context.api_key)
+    since = TOPIC_IDS_SINCE.get(context.api_key)
     return since is not None and context.api_version >= since
 
 
