@@ -7,7 +7,7 @@ import struct
 
 from crc32c import crc32c
 
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.records.batch import (
     BASE_TIMESTAMP_AT,
     CRC_AT,

@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.batches import NOW_MS, BatchMaker
 from bench.coordinator_world import Coordinator, broker_on
 from bench.log_worlds import TOPIC_ID, AbortedTransactions, LogWorld, OpenTransactions, ProducerIds, Segments
-from oncelog.broker.slices import at_once
+from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.logs import files_of
 

@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from bench.measure import count_lines
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.protocol.generated import (
     add_partitions_to_txn_request,
     end_txn_request,

@@ -17,10 +17,10 @@ from bench.measure import Operation
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
-from oncelog.broker.ports import WallMs
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.turns.ports import WallMs
+from oncelog.broker.turns.slices import at_once
 from tests.fakes.logs import local_logs, read_records, segments_of
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 

@@ -24,7 +24,7 @@ _COMMANDS = {
     "log": ("oncelog.tools.log.cli:log", "Inspect, check and repair the files of a broker."),
     "quota": ("oncelog.tools.quota:quota", "Quotas of users, client ids and addresses: list, set, remove."),
     "record": ("oncelog.tools.record.cli:record", "Produce, consume and delete records, transactions included."),
-    "serve": ("oncelog.broker.cli:serve", "Run the broker until SIGTERM or SIGINT."),
+    "serve": ("oncelog.broker.daemon.cli:serve", "Run the broker until SIGTERM or SIGINT."),
     "spark": ("oncelog.tools.spark.cli:spark", "Compare what a Spark query's sink remembers with its checkpoint."),
     "token": ("oncelog.tools.token:token", "Delegation tokens: create, list, renew, expire."),
     "topic": ("oncelog.tools.topic:topic", "Create, list, describe, alter and delete topics."),

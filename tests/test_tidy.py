@@ -36,15 +36,15 @@ CORES = (
     "oncelog/broker/storage/",
     "oncelog/protocol/",
 )
-CORE_FILES = ("oncelog/broker/completion.py", "oncelog/broker/ports.py")
+CORE_FILES = ("oncelog/broker/turns/completion.py", "oncelog/broker/turns/ports.py")
 NOT_IN_CORES = {"asyncio", "datetime", "logging", "random", "secrets", "socket", "structlog", "time", "uvloop"}
 # Abbreviations that Kafka's people know and a first reader does not.
 SHORTHANDS = {"pid", "hw", "leo", "lso", "tp", "tps"}
 # Where any error at all may be caught, and why.
 CATCHES_EVERYTHING = {
-    "oncelog/broker/completion.py": "a completion carries whatever its computation raised to whoever waits",
-    "oncelog/broker/dispatch.py": "an unexpected error costs one connection, never the broker",
-    "oncelog/broker/slices.py": "work that went on in a later turn fails its completion, as above",
+    "oncelog/broker/turns/completion.py": "a completion carries whatever its computation raised to whoever waits",
+    "oncelog/broker/requests/dispatch.py": "an unexpected error costs one connection, never the broker",
+    "oncelog/broker/turns/slices.py": "work that went on in a later turn fails its completion, as above",
     "oncelog/broker/system/loop.py": "a thread hands its error to the loop",
     "oncelog/client/options/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does",
     "oncelog/client/wire/sasl.py": "a provider of tokens is of the program: whatever it raises, nobody is logged in",
@@ -58,8 +58,8 @@ STARS = {
 }
 # Where something is printed without oncelog/tools/terminal.py, which lets no name steer a terminal, and why.
 PRINTS = {
-    "oncelog/broker/app.py": "the ready line: an address of its own",
-    "oncelog/broker/cli.py": "the packages point one way: printable() is called there",
+    "oncelog/broker/daemon/app.py": "the ready line: an address of its own",
+    "oncelog/broker/daemon/cli.py": "the packages point one way: printable() is called there",
     "oncelog/tools/demo/crash.py": "rich draws it, each text by marked(); its writers report to their own parent",
     "oncelog/tools/demo/isolation.py": "rich draws it, each text by marked()",
     "oncelog/tools/kafka_scripts/arguments.py": "to the byte what Kafka prints, each text by printable()",

@@ -1,6 +1,6 @@
 """`python -m oncelog.broker serve …`."""
 
-from oncelog.broker.cli import main
+from oncelog.broker.daemon.cli import main
 
 if __name__ == "__main__":
     main(prog_name="python -m oncelog.broker")

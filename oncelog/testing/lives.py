@@ -21,17 +21,17 @@ from typing import IO, Any, NoReturn, Protocol, TypeVar
 import uvloop
 
 from oncelog.broker.admin.token import Token
-from oncelog.broker.app import open_directory, suited_to_directory
 from oncelog.broker.config.admin_address import format_host_port, parse_http_address
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType, key_of_listener
 from oncelog.broker.config.settings import BrokerConfig, load_config
+from oncelog.broker.daemon.app import open_directory, suited_to_directory
+from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.faults.faults import Faults
-from oncelog.broker.machine import System
 from oncelog.broker.observability.logging import to_python_logging
-from oncelog.broker.ports import Timer
-from oncelog.broker.running import RunningBroker
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.loop import LoopScheduler, error_of
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import Timer
 from oncelog.http_port import HttpPort
 from oncelog.testing.memory_disk import MemoryDisk
 

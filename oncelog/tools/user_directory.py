@@ -14,7 +14,7 @@ from oncelog.tools.asking import EXIT_FAILED
 from oncelog.tools.terminal import Row, fail
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 
 class DirectoryUsers:
@@ -114,10 +114,10 @@ def _written(config: Any, disk: Any, change: "Callable[[Broker], list[Any]]") ->
     import structlog
 
     from oncelog.broker.assembly.broker import assemble
-    from oncelog.broker.completion import Completion
-    from oncelog.broker.machine import System
     from oncelog.broker.system.clock import SystemClock, SystemEntropy
     from oncelog.broker.system.loop import LoopScheduler
+    from oncelog.broker.turns.completion import Completion
+    from oncelog.broker.turns.machine import System
 
     async def result(completion: "Completion[Any]") -> Any:
         ended = asyncio.Event()

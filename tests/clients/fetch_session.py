@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker import dispatch, slices
 from oncelog.broker.handlers import fetch
+from oncelog.broker.requests import dispatch
+from oncelog.broker.turns import slices
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from oncelog.broker.dispatch import Dispatcher, RunInThread
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.requests.dispatch import Dispatcher, RunInThread
 from oncelog.protocol.generated import api_versions_request, fetch_request, metadata_request, produce_request
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic

@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import Any
 
 from oncelog.broker.config.listeners import SecurityProtocol
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.door import Door
 from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest

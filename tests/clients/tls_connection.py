@@ -5,11 +5,11 @@ import ssl
 from typing import Any
 
 from oncelog.broker.config.listeners import SecurityProtocol
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.door import Door
 from oncelog.broker.net.open_connections import OpenConnections
 from oncelog.broker.net.tls import TlsLayer
+from oncelog.broker.requests.dispatch import Dispatcher
 from tests.clients.in_memory_connection import Transport
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.certificates import Certificates

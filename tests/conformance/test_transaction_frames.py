@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from oncelog.broker.dispatch import Dispatcher
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Dispatcher
 from tests.conformance import replay, tape
 from tests.conformance.replay import Replay
 from tests.conformance.transaction_recordings import DIFFERENCES, LEVELS, recorded, virtual_broker

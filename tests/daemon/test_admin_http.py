@@ -300,7 +300,7 @@ def test_nobody_listens_and_nothing_is_imported_unless_it_is_asked_for(start_dae
     daemon = start_daemon()
     assert "admin.ready" not in daemon.stderr_path.read_text()
     unwanted = ("h11", "oncelog.broker.faults")
-    code = f"import sys, oncelog.broker.app; print([name for name in {unwanted!r} if name in sys.modules])"
+    code = f"import sys, oncelog.broker.daemon.app; print([name for name in {unwanted!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 

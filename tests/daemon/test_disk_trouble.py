@@ -12,7 +12,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from oncelog.broker.app import EXIT_DISK_FAILED
+from oncelog.broker.daemon.app import EXIT_DISK_FAILED
 from oncelog.cli import main
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -38,7 +38,7 @@ def fdatasync(descriptor):
         raise OSError(errno.EIO, "Input/output error")
     real(descriptor)
 os.fdatasync = fdatasync
-from oncelog.broker.cli import main
+from oncelog.broker.daemon.cli import main
 main(["serve", "--listen", "127.0.0.1:0", "--data-dir", sys.argv[2]])
 """
 

@@ -8,12 +8,12 @@ from typing import Any
 import structlog
 
 from oncelog.broker.assembly.broker import assemble
-from oncelog.broker.broker import Broker
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.machine import System
 from oncelog.broker.net.listener import Endpoint, Listeners
+from oncelog.broker.requests.parts import Broker
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.turns.machine import System
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import produce_request, produce_response

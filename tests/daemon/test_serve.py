@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from oncelog.broker.cli import main
+from oncelog.broker.daemon.cli import main
 from oncelog.health import check_health
 from tests.conftest import Start
 from tests.support.daemon import Daemon
@@ -163,7 +163,7 @@ def test_serving_imports_nothing_that_it_does_not_need() -> None:
         "backports.zstd",
         "cramjam",
     )
-    modules = "oncelog.broker.app, oncelog.broker.cli"
+    modules = "oncelog.broker.daemon.app, oncelog.broker.daemon.cli"
     code = f"import sys, {modules}; print([name for name in {unwanted!r} if name in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True

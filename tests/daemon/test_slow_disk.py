@@ -10,11 +10,11 @@ import structlog
 
 from oncelog.broker.assembly.broker import assemble
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.machine import System
 from oncelog.broker.net.listener import Endpoint, Listeners
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import RealDisk, RealFile
 from oncelog.broker.system.loop import LoopScheduler
+from oncelog.broker.turns.machine import System
 from oncelog.protocol.generated import api_versions_request, fetch_request, fetch_response, list_offsets_request
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -15,11 +15,11 @@ import structlog
 
 from oncelog.broker.assembly.broker import assemble
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.dispatch import Dispatcher, Exchange
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.faults.rule import Rule
-from oncelog.broker.machine import System
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Dispatcher, Exchange
+from oncelog.broker.turns.machine import System
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.message import Message
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut

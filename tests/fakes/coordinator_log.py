@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import pack_into
 from typing import Any, TypeVar
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.log import Batch, Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.log.values import AppendResult, Writer
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.store import Batches, Failure, OpenedLog, PartitionKey, ReadResult
-from oncelog.broker.ports import Clock, Scheduler
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.memory.memory_log import MemoryLog
 from oncelog.broker.storage.memory.store import MemoryLogStore
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Scheduler
 
 T = TypeVar("T")
 

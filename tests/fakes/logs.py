@@ -8,15 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
 from oncelog.broker.log.rounds import GrowingLog, Rounds
 from oncelog.broker.log.store import Failure
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
-from oncelog.broker.slices import Sliced, Slices, at_once
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.file_sync import LARGE_BYTES
 from oncelog.broker.storage.local.local_log import LocalLog
@@ -25,6 +22,9 @@ from oncelog.broker.storage.local.recovered_log import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Disk, Scheduler, WallMs
+from oncelog.broker.turns.slices import Sliced, Slices, at_once
 from oncelog.protocol.records.batch import BatchHeader, encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk

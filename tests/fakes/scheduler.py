@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from oncelog.broker.ports import MonotonicMs, WallMs
+from oncelog.broker.turns.ports import MonotonicMs, WallMs
 
 
 class ManualTimer:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
-from oncelog.broker.ports import MonotonicMs, WallMs
+from oncelog.broker.turns.ports import MonotonicMs, WallMs
 
 
 class VirtualTimer:

@@ -16,9 +16,9 @@ import tracemalloc
 from random import Random
 from typing import Any
 
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import HOST, PORT, VirtualBroker

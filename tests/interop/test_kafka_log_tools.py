@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.logs import batch, local_logs

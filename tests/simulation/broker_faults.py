@@ -12,7 +12,6 @@ import pytest
 from oncelog.broker.cluster import metadata_log
 from oncelog.broker.cluster.metadata_log import ClusterState, MetadataLog
 from oncelog.broker.cluster.security_state import SecurityState
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import runtime
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.shard import GroupShard
@@ -31,6 +30,7 @@ from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.security.authorizer import Asked, Authorizer
 from oncelog.broker.storage.local import local_log
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.access_control_entry_record import AccessControlEntryRecord
 from oncelog.protocol.generated.client_quota_record import ClientQuotaRecord

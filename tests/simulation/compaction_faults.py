@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.compaction import batch_filter, offset_map
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter
 from oncelog.broker.storage.compaction.cleaner import LogCleaner
@@ -17,6 +16,7 @@ from oncelog.broker.storage.compaction.transactions import AbortedTransactions, 
 from oncelog.broker.storage.local import swap
 from oncelog.broker.storage.local.compaction_round import LocalCompactionRound
 from oncelog.broker.storage.local.segment import Segment
+from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
 from oncelog.protocol.records.record import Record
 from tests.simulation.log_faults import (

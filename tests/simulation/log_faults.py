@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
@@ -25,6 +24,7 @@ from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.sync_targets import SyncTarget
 from oncelog.broker.storage.sections import Section, encode_sections
 from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.broker.turns.completion import Completion
 from oncelog.testing.memory_disk import MemoryDisk
 
 Plant = Callable[[pytest.MonkeyPatch], None]

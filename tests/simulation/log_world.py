@@ -15,11 +15,11 @@ from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.retention import retention_start
+from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record

@@ -8,9 +8,9 @@ import pytest
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.ports import Clock
-from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.local import local_log
+from oncelog.broker.turns.ports import Clock
+from oncelog.broker.turns.schedule import Schedule
 from tests.history.auditor import require_at_least
 from tests.simulation.broker_faults import take_the_version_of_a_request_for_that_of_a_transaction
 from tests.simulation.clock_world import ClockWorld

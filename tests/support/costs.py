@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import pytest
 import re2
 
-from oncelog.broker.dispatch import Exchange
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Exchange
 from oncelog.protocol.records import compression
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 

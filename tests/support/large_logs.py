@@ -17,9 +17,9 @@ from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import to_record
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.log.partition_log import AppendOrigin
-from oncelog.broker.machine import System
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.turns.machine import System
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from oncelog.broker.apis.descriptor import Api
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.dispatch import import_api
+from oncelog.broker.requests.dispatch import import_api
 from tests.fakes.broker import VirtualBroker
 from tests.support.messages import filled_request
 

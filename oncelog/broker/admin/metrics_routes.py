@@ -25,7 +25,7 @@ from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, D
 from oncelog.broker.observability.collection import Collection
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 _READY = {"status": "ready"}
 

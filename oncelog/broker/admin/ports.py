@@ -21,7 +21,7 @@ from oncelog.broker.observability.collection import Collection
 from oncelog.broker.security.tls import TlsError, make_context, read_tls_settings
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 
 def admin_port(broker: "Broker", faults: Faults, address: HttpAddress, token: Token | None = None) -> HttpServer:

@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.admin.messages import AdminRequest, EventStream, HttpError, Response
 from oncelog.broker.admin.witness_route import witness_response
-from oncelog.broker.completion import Completion
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.faults.planted import PlantedRule
 from oncelog.broker.faults.rule import RuleError, rule_from_json
 from oncelog.broker.faults.snapshot import show_partitions, show_transactions
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 MAX_PRODUCER_ID = 2**63 - 1_001
 MAX_JUMP_MS = 10 * 366 * 86_400_000

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.admin.messages import HttpError, Response
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
     from oncelog.broker.witness.findings import Report
 
 

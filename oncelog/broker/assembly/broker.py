@@ -1,7 +1,7 @@
 """Builds a broker out of its parts, on the machine that it is given.
 
 Owns: which part gets which other part, and the order in which their state is replayed. Does not own: the machine
-(`System`: real in `broker.app`, virtual in tests and simulation), sockets, signals.
+(`System`: real in `broker.daemon.app`, virtual in tests and simulation), sockets, signals.
 Invariant: when `assemble` returns, every log is recovered, and every coordinator has replayed its records or responds
 that it is still loading (`broker.coordinator.loading`).
 """
@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.apis.compatibility import COMPATIBILITIES
 from oncelog.broker.assembly.directory import StartError, check_directory
-from oncelog.broker.broker import Broker, GroupsWhenNeeded
 from oncelog.broker.cluster.features import first_levels
 from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
@@ -24,8 +24,6 @@ from oncelog.broker.cluster.metadata_log import (
 )
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.cluster.topics import InternalTopicSource, Topics
-from oncelog.broker.compatibility import COMPATIBILITIES
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.config.live import LiveConfig
@@ -52,17 +50,19 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import AnswersAhead, Failure, LogStore
-from oncelog.broker.machine import System
 from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.observability.transitions import TransitionLog
-from oncelog.broker.ports import Scheduler, Stopwatch
-from oncelog.broker.slices import Sliced, Slices
+from oncelog.broker.requests.parts import Broker, GroupsWhenNeeded
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import Scheduler, Stopwatch
+from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
@@ -193,7 +193,7 @@ def _put_around_handlers(broker: Broker) -> None:
 
         broker.put_around_handlers(partial(requests.around_handler, broker.witness))
     if broker.metadata.state.has_quotas:
-        from oncelog.broker.throttling import quotas_of
+        from oncelog.broker.requests.throttling import quotas_of
 
         quotas_of(broker)
 

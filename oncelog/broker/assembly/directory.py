@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.data_directory import ADOPTED, ForeignDirectoryError, check_data_directory
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, RealDisk
+from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.topics import METADATA_TOPIC
 
 

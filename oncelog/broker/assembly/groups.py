@@ -16,7 +16,7 @@ from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
 if TYPE_CHECKING:
-    from oncelog.broker.machine import System
+    from oncelog.broker.turns.machine import System
 
 
 def assemble_groups(

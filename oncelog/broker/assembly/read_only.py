@@ -2,7 +2,7 @@
 
 Owns: what of a machine and of the coordinators stays still. Does not own: what requests are answered
 (`broker.handlers.read_only`), the settings that follow (`broker.config.settings`), the turn in the background
-(`broker.running`).
+(`broker.daemon.running`).
 Invariants
 - Nothing on the disk changes, not even by recovery, whose results are in memory (`OverlayDisk`).
 - What is stored stays as it is while it is looked at: no transaction ends, neither by its timeout nor by the markers
@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.markers import EndMarker
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
-from oncelog.broker.machine import System
-from oncelog.broker.ports import Scheduler, Timer
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import Scheduler, Timer
 from oncelog.protocol.errors import ErrorCode
 
 

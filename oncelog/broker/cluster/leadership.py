@@ -18,9 +18,9 @@ from uuid import UUID
 
 from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
 from oncelog.broker.cluster.metadata_records import Leader, Registration, spans
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
 from oncelog.protocol.topics import METADATA_TOPIC
 
 _RETRY_MS = 1_000

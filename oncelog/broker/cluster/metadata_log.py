@@ -39,12 +39,12 @@ from oncelog.broker.cluster.metadata_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
 from oncelog.broker.log.store import Failure
-from oncelog.broker.ports import Clock, Scheduler
-from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Scheduler
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.generated import (
     config_record,

@@ -21,13 +21,13 @@ from oncelog.broker.cluster.metadata_log import (
 )
 from oncelog.broker.cluster.metadata_records import NewPartitions
 from oncelog.broker.cluster.topic_rules import check_collision, check_topic_name
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import Withdrawn
-from oncelog.broker.ports import Entropy
-from oncelog.broker.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Entropy
+from oncelog.broker.turns.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.printable import printable_names

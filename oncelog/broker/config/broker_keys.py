@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from oncelog.broker.compatibility import COMPATIBILITIES
+from oncelog.broker.apis.compatibility import COMPATIBILITIES
 from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_http_address
 
 INT16_MAX = 2**15 - 1

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.dynamic_keys import OF_THE_CLUSTER, is_security
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 

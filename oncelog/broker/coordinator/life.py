@@ -12,7 +12,7 @@ Shaped by Kafka's CoordinatorRuntime.CoordinatorState, whose CLOSED is RESIGNED 
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from oncelog.broker.completion import Completion
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
 
 RECORDS_AT_ONCE = 5_000
 """About a tenth of a second: most brokers have loaded everything before their first request."""

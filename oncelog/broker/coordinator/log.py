@@ -7,9 +7,9 @@ Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are its two halve
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.values import AppendResult, Writer
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.record import Record
 

@@ -7,8 +7,8 @@ pending offsets visible or drops them). Used by the transaction coordinator and 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import Clock
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

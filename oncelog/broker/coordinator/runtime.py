@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.log.values import NO_TRANSACTION, AppendResult, Writer
-from oncelog.broker.ports import Clock, WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.records.batch import BatchHeader

@@ -19,5 +19,5 @@ coordinator: epochs and producer ids are advanced by records, like all state.
 At each point the parts call `Faults.fire(occurrence)`: the first planted rule that is due, or None.
 
 A broker that is started without this package does not run any of it (`Broker.faults` is None, checked once per API and
-not per request); `broker.app` imports it only when `oncelog.admin.listen` is set.
+not per request); `broker.daemon.app` imports it only when `oncelog.admin.listen` is set.
 """

@@ -13,7 +13,7 @@ from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.faults.planted import Occurrence
 from oncelog.broker.faults.rule import Action, Point
-from oncelog.broker.ports import Buffer, Disk, File, Notes
+from oncelog.broker.turns.ports import Buffer, Disk, File, Notes
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import TRANSACTION_STATE
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.request import CloseConnection, Handler, RequestContext
+from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.message import Message

@@ -10,7 +10,7 @@ from typing import Any
 
 from oncelog.broker.coordinator.transaction.dependencies import TransitionListener
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
-from oncelog.broker.ports import Clock
+from oncelog.broker.turns.ports import Clock
 from oncelog.protocol.errors import ErrorCode
 
 KEPT = 1_000

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.dependencies import TransitionListener
 from oncelog.broker.coordinator.transaction.markers import MarkerSender
@@ -22,12 +21,13 @@ from oncelog.broker.faults.planted import Occurrence, PlantedRule
 from oncelog.broker.faults.requests import FaultHandler
 from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, api_name
 from oncelog.broker.faults.time import MovableTime
-from oncelog.broker.machine import System
-from oncelog.broker.request import Handler
+from oncelog.broker.requests.context import Handler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.machine import System
 from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 MAX_RULES = 1_000
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.faults.planted import Occurrence, PlantedRule
 from oncelog.broker.faults.rule import Action, Point
+from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector, api_name
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 
 KEPT_ANSWERS = 100

@@ -8,12 +8,12 @@ connection has closed, as a delayed packet would be.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.faults.error_answers import error_answer, error_names, with_error
 from oncelog.broker.faults.planted import Occurrence, PlantedRule
 from oncelog.broker.faults.request_subjects import partitions_of, transactional_ids_of
 from oncelog.broker.faults.rule import Action, Point
-from oncelog.broker.request import CloseConnection, Handler, Pipelined, RequestContext
+from oncelog.broker.requests.context import CloseConnection, Handler, Pipelined, RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

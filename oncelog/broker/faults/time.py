@@ -8,7 +8,7 @@ Owns: a broker's pending timers. Invariants
 from collections.abc import Callable
 from itertools import count
 
-from oncelog.broker.ports import Clock, MonotonicMs, Scheduler, Timer, WallMs
+from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler, Timer, WallMs
 
 
 class _Waiting:

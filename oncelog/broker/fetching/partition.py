@@ -9,10 +9,10 @@ from functools import partial
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
 from oncelog.broker.cluster.topics import Topics
-from oncelog.broker.completion import Completion
 from oncelog.broker.fetching.session import FetchedPartition
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.values import ReadBounds
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.ports import Scheduler, Timer
+from oncelog.broker.turns.ports import Scheduler, Timer
 
 
 class Watcher(Protocol):

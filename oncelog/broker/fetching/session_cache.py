@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from oncelog.broker.cluster.topic_rules import MAX_NAME_LENGTH
 from oncelog.broker.fetching.session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, next_epoch
 from oncelog.broker.observability.metrics import Metrics
-from oncelog.broker.ports import Clock, Entropy, MonotonicMs
+from oncelog.broker.turns.ports import Clock, Entropy, MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

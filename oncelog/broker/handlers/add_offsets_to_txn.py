@@ -5,10 +5,10 @@ PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588). v4 defines TRANSACTION_ABOR
 """
 
 from oncelog.broker.cluster.metadata_log import Topic
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from oncelog.broker.handlers.shared.transaction_errors import to_response
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse

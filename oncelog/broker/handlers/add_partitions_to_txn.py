@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
-from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.handlers.shared.transaction_errors import to_response
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, TooMany, all_done
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion, all_of
+from oncelog.broker.turns.slices import Sliced, TooMany, all_done
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_partitions_to_txn_request import (

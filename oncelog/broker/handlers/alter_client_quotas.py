@@ -12,9 +12,9 @@ from ipaddress import ip_address
 from math import isnan
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.broker_keys import INT32_MAX, INT64_MAX
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.throttling import quotas_of
 from oncelog.broker.security.quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -22,8 +22,8 @@ from oncelog.broker.security.quotas import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from oncelog.broker.slices import Sliced, count_each
-from oncelog.broker.throttling import quotas_of
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, count_each
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from oncelog.protocol.generated.alter_client_quotas_request import EntryData as Wanted

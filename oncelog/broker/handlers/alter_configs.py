@@ -7,11 +7,11 @@
 - A resource that is named twice is INVALID_REQUEST; Kafka never responds to such a request.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.changes import check_request, find_resource, prepare_replacement
 from oncelog.broker.handlers.shared.altered_resources import alter_each
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 from oncelog.protocol.generated.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 

@@ -6,7 +6,7 @@ other assignment is rejected with Kafka's message.
 
 from collections.abc import Sequence
 
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from oncelog.protocol.generated.alter_partition_reassignments_response import (

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (34), versions 1–2: there is one data directory, and everything is in it already (KIP-113)."""
 
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from oncelog.protocol.generated.alter_replica_log_dirs_response import (

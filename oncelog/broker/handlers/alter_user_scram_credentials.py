@@ -10,9 +10,9 @@
 from typing import Any
 
 from oncelog.broker.cluster.security_state import SecurityState
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS, keys_of
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,

@@ -13,7 +13,7 @@ import re
 
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.cluster.features import FEATURES
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.api_versions_response import (

@@ -15,8 +15,8 @@ from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from oncelog.protocol.generated.consumer_group_describe_response import (

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult
 from oncelog.broker.coordinator.group.consumer.regex import LongMatch
 from oncelog.broker.handlers.shared.matching import matching_beside
 from oncelog.broker.handlers.shared.topic_filter import topic_filter
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.generated.consumer_group_heartbeat_response import Assignment, ConsumerGroupHeartbeatResponse

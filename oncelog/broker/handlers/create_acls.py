@@ -8,9 +8,9 @@
 """
 
 from oncelog.broker.handlers.shared.acl_requests import MOST_CHANGES, NO_AUTHORIZER, entry_of
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.security.access_rules import entry_record
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.acls import CLUSTER_NAME, Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_acls_request import CreateAclsRequest

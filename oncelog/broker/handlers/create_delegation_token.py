@@ -10,11 +10,11 @@
   Kafka makes it.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.rights.checks import may
 from oncelog.broker.handlers.shared.token_requests import NO_TIME, may_ask
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.security.principal import Principal
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.acls import AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_delegation_token_request import CreateDelegationTokenRequest

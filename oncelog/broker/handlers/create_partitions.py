@@ -10,10 +10,10 @@
 """
 
 from oncelog.broker.cluster.topic_rules import check_assignment, check_growth, check_total
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, all_done, count_each, each
-from oncelog.broker.throttling import Mutations
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.throttling import Mutations
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, all_done, count_each, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.cluster.topic_rules import check_assignment, check_numbering, check_sizes, check_total
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.descriptions import describe_topic
 from oncelog.broker.config.topic_config import validate_topic_config
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, count_each, each
-from oncelog.broker.throttling import Mutations
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.throttling import Mutations
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, count_each, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.create_topics_response import (

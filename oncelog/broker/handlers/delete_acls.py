@@ -9,8 +9,8 @@
 from uuid import UUID
 
 from oncelog.broker.handlers.shared.acl_requests import MOST_CHANGES, NO_AUTHORIZER, filter_of, is_unknown
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.acls import Acl
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_acls_request import DeleteAclsRequest

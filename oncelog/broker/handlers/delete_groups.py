@@ -3,9 +3,9 @@
 Each has its own result, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 """
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, all_done
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, all_done
 from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
 from oncelog.protocol.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 

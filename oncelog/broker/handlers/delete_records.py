@@ -8,10 +8,10 @@
   and old.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_records_request import DeleteRecordsRequest
 from oncelog.protocol.generated.delete_records_response import (

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from oncelog.broker.cluster.metadata_log import Topic
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, all_done, count_each
-from oncelog.broker.throttling import Mutations
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.throttling import Mutations
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, all_done, count_each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse

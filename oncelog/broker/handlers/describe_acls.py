@@ -5,8 +5,8 @@
 """
 
 from oncelog.broker.handlers.shared.acl_requests import NO_AUTHORIZER, filter_of
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.generated.describe_acls_request import DescribeAclsRequest
 from oncelog.protocol.generated.describe_acls_response import (
     AclDescription,

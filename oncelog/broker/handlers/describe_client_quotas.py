@@ -8,8 +8,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from oncelog.protocol.generated.describe_client_quotas_response import (

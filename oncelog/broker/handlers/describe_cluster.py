@@ -5,7 +5,7 @@
 """
 
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 from oncelog.protocol.generated.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse

@@ -27,8 +27,8 @@ from oncelog.broker.config.descriptions import (
 )
 from oncelog.broker.config.node_id import check_node_id, parse_int32
 from oncelog.broker.handlers.shared.logger_levels import levels
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult

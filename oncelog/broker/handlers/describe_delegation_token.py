@@ -7,10 +7,10 @@
 
 from oncelog.broker.handlers.rights.checks import may
 from oncelog.broker.handlers.shared.token_requests import may_ask, may_see
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.security.delegation_tokens import principal_of
 from oncelog.broker.security.principal import Principal
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delegation_token_record import DelegationTokenRecord

@@ -10,8 +10,8 @@
 from oncelog.broker.coordinator.group.requests import DescribedMember, GroupDescription
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
 from oncelog.protocol.generated.describe_groups_response import (

@@ -9,8 +9,8 @@
 from collections.abc import Iterable
 
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from oncelog.protocol.generated.describe_log_dirs_response import (
     DescribeLogDirsPartition,

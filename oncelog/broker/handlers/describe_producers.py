@@ -8,10 +8,10 @@ A partition that is named several times is returned once, where Kafka repeats it
 producers are as they were in one turn.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.producer_state import ProducerState as LogProducerState
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest
 from oncelog.protocol.generated.describe_producers_response import (

@@ -5,7 +5,7 @@ ids, error messages, and the addresses of the voters.
 """
 
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_quorum_request import DescribeQuorumRequest
 from oncelog.protocol.generated.describe_quorum_response import (

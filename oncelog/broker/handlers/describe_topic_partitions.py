@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from oncelog.broker.cluster.leadership import NO_LEADER
 from oncelog.broker.cluster.topic_rules import check_topic_name
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.authorized_operations import TOPIC_OPERATIONS
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each, in_order
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, each, in_order
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from oncelog.protocol.generated.describe_topic_partitions_response import (

@@ -5,11 +5,11 @@ markers of a transaction are pending, only the partitions that still lack theirs
 contains only durable state. An id that is named several times is returned once, where Kafka repeats it.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.handlers.shared.transaction_errors import to_response
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, all_done
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, all_done
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.describe_transactions_response import (
     DescribeTransactionsResponse,

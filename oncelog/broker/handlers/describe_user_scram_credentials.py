@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from oncelog.broker.cluster.security_state import SecurityState
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from oncelog.protocol.generated.describe_user_scram_credentials_response import (

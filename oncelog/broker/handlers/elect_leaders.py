@@ -5,8 +5,8 @@
 - v1+ kinds of election: 0 preferred, 1 unclean; another is INVALID_REQUEST. v2 is flexible.
 """
 
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.elect_leaders_request import ElectLeadersRequest
 from oncelog.protocol.generated.elect_leaders_response import (

@@ -9,9 +9,9 @@
 """
 
 from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.transaction_errors import to_response
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.end_txn_response import EndTxnResponse

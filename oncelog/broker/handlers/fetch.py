@@ -20,7 +20,7 @@ A response is made in three steps. Each partition is planned, from offsets alone
 It is read, at once if its bytes are in memory; otherwise they are read off the event loop, in parallel with others.
 Once all reads are complete the response is assembled, and only then does the session change.
 
-More than `_AT_ONCE` partitions are parsed, counted, read and encoded in slices (`broker.slices`). Each is planned in
+More than `_AT_ONCE` partitions are parsed, counted, read and encoded in slices (`turns.slices`). Each is planned in
 one turn; later changes are ready for the next request.
 
 Left out: preferred read replicas.
@@ -29,8 +29,6 @@ Left out: preferred read replicas.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.fetching.partition import (
     PartitionRead,
     diverging_epoch,
@@ -43,9 +41,11 @@ from oncelog.broker.fetching.partition import (
 from oncelog.broker.fetching.session import INITIAL_EPOCH, FetchedPartition, FetchSession
 from oncelog.broker.handlers.shared.asked_topics import names_by_id
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.ports import Timer
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Timer
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.fetch_request import FetchRequest, FetchTopic, ForgottenTopic

@@ -11,9 +11,9 @@
 from collections.abc import Sequence
 
 from oncelog.broker.cluster.metadata_log import Topic
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse

@@ -1,6 +1,6 @@
 """Heartbeat (12), versions 0–4: a member is alive; REBALANCE_IN_PROGRESS asks it to join again. v3+ static members."""
 
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
 from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse

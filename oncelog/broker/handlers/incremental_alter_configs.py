@@ -9,12 +9,12 @@
 """
 
 from oncelog.broker.cluster.metadata_log import ResourceType
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.changes import ConfigChange, Operation, check_request, find_resource, prepare_changes
 from oncelog.broker.handlers.shared.altered_resources import alter_each
 from oncelog.broker.handlers.shared.logger_levels import alter_levels
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterConfigsResource,

@@ -10,9 +10,9 @@
   UNSUPPORTED_VERSION.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.transaction_errors import to_response
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
 

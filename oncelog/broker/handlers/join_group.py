@@ -8,10 +8,10 @@
 - The reason of v8+ (KIP-800) is only for logs.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult
 from oncelog.broker.handlers.shared.topic_filter import topic_filter
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.join_group_request import JoinGroupRequest
 from oncelog.protocol.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember

@@ -5,9 +5,9 @@ v3+ a static member may be named by its instance id alone, as tools do. The reas
 
 from collections.abc import Sequence
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest
 from oncelog.protocol.generated.leave_group_response import LeaveGroupResponse, MemberResponse

@@ -7,8 +7,8 @@
 from functools import partial
 
 from oncelog.broker.cluster.metadata_log import ResourceType
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
 from oncelog.protocol.generated.list_config_resources_response import ConfigResource, ListConfigResourcesResponse

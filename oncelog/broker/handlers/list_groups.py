@@ -4,8 +4,8 @@ Filters ignore case, as Kafka's do. Types are `classic` and `consumer`. A group 
 `Empty` and has no protocol type. COORDINATOR_LOAD_IN_PROGRESS after a start, until all groups are loaded.
 """
 
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
 from oncelog.protocol.generated.list_groups_response import ListedGroup, ListGroupsResponse

@@ -14,12 +14,12 @@ in remote storage; all lookups here are local.
 """
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import INT64_MAX
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.store import FoundRecord
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from oncelog.protocol.generated.list_offsets_response import (

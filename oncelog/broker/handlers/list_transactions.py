@@ -8,12 +8,12 @@
   Kafka.
 """
 
+from oncelog.broker.config.pattern import compiled_pattern
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.handlers.shared.matching import matching_beside
-from oncelog.broker.pattern import compiled_pattern
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from oncelog.protocol.generated.list_transactions_response import ListTransactionsResponse

@@ -25,13 +25,13 @@ from uuid import UUID
 from oncelog.broker.cluster.leadership import NO_LEADER
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.cluster.topic_rules import check_topic_name
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.rights.checks import may_create_topic
 from oncelog.broker.handlers.shared.asked_topics import asked_ids
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
-from oncelog.broker.throttling import Mutations
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.throttling import Mutations
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import (

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Committer, Errors
 from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from oncelog.protocol.generated.offset_commit_response import (

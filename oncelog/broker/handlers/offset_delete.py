@@ -5,9 +5,9 @@
 - For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its members' subscriptions are unknown.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Errors
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
 from oncelog.protocol.generated.offset_delete_response import (

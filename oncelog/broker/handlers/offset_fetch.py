@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from oncelog.broker.cluster.topics import Topics
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset, GroupOffsets
 from oncelog.broker.coordinator.group.records import NO_COMMITTED_OFFSET, TopicPartition
 from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,

@@ -8,8 +8,8 @@
 from functools import partial
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, each
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,

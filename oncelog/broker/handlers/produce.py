@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
-from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.log.batch_validation import LongBatch, is_framed
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import CloseConnection, Pipelined, RequestContext
+from oncelog.broker.turns.completion import Completion, all_of
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest

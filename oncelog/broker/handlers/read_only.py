@@ -18,8 +18,8 @@ from typing import Any
 from oncelog.broker.apis.descriptor import READS, Refused
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.request import CloseConnection, Handler, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_user_scram_credentials_response import (

@@ -8,10 +8,10 @@ on the request (separate modules).
 from typing import Any
 
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
+from oncelog.broker.turns.slices import Sliced
 
 MOST_ELEMENTS = ELEMENTS_AT_ONCE
 """More rows would only be rejected too."""

@@ -1,7 +1,7 @@
 """RemoveRaftVoter (81), version 0: the quorum is this node and does not change (KIP-853)."""
 
 from oncelog.broker.handlers.shared.raft_voters import refusal
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.generated.remove_raft_voter_request import RemoveRaftVoterRequest
 from oncelog.protocol.generated.remove_raft_voter_response import RemoveRaftVoterResponse
 

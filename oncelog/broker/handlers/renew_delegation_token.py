@@ -5,10 +5,10 @@
   it is removed. The response is sent once durable.
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.token_requests import NO_TIME, find, may_ask, may_change, until
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.security.delegation_tokens import has_expired
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
 from oncelog.protocol.generated.renew_delegation_token_response import RenewDelegationTokenResponse

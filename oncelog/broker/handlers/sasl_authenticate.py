@@ -9,9 +9,9 @@
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.security.mechanisms import AuthenticationFailed
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
 from oncelog.protocol.generated.sasl_authenticate_response import SaslAuthenticateResponse

@@ -7,8 +7,8 @@
 - On a listener without SASL, and at any other time: ILLEGAL_SASL_STATE.
 """
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
 from oncelog.protocol.generated.sasl_handshake_response import SaslHandshakeResponse

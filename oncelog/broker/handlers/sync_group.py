@@ -4,9 +4,9 @@ v3+ static members; v5+ must name protocol type and protocol, INCONSISTENT_GROUP
 group's (KIP-559).
 """
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.requests import SyncResult
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
 from oncelog.protocol.generated.sync_group_response import SyncGroupResponse

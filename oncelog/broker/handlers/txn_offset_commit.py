@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic

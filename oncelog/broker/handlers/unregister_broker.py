@@ -1,6 +1,6 @@
 """UnregisterBroker (64), version 0: there is no other broker, and this one cannot leave itself (KIP-631)."""
 
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.unregister_broker_request import UnregisterBrokerRequest
 from oncelog.protocol.generated.unregister_broker_response import UnregisterBrokerResponse

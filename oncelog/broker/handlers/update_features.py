@@ -8,8 +8,8 @@
 """
 
 from oncelog.broker.cluster.features import check_update
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.update_features_request import UpdateFeaturesRequest
 from oncelog.protocol.generated.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse

@@ -9,9 +9,9 @@ v2 has the marker's transaction version: one of version 2 must carry a later epo
 
 from collections.abc import Mapping
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from oncelog.protocol.generated.write_txn_markers_response import (

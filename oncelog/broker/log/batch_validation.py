@@ -11,7 +11,7 @@ from typing import Final
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.values import AppendOrigin
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import DecompressedSizeError, ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import (

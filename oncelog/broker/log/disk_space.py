@@ -11,7 +11,7 @@ state (`broker.assembly`). Invariants
 import errno
 from typing import Protocol
 
-from oncelog.broker.ports import Clock, Disk, MonotonicMs, Scheduler
+from oncelog.broker.turns.ports import Clock, Disk, MonotonicMs, Scheduler
 
 _NO_SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TRIAL_PATH = ".space"

@@ -8,14 +8,14 @@ Invariant: a partition has at most one open log.
 from collections.abc import Callable, Iterator, Mapping, Set
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionListener, PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import LogStore, OpenedLog, Withdrawn
-from oncelog.broker.ports import Clock, WallMs
-from oncelog.broker.schedule import Schedule
-from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, WallMs
+from oncelog.broker.turns.schedule import Schedule
+from oncelog.broker.turns.slices import PARTITIONS_AN_ELEMENT, Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _NONE: frozenset[int] = frozenset()

@@ -12,8 +12,8 @@ from oncelog.broker.log.batch_validation import check_all, decompressed, validat
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.recompression import codec_of, rebuilt
 from oncelog.broker.log.values import AppendOrigin
-from oncelog.broker.ports import WallMs
-from oncelog.broker.slices import Sliced, Slices
+from oncelog.broker.turns.ports import WallMs
+from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader
 
 

@@ -18,7 +18,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.batch_validation import check_size, validate_batch
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
 from oncelog.broker.log.log_config import LogConfig
@@ -41,7 +40,8 @@ from oncelog.broker.log.values import (
     ReadBounds,
     Writer,
 )
-from oncelog.broker.ports import Buffer, Clock, WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Buffer, Clock, WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from oncelog.broker.apis.table import TRANSACTION_V2
 from oncelog.broker.log.values import AppendOrigin
-from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK, TRANSACTIONAL_MASK, BatchHeader
 

@@ -20,9 +20,9 @@ import errno
 from collections.abc import Callable
 from typing import Protocol
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import AnswersAhead, Failure, LogStore
-from oncelog.broker.ports import Scheduler, Stopwatch
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler, Stopwatch
 from oncelog.protocol import mypyc_attr
 
 _MOST_TURNS = 16

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.disk_space import DiskSpace
 from oncelog.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.ports import Buffer, WallMs
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Buffer, WallMs
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.records.batch import BatchHeader
 
 PLENTY_BYTES = 2**62

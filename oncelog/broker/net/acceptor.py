@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oncelog.broker.net.quotas import ConnectionQuotas
-from oncelog.broker.ports import Timer
+from oncelog.broker.turns.ports import Timer
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 _AT_ONCE = 32
 _HELD_CONNECTIONS = 50

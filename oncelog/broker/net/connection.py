@@ -1,7 +1,7 @@
 """One client connection: bytes in, requests started in order, responses out in the same order.
 
 Owns: the frame reader, the queue of exchanges whose responses are not written yet, back-pressure both ways.
-Does not own: what a request means (`broker.dispatch`), which clients may connect (`broker.net.quotas`), what
+Does not own: what a request means (`broker.requests.dispatch`), which clients may connect (`broker.net.quotas`), what
 connections share and when they are idle (`broker.net.open_connections`).
 
 Invariants
@@ -22,17 +22,17 @@ from collections import deque
 from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, cast
 
-from oncelog.broker.dispatch import Dispatcher, Exchange, Parts
 from oncelog.broker.net.open_connections import OpenConnections
-from oncelog.broker.ports import MonotonicMs, Timer
-from oncelog.broker.request import CloseConnection, Peer
+from oncelog.broker.requests.context import CloseConnection, Peer
+from oncelog.broker.requests.dispatch import Dispatcher, Exchange, Parts
 from oncelog.broker.security.principal import Principal
+from oncelog.broker.turns.ports import MonotonicMs, Timer
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.frames import FrameReader
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
     from oncelog.broker.net.login import Login
+    from oncelog.broker.requests.parts import Broker
 
 Dispatch = Callable[[memoryview, Peer], Exchange]
 """As `Dispatcher.dispatch`."""

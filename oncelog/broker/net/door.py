@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.login import Login
 from oncelog.broker.net.tls import TlsLayer
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.security.authentication import Authentication
 from oncelog.broker.security.certificate import certificate_names
 from oncelog.broker.security.principal import ANONYMOUS, Principal
@@ -29,7 +29,7 @@ from oncelog.broker.security.scram import ScramUsers
 from oncelog.broker.security.tls import TlsError, TlsSettings, check_replacement, make_context, read_tls_settings
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 
 class _Passage(NamedTuple):

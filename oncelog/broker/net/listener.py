@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.listeners import SecurityProtocol
-from oncelog.broker.dispatch import Dispatcher, RunInThread
 from oncelog.broker.net.acceptor import Acceptor
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.connection import Connection
 from oncelog.broker.net.open_connections import OpenConnections
 from oncelog.broker.net.quotas import ConnectionQuotas
 from oncelog.broker.net.reachability import FollowWarnings, default_gateways
+from oncelog.broker.requests.dispatch import Dispatcher, RunInThread
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
     from oncelog.broker.net.door import Door
+    from oncelog.broker.requests.parts import Broker
 
 _CLOSE_TIMEOUT_S = 1.0
 _LAST_FLUSH_S = 10.0

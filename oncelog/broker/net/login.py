@@ -14,18 +14,18 @@ Invariants
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.completion import Completion
-from oncelog.broker.dispatch import Dispatcher, Exchange
 from oncelog.broker.net.connection import Connection
-from oncelog.broker.request import CloseConnection, Peer
+from oncelog.broker.requests.context import CloseConnection, Peer
+from oncelog.broker.requests.dispatch import Dispatcher, Exchange
 from oncelog.broker.security.authentication import Authentication, IllegalSaslState
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Outcome
 from oncelog.broker.security.sasl_states import SaslState
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.memory import CHECK_INTERVAL_MS, AnswerMemory, Holder, RequestMemory
-from oncelog.broker.ports import MonotonicMs, Timer
 from oncelog.broker.system.limits import return_memory
+from oncelog.broker.turns.ports import MonotonicMs, Timer
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 _CHECKS_PER_TIMEOUT = 10
 _MAX_PAUSE_MS = 10_000

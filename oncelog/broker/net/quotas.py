@@ -13,7 +13,7 @@ Invariants
 from collections.abc import Callable
 
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.turns.ports import MonotonicMs
 
 
 class ConnectionQuotas:

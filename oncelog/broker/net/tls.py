@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from oncelog.broker.net.connection import Connection
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.turns.ports import Scheduler
 
 _READ_BYTES = 262_144
 """As much as one read of a socket brings; one read of TLS brings a record of at most 16 KiB."""

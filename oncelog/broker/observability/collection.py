@@ -36,7 +36,7 @@ from oncelog.protocol.printable import printable
 from oncelog.protocol.transaction_states import DECIDED_NAMES, OPEN_NAMES, meaning_of
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+    from oncelog.broker.requests.parts import Broker
 
 _STEPS_A_TURN = 1_000
 _LABEL_CHARACTERS = 200

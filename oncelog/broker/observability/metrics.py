@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 
-from oncelog.broker.ports import Stopwatch
+from oncelog.broker.turns.ports import Stopwatch
 from oncelog.protocol.errors import ErrorCode
 
 COUNTERS = (

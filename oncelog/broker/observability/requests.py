@@ -1,6 +1,6 @@
 """What is observed of requests: one line each at debug, and their times by API.
 
-Owns: the line, and when to observe. Does not own: the times (`metrics`), a request (`broker.dispatch`).
+Owns: the line, and when to observe. Does not own: the times (`metrics`), a request (`broker.requests.dispatch`).
 Invariant: while neither is wanted, a request costs one look at `is_on`.
 
 A request's time runs from its dispatch to its encoded response, so it includes waiting: of a Fetch for records, of a
@@ -17,7 +17,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from oncelog.broker.request import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 
 class RequestObserver:

@@ -10,8 +10,8 @@ from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.observability.logging import DEBUG, TRANSACTIONS, logger_of
 from oncelog.broker.observability.metrics import Metrics
-from oncelog.broker.ports import Clock
-from oncelog.broker.schedule import Schedule
+from oncelog.broker.turns.ports import Clock
+from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.errors import ErrorCode
 
 SUMMARY_MS = 60_000

@@ -11,11 +11,11 @@ Invariants
 from collections.abc import Mapping
 from typing import Final
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Conversation, Mechanism, Outcome, Success
 from oncelog.broker.security.principal import Principal
 from oncelog.broker.security.sasl_states import ANSWERED, PREVIOUS, SaslState
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.api_keys import ApiKey
 
 _LEAST_PAUSE_MS = 1_000

@@ -14,10 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oncelog.broker.cluster.security_state import SecurityState
-from oncelog.broker.completion import Completion
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.ports import Clock, Entropy, Scheduler, WallMs
-from oncelog.broker.schedule import Schedule
 from oncelog.broker.security.principal import Principal
 from oncelog.broker.security.scram import (
     MIN_ITERATIONS,
@@ -28,6 +25,9 @@ from oncelog.broker.security.scram import (
     keys_of,
     salted_password,
 )
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Entropy, Scheduler, WallMs
+from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.generated.delegation_token_record import DelegationTokenRecord
 from oncelog.protocol.generated.remove_delegation_token_record import RemoveDelegationTokenRecord
 

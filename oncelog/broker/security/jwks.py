@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import jwt
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import Clock, MonotonicMs, Scheduler
 from oncelog.broker.security.jwks_source import Fetch
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 
 _PAUSE_MS = 60_000
 _ALGORITHMS = {

@@ -6,8 +6,8 @@ after a change, or a restart, is told the same of one who does not exist.
 """
 
 from oncelog.broker.log.store import LOGIN_SECRET, Blobs
-from oncelog.broker.ports import Entropy
 from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.turns.ports import Entropy
 
 _SIZE_BYTES = 32
 

@@ -6,7 +6,7 @@ given (users, randomness, time).
 
 from typing import NamedTuple, Protocol
 
-from oncelog.broker.completion import Completion
+from oncelog.broker.turns.completion import Completion
 
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import jwt
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import Clock
 from oncelog.broker.security.jwks import Jwks, SigningKey
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Challenge, Outcome, Success
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock
 
 _FIRST = re.compile(
     r"n,(?:a=([^,\x01]+))?,\x01auth=[Bb]earer ([A-Za-z0-9_.=-]+)\x01((?:[A-Za-z]+=[\x20-\x7e\t\r\n]*\x01)*)\x01\Z"

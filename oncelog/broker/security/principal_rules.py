@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.broker.pattern import compiled_pattern
+from oncelog.broker.config.pattern import compiled_pattern
 from oncelog.protocol.errors import KafkaError
 
 _RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,\s*|\Z)")

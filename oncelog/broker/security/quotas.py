@@ -1,7 +1,7 @@
 """Client quotas: which one applies to a client, and how much of it is used (KIP-13, KIP-55, KIP-124, KIP-599, KIP-612).
 
 Owns: the rules of precedence, and what each client has used. Does not own: the quotas (`broker.cluster.security_state`,
-records of the metadata log), how a client is made to wait (`broker.throttling`, `broker.net`).
+records of the metadata log), how a client is made to wait (`broker.requests.throttling`, `broker.net`).
 Invariants
 - A change counts from the turn in which its record is replayed.
 - What is known of clients is bounded: who has used nothing for a while is forgotten.
@@ -15,13 +15,13 @@ clients of that id, whoever they are. A broker without quotas has no `Quotas`.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.security.rate import TokenBucket
+from oncelog.broker.turns.ports import MonotonicMs
 
 if TYPE_CHECKING:
     from oncelog.broker.cluster.security_state import QuotaEntity, SecurityState
     from oncelog.broker.config.settings import BrokerConfig
-    from oncelog.broker.ports import Clock
+    from oncelog.broker.turns.ports import Clock
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"

@@ -8,7 +8,7 @@ least ten seconds is. A bucket that holds ten seconds' worth tells the same time
 the long run, whatever the sizes.
 """
 
-from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.turns.ports import MonotonicMs
 
 _LONGEST_MS = 2**31 - 1
 """As long as a response can say; a rate may be so low that the time for one token is none."""

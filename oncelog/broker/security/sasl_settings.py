@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.ports import Clock, Scheduler
 from oncelog.broker.security.jaas import parse_jaas
 from oncelog.broker.security.mechanisms import OAUTHBEARER, PLAIN, Mechanism
 from oncelog.broker.security.plain import Plain
 from oncelog.broker.security.scram import SCRAM_MECHANISMS, Scram, ScramUsers
+from oncelog.broker.turns.ports import Clock, Scheduler
 
 _PLAIN_EXAMPLE = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 

@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.security.mechanisms import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
@@ -30,6 +29,7 @@ from oncelog.broker.security.mechanisms import (
     Outcome,
     Success,
 )
+from oncelog.broker.turns.completion import Completion
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 """As Kafka; its tools write the least."""

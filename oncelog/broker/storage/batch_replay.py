@@ -2,7 +2,7 @@
 
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
-from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 

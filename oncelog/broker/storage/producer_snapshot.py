@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from oncelog.broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
-from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 
 
 class StoredSegment(Protocol):

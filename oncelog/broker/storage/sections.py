@@ -8,7 +8,7 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from oncelog.broker.ports import Buffer
+from oncelog.broker.turns.ports import Buffer
 
 _SECTION = Struct(">16siqqqqI")
 """Topic id, partition, base offset of the segment, position in it, first offset, next offset, bytes that follow."""

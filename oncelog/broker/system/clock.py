@@ -4,7 +4,7 @@ import random
 import time
 from uuid import UUID, uuid4
 
-from oncelog.broker.ports import MonotonicMs, WallMs
+from oncelog.broker.turns.ports import MonotonicMs, WallMs
 
 _RANDOM = random.SystemRandom()
 """Of the system: with Python's own generator, a client that has seen enough ids of fetch sessions could tell those of

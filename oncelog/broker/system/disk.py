@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from oncelog.broker.ports import Buffer
 from oncelog.broker.system.regular_files import open_regular, require_regular
 from oncelog.broker.system.shared_notes import SharedNotes
+from oncelog.broker.turns.ports import Buffer
 
 DEFAULT_OPEN_FILES = 512
 _LOCK_NAME = ".lock"

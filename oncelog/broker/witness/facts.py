@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.apis.table import TRANSACTION_V2_SINCE
 from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.config.group_config import group_config_value
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.witness.findings import Sender, shortened
 from oncelog.broker.witness.witness import Batch, Witness
 from oncelog.protocol.api_keys import ApiKey

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.broker.witness.kinds import Kind, Severity
 
 NAME_CHARACTERS: Final = 256

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import Handler, Pipelined, RequestContext
+from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.broker.witness import facts
 from oncelog.broker.witness.witness import Witness
 from oncelog.protocol.api_keys import ApiKey

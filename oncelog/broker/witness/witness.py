@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from oncelog.broker.ports import Clock, MonotonicMs
+from oncelog.broker.turns.ports import Clock, MonotonicMs
 from oncelog.broker.witness.findings import (
     Client,
     Connection,

@@ -28,7 +28,6 @@ from oncelog.broker.cluster.metadata_log import topic_records
 from oncelog.broker.cluster.metadata_records import Leader, NewPartitions, count_of, encode_metadata_batch
 from oncelog.broker.cluster.metadata_snapshot import in_chunks
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, write_checkpoint
 from oncelog.broker.storage.local.data_directory import ADOPTED
@@ -39,6 +38,7 @@ from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX, encode_snap
 from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import METADATA_TOPIC_ID
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, opened

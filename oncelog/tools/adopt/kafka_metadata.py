@@ -15,10 +15,10 @@ from uuid import UUID
 from oncelog.broker.cluster.metadata_log import ClusterState
 from oncelog.broker.cluster.metadata_records import decode_metadata_record
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles, decode_snapshot
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
+from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.generated import partition_change_record, partition_record, remove_topic_record
 from oncelog.protocol.records.record import decode_records

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oncelog.broker.cluster.metadata_log import ClusterState
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import (
     GRADUATED,
@@ -23,6 +22,7 @@ from oncelog.broker.storage.local.data_directory import (
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import directory_of, partition_of
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
+from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import METADATA_TOPIC

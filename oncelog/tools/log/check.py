@@ -15,8 +15,6 @@ from uuid import UUID
 
 from oncelog.broker.assembly.broker import METADATA_LOG_CONFIG
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.ports import Disk
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
@@ -27,6 +25,8 @@ from oncelog.broker.storage.local.segment import LOG_SUFFIX
 from oncelog.broker.storage.local.segment_check import find_damage
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.survey import Survey, survey_partition
+from oncelog.broker.turns.ports import Disk
+from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk
 from oncelog.tools.log.stopped_directory import StoppedDirectory, is_of_a_log

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from oncelog.broker.ports import Buffer, Notes
 from oncelog.broker.storage.local.overlay_disk import ReadOnlyNotes
 from oncelog.broker.system.regular_files import open_regular
 from oncelog.broker.system.shared_notes import SharedNotes
+from oncelog.broker.turns.ports import Buffer, Notes
 
 
 class ReadOnlyFile:

@@ -7,7 +7,7 @@ Invariant: bytes that are not zero are those of the file; checksums find the res
 import errno
 from collections.abc import Sequence
 
-from oncelog.broker.ports import Buffer, Disk, File, Notes
+from oncelog.broker.turns.ports import Buffer, Disk, File, Notes
 
 BLOCK_BYTES = 4096
 _BAD_BLOCK = frozenset({errno.EIO})

@@ -18,14 +18,14 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure
-from oncelog.broker.ports import Disk
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, CleanerCheckpoint
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of, read_topic_id
 from oncelog.broker.storage.local.recovered_log import RecoveryReport
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.system.clock import SystemClock
+from oncelog.broker.turns.ports import Disk
+from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 
 

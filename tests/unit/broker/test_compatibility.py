@@ -4,7 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from oncelog import broker
-from oncelog.broker.compatibility import COMPATIBILITIES, KAFKA, OURS, Compatibility
+from oncelog.broker.apis.compatibility import COMPATIBILITIES, KAFKA, OURS, Compatibility
 from tests.fakes.broker import VirtualBroker
 
 

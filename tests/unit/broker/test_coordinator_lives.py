@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import loading as loading_module
 from oncelog.broker.coordinator.life import (
     VALID_PREVIOUS_STATES,
@@ -16,7 +15,8 @@ from oncelog.broker.coordinator.life import (
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.log import Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
 from tests.fakes.coordinator_log import MemoryCoordinatorLog, MemoryTopic

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.broker.log.values import FetchIsolation
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
 from oncelog.broker.storage.local.reader import PLENTY_BYTES
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

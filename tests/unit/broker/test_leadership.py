@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.cluster.metadata_log import MetadataLog
-from oncelog.broker.completion import Completion
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic

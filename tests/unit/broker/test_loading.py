@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.broker.assembly.broker import StartError
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import loading
 from oncelog.broker.coordinator.loading import RECORDS_AT_ONCE, RECORDS_IN_A_SLICE, CoordinatorLoading
 from oncelog.broker.log.values import AppendOrigin
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.observability.catalogue import Sample
 from oncelog.broker.observability.collection import Bound, Collection
 from oncelog.broker.observability.logging import REQUESTS, level_of, start_logging
 from oncelog.broker.observability.requests import RequestObserver
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.config.pattern import LONGEST_PATTERN, compiled_pattern
 from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, compile_regex, matching_names
-from oncelog.broker.pattern import LONGEST_PATTERN, compiled_pattern
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest

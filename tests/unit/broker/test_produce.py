@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -1,7 +1,7 @@
 """Which partitions exist is what the metadata log says, whatever lies on the disk."""
 
-from oncelog.broker.dispatch import Dispatcher
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import fetch_request, metadata_request
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest

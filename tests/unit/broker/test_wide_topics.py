@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from oncelog.broker.dispatch import Exchange
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Exchange
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from oncelog.protocol.generated.create_partitions_request import (

@@ -11,9 +11,9 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.slices import at_once
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.turns.slices import at_once
 from tests.fakes.logs import TOPIC_ID, batch, files_of, local_logs, segments_of
 from tests.fakes.scheduler import ManualScheduler
 from tests.support.patience import PATIENCE_S

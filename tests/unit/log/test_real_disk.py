@@ -12,8 +12,8 @@ import pytest
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
-from oncelog.broker.slices import at_once
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
+from oncelog.broker.turns.slices import at_once
 from tests.fakes.logs import TOPIC_ID, batch, delete_topic, files_of, local_logs, read_records, segments_of
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 

@@ -8,8 +8,8 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.producer_snapshot import encode_snapshot
+from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import TOPIC_ID, Logs, batch, read_records, segments_of
 

@@ -1,7 +1,7 @@
 """A start that takes its time says how far it is, and a quick one says nothing."""
 
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.recovery_progress import INTERVAL_MS, RecoveryProgress
+from oncelog.broker.turns.slices import at_once
 from tests.fakes.logs import Logs, batch, local_logs
 from tests.fakes.scheduler import ManualClock
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker import dispatch
 from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.requests import dispatch
 from tests.clients.in_memory_connection import (
     Server,
     Transport,

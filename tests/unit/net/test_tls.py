@@ -6,8 +6,8 @@ import pytest
 
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.door import Door
+from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.security.principal import ANONYMOUS
 from tests.clients.in_memory_connection import api_versions, correlation_ids, fetch, metadata, produce
 from tests.clients.tls_connection import MIB, TlsClient, TlsServer, context

@@ -12,7 +12,7 @@ from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.observability.logging import start_logging
 from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.observability.transitions import SUMMARY_MS, TransactionSummary, TransitionLog
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 from tests.fakes.virtual_time import VirtualTime
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from oncelog.broker.cluster.security_state import SecurityState
 from oncelog.broker.config.settings import load_config
+from oncelog.broker.requests.throttling import quotas_of
 from oncelog.broker.security.quotas import PRODUCER_BYTE_RATE, Quotas
-from oncelog.broker.throttling import quotas_of
 from oncelog.protocol.generated import fetch_response, produce_response
 from oncelog.protocol.generated.alter_client_quotas_request import (
     AlterClientQuotasRequest,

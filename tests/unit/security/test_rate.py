@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.security.rate import TokenBucket
+from oncelog.broker.turns.ports import MonotonicMs
 
 
 @given(st.integers(1, 100_000), st.lists(st.tuples(st.integers(0, 5_000), st.floats(0, 1e6)), max_size=100))

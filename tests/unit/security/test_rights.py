@@ -9,10 +9,10 @@ import pytest
 
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.handlers.rights.guard import guard
-from oncelog.broker.ports import WallMs
-from oncelog.broker.request import Peer
+from oncelog.broker.requests.context import Peer
 from oncelog.broker.security.access_rules import entry_record
 from oncelog.broker.security.principal import Principal
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.net.door import Door
+from oncelog.broker.requests.dispatch import Dispatcher
 from tests.fakes.broker import VirtualBroker
 from tests.support.certificates import Certificates
 

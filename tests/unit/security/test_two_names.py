@@ -9,8 +9,8 @@ import pytest
 
 from oncelog.broker.apis.descriptor import Api
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.ports import WallMs
 from oncelog.broker.security.access_rules import entry_record
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode

@@ -8,18 +8,18 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure, LogStore
 from oncelog.broker.log.values import AppendResult, ReadBounds
-from oncelog.broker.slices import Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.late_store import LateLogStore

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
+from oncelog.broker.turns.ports import Disk
 from oncelog.testing.memory_disk import MemoryDisk
 
 BELOW = b"0123456789"

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
@@ -13,6 +12,7 @@ from oncelog.broker.coordinator.transaction.markers import EndMarker
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import TRANSACTION_STATE
 from tests.fakes.coordinator_log import MemoryCoordinatorLog, MemoryTopic, no_failure

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.compatibility import KAFKA, OURS, Compatibility
+from oncelog.broker.apis.compatibility import KAFKA, OURS, Compatibility
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.records import from_record, to_record, to_tombstone

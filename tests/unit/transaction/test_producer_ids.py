@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.cluster.metadata_records import Registration
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.producer_ids import BLOCK_SIZE, ProducerIdManager
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 

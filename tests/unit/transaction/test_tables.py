@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from oncelog.broker.compatibility import KAFKA
+from oncelog.broker.apis.compatibility import KAFKA
 from oncelog.broker.coordinator.transaction.end_decisions import (
     prepare_abort_by_coordinator,
     prepare_end_transaction_v2,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.completion import Completion
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest

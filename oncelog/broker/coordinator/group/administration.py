@@ -13,7 +13,6 @@ KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 8
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.update import tombstones
 from oncelog.broker.coordinator.group.membership import Group
 from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
@@ -23,9 +22,10 @@ from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.group.subscription import CONSUMER, subscribed_topics
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
-from oncelog.broker.ports import Clock, WallMs
-from oncelog.broker.schedule import Schedule
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, WallMs
+from oncelog.broker.turns.schedule import Schedule
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _BATCH_BYTES = 512 * 1024

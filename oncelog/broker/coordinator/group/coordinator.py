@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.administration import GroupAdministration
 from oncelog.broker.coordinator.group.consumer.classic_members import ClassicMembers
 from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
@@ -27,8 +26,9 @@ from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult, S
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from oncelog.broker.ports import Clock, Entropy, Scheduler
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ Invariant: `on_passed` is called at most once for each `set`, never before the d
 
 from collections.abc import Callable
 
-from oncelog.broker.ports import Clock, Scheduler, Timer
+from oncelog.broker.turns.ports import Clock, Scheduler, Timer
 
 
 class Deadline:

@@ -11,7 +11,6 @@ KIPs: 345 (static members), 394 (pending members).
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.deadline import Deadline
 from oncelog.broker.coordinator.group.records import StoredGroup, StoredMember
 from oncelog.broker.coordinator.group.requests import (
@@ -24,7 +23,8 @@ from oncelog.broker.coordinator.group.requests import (
     SyncResult,
 )
 from oncelog.broker.coordinator.group.states import GroupState, check_transition
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
 

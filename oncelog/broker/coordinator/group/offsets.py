@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
 from oncelog.broker.coordinator.group.membership import Group, Member
@@ -29,7 +28,8 @@ from oncelog.broker.coordinator.group.shard import GroupShard, Recorded
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from oncelog.broker.ports import Clock
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import ZERO_UUID
 

@@ -13,12 +13,12 @@ KIPs: 62 (rebalance timeout), 134 (initial delay), 345 (static members may retur
 
 from collections.abc import Callable, Mapping
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.deadline import Deadline
 from oncelog.broker.coordinator.group.membership import Group, Member
 from oncelog.broker.coordinator.group.requests import JoinResult, SyncResult
 from oncelog.broker.coordinator.group.states import GroupState
-from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 NEW_MEMBER_TIMEOUT_MS = 300_000

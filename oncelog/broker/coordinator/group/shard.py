@@ -24,8 +24,8 @@ from oncelog.broker.coordinator.group.records import (
     decode_offset,
 )
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.broker.ports import WallMs
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.ports import WallMs
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol import state_record_codec
 
 

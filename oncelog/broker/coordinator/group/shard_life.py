@@ -17,7 +17,7 @@ from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
 from oncelog.broker.coordinator.group.membership import Group, restore_group
 from oncelog.broker.coordinator.group.rebalance import Rebalancer
 from oncelog.broker.coordinator.group.shard import GroupShard
-from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode
 
 

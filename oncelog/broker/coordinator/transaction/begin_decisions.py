@@ -24,7 +24,7 @@ from oncelog.broker.coordinator.transaction.metadata import (
     refuse,
 )
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
 

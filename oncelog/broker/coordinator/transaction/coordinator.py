@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 from oncelog.broker.apis.table import TRANSACTION_V2
-from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.transaction.begin_decisions import (
     prepare_add_partitions,
@@ -44,7 +43,8 @@ from oncelog.broker.coordinator.transaction.metadata import (
     refuse,
 )
 from oncelog.broker.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
-from oncelog.broker.schedule import Schedule
+from oncelog.broker.turns.completion import Completion, all_of
+from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 ADD_RETRY_BACKOFF_MS = 20
@@ -96,7 +96,7 @@ class TransactionCoordinator:
 
     def make_shard(self, partition: int, epoch: int) -> "TransactionShardLife":
         """One for each life of a partition (`CoordinatorRuntime`). Its module is imported on first use, as for groups:
-        by an API that needs it (`broker.dispatch`), or by records found in the log."""
+        by an API that needs it (`broker.requests.dispatch`), or by records found in the log."""
         from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 
         return TransactionShardLife(partition, epoch, self._dependencies, self._runtime.append, self._on_timeout)

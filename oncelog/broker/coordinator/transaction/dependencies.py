@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from oncelog.broker.compatibility import OURS, Compatibility
+from oncelog.broker.apis.compatibility import OURS, Compatibility
 from oncelog.broker.coordinator.transaction.markers import MarkerSender
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
-from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode
 
 

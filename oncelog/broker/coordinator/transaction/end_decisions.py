@@ -6,8 +6,8 @@ KIPs: 98, 588, 890 (a new epoch with every end; a new producer id once epochs ar
 transaction that was taken over carry the epoch after its own, under either protocol: they fence its first producer.
 """
 
+from oncelog.broker.apis.compatibility import KAFKA, Compatibility
 from oncelog.broker.apis.table import TRANSACTION_V2
-from oncelog.broker.compatibility import KAFKA, Compatibility
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     FENCING_PRODUCER_EPOCH,
@@ -20,7 +20,7 @@ from oncelog.broker.coordinator.transaction.metadata import (
     refuse,
 )
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
 _S = TransactionState

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
 from oncelog.protocol.errors import ErrorCode
 
 FIRST_BACKOFF_MS = 20

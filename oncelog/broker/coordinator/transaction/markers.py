@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.protocol.errors import ErrorCode
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from oncelog.broker.coordinator.transaction.states import (
     TransactionState,
     check_transition,
 )
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
 NO_PRODUCER_ID = -1

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from oncelog.broker.cluster.metadata_records import Registration
-from oncelog.broker.completion import Completion
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 
 BLOCK_SIZE = 1_000

@@ -6,7 +6,7 @@ transaction is settled, are tagged fields of our own, which Kafka's decoder skip
 forgets that epoch, as Kafka's does, and takes no transaction for settled.
 """
 
-from oncelog.broker.compatibility import OURS, Compatibility
+from oncelog.broker.apis.compatibility import OURS, Compatibility
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState

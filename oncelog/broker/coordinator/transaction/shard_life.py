@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies
 from oncelog.broker.coordinator.transaction.end_decisions import aborted_after_power_cut
@@ -33,7 +32,8 @@ from oncelog.broker.coordinator.transaction.records import to_record, to_tombsto
 from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
-from oncelog.broker.ports import MonotonicMs, Timer, WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import MonotonicMs, Timer, WallMs
 from oncelog.protocol.errors import KafkaError
 
 SETTLE_MS = 50

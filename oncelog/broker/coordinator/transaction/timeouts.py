@@ -12,7 +12,7 @@ Invariants
 from collections.abc import Callable
 
 from oncelog.broker.coordinator.transaction.metadata import NO_TIMEOUT_MS, TransactionMetadata
-from oncelog.broker.ports import Clock, Scheduler, Timer
+from oncelog.broker.turns.ports import Clock, Scheduler, Timer
 
 RETRY_MS = 20
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from oncelog.broker.apis.descriptor import EachRow, Errors, Needed, Operations, Right, Visible
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.request import Handler, Pipelined, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode

@@ -12,8 +12,8 @@ from oncelog.broker.apis.descriptor import EachResource
 from oncelog.broker.cluster.metadata_log import ResourceType as Configured
 from oncelog.broker.handlers.rights.checks import DENIED, after, errors_of, joined, may, replaced
 from oncelog.broker.handlers.shared.error_places import response_module
-from oncelog.broker.request import Handler, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 

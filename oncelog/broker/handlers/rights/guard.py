@@ -18,8 +18,8 @@ from oncelog.broker.handlers.rights.checks import (
     refuse,
     show_rows,
 )
-from oncelog.broker.request import Handler, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 
 _MODULES: Mapping[str, ModuleType] = MappingProxyType(

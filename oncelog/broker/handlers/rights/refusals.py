@@ -6,7 +6,7 @@ Owns: their form, as the error responses of Kafka's requests. Does not own: when
 from typing import Any
 
 from oncelog.broker.apis.administration import missing_text
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.acls import AclOperation
 from oncelog.protocol.errors import ErrorCode
 

@@ -25,8 +25,8 @@ from oncelog.broker.handlers.rights.checks import (
 from oncelog.broker.handlers.shared.asked_topics import asked_ids
 from oncelog.broker.handlers.shared.authorized_operations import NOT_ASKED
 from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.request import Handler, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import INTERNAL_TOPICS, ZERO_UUID

@@ -20,8 +20,8 @@ from oncelog.broker.handlers.rights.checks import (
 )
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.request import CloseConnection, Handler, RequestContext
-from oncelog.broker.slices import Sliced
+from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import FLAGS_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL_MASK

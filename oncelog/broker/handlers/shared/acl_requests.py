@@ -7,7 +7,7 @@ Owns: the translation, and what Kafka refuses before any authorizer is asked. Do
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
-from oncelog.broker.request import CloseConnection
+from oncelog.broker.requests.context import CloseConnection
 from oncelog.protocol.acls import Acl, AclFilter, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_acls_request import AclCreation

@@ -10,8 +10,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.slices import Sliced, all_done, count_each
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, all_done, count_each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from oncelog.broker.apis.table import TOPIC_IDS_SINCE
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.topics import ZERO_UUID
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from oncelog.broker.apis.descriptor import Place, Rows
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.message import Message
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from oncelog.broker.config.changes import ConfigChange, Operation
 from oncelog.broker.config.node_id import check_node_id
 from oncelog.broker.observability.logging import ROOT, LogLevel, level_of
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _LEVELS = {

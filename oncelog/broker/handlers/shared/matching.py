@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from oncelog.broker.pattern import AT_ONCE_STEPS, matching, step_count
-from oncelog.broker.slices import Sliced, Slices
+from oncelog.broker.config.pattern import AT_ONCE_STEPS, matching, step_count
+from oncelog.broker.turns.slices import Sliced, Slices
 
 
 def matching_beside(patterns: Sequence[Any], texts: Sequence[str], slices: Slices) -> Sliced[list[set[str]]]:

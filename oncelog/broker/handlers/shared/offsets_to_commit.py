@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from oncelog.broker.cluster.topics import Topics
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Errors, OffsetToCommit
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 

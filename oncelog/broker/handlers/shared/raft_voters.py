@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.topics import ZERO_UUID
 

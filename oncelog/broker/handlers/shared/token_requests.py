@@ -4,7 +4,7 @@ Owns: these rules, which are Kafka's. Does not own: tokens (`broker.security.del
 of others (the handlers).
 """
 
-from oncelog.broker.request import Peer, RequestContext
+from oncelog.broker.requests.context import Peer, RequestContext
 from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delegation_token_record import DelegationTokenRecord

@@ -4,7 +4,7 @@ Owns: the right that this takes, Describe. Does not own: the decision (`broker.s
 """
 
 from oncelog.broker.coordinator.group.requests import TopicFilter
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.acls import AclOperation, ResourceType
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import RequestContext
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.ports import WallMs
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
 from oncelog.broker.storage.compaction.transactions import CleanedTransactions
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.records.batch import COMPRESSION_MASK, DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from oncelog.protocol.records.compression import compress
 from oncelog.protocol.records.record import Record, decode_records, encode_record

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from oncelog.broker.log.store import Failure, LogOwner
-from oncelog.broker.ports import Clock, Scheduler, WallMs
-from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.retention import SegmentList
+from oncelog.broker.turns.ports import Clock, Scheduler, WallMs
+from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 _PAUSE_MS = 2

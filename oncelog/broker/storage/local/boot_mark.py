@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from oncelog.broker.ports import Disk, Note
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.turns.ports import Disk, Note
 
 NAME = "boot"
 _UNSETTLED = b"unsettled"

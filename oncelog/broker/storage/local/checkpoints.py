@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 from oncelog.broker.log.leader_epochs import EpochStart
-from oncelog.broker.ports import Disk
+from oncelog.broker.turns.ports import Disk
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"

@@ -9,7 +9,6 @@ A slice that must block on the disk is yielded as a function to run off the loop
 
 from collections.abc import Callable, Generator, Iterator
 
-from oncelog.broker.ports import Disk, WallMs
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
 from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
@@ -21,6 +20,7 @@ from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.local.swap import CLEANED_SUFFIX
 from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.producer_snapshot import open_producers
+from oncelog.broker.turns.ports import Disk, WallMs
 
 SLICE_BYTES = 64 * 1024
 _SYNC_BYTES = 8 * 1024 * 1024

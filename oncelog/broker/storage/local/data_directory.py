@@ -13,7 +13,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from oncelog.broker.log.store import LOGIN_SECRET
-from oncelog.broker.ports import Clock, Disk
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
@@ -31,6 +30,7 @@ from oncelog.broker.storage.local.partition_directory import (
     stray_name,
 )
 from oncelog.broker.storage.local.segments import write_file
+from oncelog.broker.turns.ports import Clock, Disk
 from oncelog.protocol.printable import printable, printable_names
 
 KAFKAS_MARK = "meta.properties"

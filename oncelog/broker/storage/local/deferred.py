@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import Disk, Scheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Disk, Scheduler
 from oncelog.protocol.errors import KafkaError
 
 T = TypeVar("T")

@@ -21,16 +21,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, Protocol
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure
-from oncelog.broker.ports import Clock, Scheduler, Stopwatch
-from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogPoints
 from oncelog.broker.storage.local.journal import Journal, LeftOut, synced_span
 from oncelog.broker.storage.local.sync_targets import SyncedLog, SyncTarget, entries_of, failed_of, unopened_of
 from oncelog.broker.storage.sections import LogKey, Section
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Scheduler, Stopwatch
+from oncelog.broker.turns.schedule import Schedule
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop blocks every other connection, but a thread costs more than a quick sync: of 16 transactional

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
 
-from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.turns.ports import Disk, File
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
-from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.local.boot_mark import DURABLE, LIFE, WRITTEN, no_note
 from oncelog.broker.storage.local.flushed_offsets import LogPoints
 from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, Section, Span, decode_sections, encode_sections
+from oncelog.broker.turns.ports import Disk, File
 from oncelog.protocol.checksum import crc32c
 
 NAMES = ("journal.0", "journal.1")

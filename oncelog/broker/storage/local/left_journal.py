@@ -10,12 +10,12 @@ from a torn one.
 
 from uuid import UUID
 
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import NAMES, JournalContents, LeftOut, Tail, read_journal
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.turns.ports import Disk
 
 
 class LeftJournal:

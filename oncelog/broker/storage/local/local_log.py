@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
@@ -25,7 +24,6 @@ from oncelog.broker.log.store import (
     StoreError,
 )
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync
@@ -46,6 +44,8 @@ from oncelog.broker.storage.local.time_index import ENTRY as TIME_ENTRY
 from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.sections import Span
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.protocol.errors import KafkaError
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1

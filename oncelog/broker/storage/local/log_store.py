@@ -14,13 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from oncelog.broker.compatibility import OURS, Compatibility
-from oncelog.broker.completion import Completion
+from oncelog.broker.apis.compatibility import OURS, Compatibility
 from oncelog.broker.log.log_config import INT64_MAX, LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, StoreError, Withdrawn
-from oncelog.broker.ports import Clock, Disk, Scheduler, Stopwatch
-from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.disk_errors import is_transient, trouble
 from oncelog.broker.storage.local.boot_mark import BootMark
@@ -45,6 +42,9 @@ from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Disk, Scheduler, Stopwatch
+from oncelog.broker.turns.slices import Sliced
 
 if TYPE_CHECKING:
     from oncelog.broker.storage.local.recovered_log import RecoveredLog, RecoveryReport

@@ -9,7 +9,7 @@ Invariants
 
 from collections.abc import Sequence
 
-from oncelog.broker.ports import Buffer, Disk, File, Note, Notes
+from oncelog.broker.turns.ports import Buffer, Disk, File, Note, Notes
 
 
 class _Content:

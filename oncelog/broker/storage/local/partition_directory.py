@@ -9,7 +9,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from uuid import UUID
 
-from oncelog.broker.ports import Disk
+from oncelog.broker.turns.ports import Disk
 
 PARTITION_METADATA = "partition.metadata"
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.turns.ports import Disk
 
 
 @dataclass(frozen=True, slots=True)

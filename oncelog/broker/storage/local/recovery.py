@@ -17,11 +17,10 @@ from dataclasses import replace
 from operator import attrgetter
 from uuid import UUID
 
-from oncelog.broker.compatibility import OURS, Compatibility
+from oncelog.broker.apis.compatibility import OURS, Compatibility
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
-from oncelog.broker.ports import Disk, MonotonicMs
 from oncelog.broker.storage.batch_replay import replay_batch
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.batch_scan import BatchScan
@@ -49,6 +48,7 @@ from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX, encode_snap
 from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.broker.turns.ports import Disk, MonotonicMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader

@@ -5,8 +5,8 @@ Owns: when a line is due. Invariant: nothing is reported within the first interv
 
 from collections.abc import Callable
 
-from oncelog.broker.ports import Clock
-from oncelog.broker.schedule import Schedule
+from oncelog.broker.turns.ports import Clock
+from oncelog.broker.turns.schedule import Schedule
 
 INTERVAL_MS = 1_000
 

@@ -10,11 +10,11 @@ Invariants
 from collections.abc import Sequence
 from uuid import UUID
 
-from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.local.segments import write_file
 from oncelog.broker.storage.sections import Span
+from oncelog.broker.turns.ports import Disk, File
 
 
 def put_back(

@@ -9,12 +9,12 @@ Owns: the order of the file operations. Invariants
 from collections.abc import Iterable
 
 from oncelog.broker.log.leader_epochs import UNDEFINED_EPOCH
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.local.segment_manifest import INDEX_SUFFIXES
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.storage.local.survey import FileSurvey, FillerRange, KeptRange, Survey
 from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.records.batch import assemble_batch
 
 _DAMAGED_SUFFIX = ".damaged"

@@ -12,11 +12,11 @@ Invariants
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oncelog.broker.ports import Buffer, Disk, File, MonotonicMs
 from oncelog.broker.storage.local.deferred import Results
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.time_index import TimeIndex
 from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.broker.turns.ports import Buffer, Disk, File, MonotonicMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import LENGTH_AT, LENGTH_OVERHEAD, SPAN

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oncelog.broker.ports import Clock, Disk, Scheduler
 from oncelog.broker.storage.disk_errors import lacks_descriptor
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
+from oncelog.broker.turns.ports import Clock, Disk, Scheduler
 from oncelog.protocol.checksum import crc32c
 
 SLICE_BYTES = 1024 * 1024

@@ -9,8 +9,8 @@ trusts its index files, and serves aborted records when one is lost.
 from dataclasses import dataclass
 from struct import Struct
 
-from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.local.segment import TRANSACTION_INDEX_SUFFIX, Segment
+from oncelog.broker.turns.ports import Disk, File
 from oncelog.protocol.checksum import crc32c
 
 NAME = "segment-manifest"

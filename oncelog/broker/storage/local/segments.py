@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from oncelog.broker.log.leader_epochs import EpochStart
-from oncelog.broker.ports import Disk, File, MonotonicMs, Syncable
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, encode_leader_epochs
 from oncelog.broker.storage.local.deferred import Results
@@ -22,6 +21,7 @@ from oncelog.broker.storage.local.segment_manifest import INDEX_SUFFIXES, append
 from oncelog.broker.storage.local.segment_summary import SegmentSummary
 from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.producer_snapshot import ProducerSnapshot
+from oncelog.broker.turns.ports import Disk, File, MonotonicMs, Syncable
 
 _REBUILT_SUFFIXES = (*INDEX_SUFFIXES, *SNAPSHOT_SUFFIXES)
 SEGMENT_SUFFIXES = (*_REBUILT_SUFFIXES, LOG_SUFFIX)

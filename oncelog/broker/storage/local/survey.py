@@ -9,9 +9,9 @@ Owns: the decision only; changes nothing (`repair` does). Invariants
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
+from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import (
     HEADER_SIZE,

@@ -8,7 +8,6 @@ so that none of its entries covers a file that has changed.
 
 import re
 
-from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment, file_name
 from oncelog.broker.storage.local.segment_manifest import (
@@ -20,6 +19,7 @@ from oncelog.broker.storage.local.segment_manifest import (
 )
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES
 from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.turns.ports import Disk, File
 
 CLEANED_SUFFIX = ".log.cleaned"
 _SWAP_SUFFIX = ".swap"

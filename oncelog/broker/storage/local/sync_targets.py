@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from oncelog.broker.ports import Disk, Syncable
 from oncelog.broker.storage.disk_errors import lacks_descriptor
 from oncelog.broker.storage.local.flushed_offsets import LogPoints
 from oncelog.broker.storage.sections import LogKey, Span
+from oncelog.broker.turns.ports import Disk, Syncable
 
 
 class SyncedLog(Protocol):

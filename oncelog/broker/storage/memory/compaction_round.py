@@ -5,12 +5,12 @@ Owns: the work in slices. A segment is replaced in the turn that filters the las
 
 from collections.abc import Generator
 
-from oncelog.broker.ports import WallMs
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
 from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.memory.memory_log import MemoryLog, MemorySegment
+from oncelog.broker.turns.ports import WallMs
 
 
 class MemoryCompactionRound:

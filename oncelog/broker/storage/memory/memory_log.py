@@ -11,9 +11,9 @@ from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, FoundRecord, LogOwner, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.ports import Buffer, Clock, MonotonicMs, WallMs
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.broker.turns.ports import Buffer, Clock, MonotonicMs, WallMs
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import read_header
 from oncelog.protocol.records.record import decode_records

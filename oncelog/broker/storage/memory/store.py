@@ -7,14 +7,14 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from errno import ENOENT
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, Withdrawn
-from oncelog.broker.ports import Buffer, Clock
-from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.memory_log import MemoryLog
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Buffer, Clock
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol import mypyc_attr
 
 _UNKNOWN_VOLUME = (-1, -1)

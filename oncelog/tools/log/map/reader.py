@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oncelog.broker.ports import MonotonicMs
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.producer_snapshot import SUFFIX, load_snapshot
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_AT, LENGTH_OVERHEAD, BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker

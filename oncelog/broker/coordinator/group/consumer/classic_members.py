@@ -9,7 +9,6 @@ Invariant: such a member rejoins once for each step of its reconciliation; in be
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.coordinator import (
     ConsumerGroupCoordinator,
     check_room,
@@ -32,6 +31,7 @@ from oncelog.broker.coordinator.group.consumer.writer import Decision
 from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult, SyncResult
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.subscription import CONSUMER, read_subscription
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 

@@ -12,7 +12,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import (
     NOT_SAID,
@@ -43,7 +42,8 @@ from oncelog.broker.coordinator.group.records import group_record
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
-from oncelog.broker.ports import Clock, Entropy
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Entropy
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 Follow = Callable[[], None]

@@ -15,7 +15,7 @@ def compile_regex(regex: str) -> Any:
     """Raises INVALID_REGULAR_EXPRESSION."""
     import re2
 
-    from oncelog.broker.pattern import compiled  # loaded with the first expression, as RE2 is
+    from oncelog.broker.config.pattern import compiled  # loaded with the first expression, as RE2 is
 
     try:
         return compiled(regex)
@@ -63,7 +63,7 @@ class LongMatch(KafkaError):
 def matching_names(regexes: Collection[str], names: Sequence[str], known: Matches) -> Mapping[str, frozenset[str]]:
     """By expression, the names that it matches from end to end. Raises INVALID_REGULAR_EXPRESSION, and LongMatch for
     what is neither `known` nor little."""
-    from oncelog.broker.pattern import AT_ONCE_STEPS, matching, step_count
+    from oncelog.broker.config.pattern import AT_ONCE_STEPS, matching, step_count
 
     new_names = [name for name in names if name not in known.names]
     patterns = {regex: compile_regex(regex) for regex in regexes}

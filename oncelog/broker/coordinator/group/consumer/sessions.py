@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from oncelog.broker.coordinator.group.deadline import Deadline
-from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.turns.ports import Clock, Scheduler
 
 
 class Wait(Enum):

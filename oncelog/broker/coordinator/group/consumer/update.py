@@ -41,7 +41,7 @@ from oncelog.broker.coordinator.group.consumer.records import (
 from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, LongMatch, Matches, matching_names
 from oncelog.broker.coordinator.group.requests import TopicFilter
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.broker.ports import WallMs
+from oncelog.broker.turns.ports import WallMs
 
 _REGEX_VERSION = 0
 """Kafka stores the version of its metadata here; 0 makes it check again."""

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog
 from oncelog.broker.coordinator.group.consumer.sessions import Wait
 from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from oncelog.broker.ports import Clock, WallMs
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, WallMs
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 Owns: which slice is next, how many elements one turn may process, how many unfinished work may hold. Does not own: the
 work, a generator: each `yield n` reports that n more elements of a request or a response are done, `yield completion`
-waits for it, and `return` ends with the result (`broker.dispatch` runs handlers and codecs like that).
+waits for it, and `return` ends with the result (`broker.requests.dispatch` runs handlers and codecs like that).
 Invariants
 - The slices of one turn together process at most `ELEMENTS_A_TURN` elements and the rest of one step.
 - The code between two yields runs in one turn, without interruption. Between two slices anything may happen.
@@ -18,8 +18,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
 from typing import Any, Generic, TypeVar
 
-from oncelog.broker.completion import Completion
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
 
 ELEMENTS_A_TURN = 1_000
 """Measured: an element is decoded, handled or encoded in 0.3 to 5 µs, so a turn takes a few milliseconds."""

@@ -1,8 +1,7 @@
 """`oncelog serve`, which is also `python -m oncelog.broker serve`: the command line of the daemon.
 
 Owns: options, exit codes, one clear line for whatever prevents the daemon from starting. Does not own: settings
-(`broker.config.settings`), the daemon (`broker.app`, imported last so that `--help` and a wrong setting respond at
-once). Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
+(`broker.config.settings`), the daemon (`app`, imported last so that `--help` and a wrong setting respond at once). Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
 """
 
 import os
@@ -80,7 +79,7 @@ def serve(
     except ConfigError as error:
         _fail(str(error), EXIT_WRONG_SETTINGS)
     # Imported late: serving needs most of the start-up time, and a wrong setting should not wait for it.
-    from oncelog.broker import app
+    from oncelog.broker.daemon import app
     from oncelog.broker.observability.logging import start_logging
 
     try:

@@ -1,21 +1,20 @@
 """A request in a handler, and the connection it came from.
 
-Owns: a handler's inputs and possible results. Does not own: frames, versions, codecs (`broker.dispatch`), sockets
-(`broker.net`).
+Owns: a handler's inputs and possible results. Does not own: frames, versions, codecs (`dispatch`), sockets (`broker.net`).
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from oncelog.broker.completion import Completion
 from oncelog.broker.security.principal import ANONYMOUS
-from oncelog.broker.slices import Sliced
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
     from oncelog.broker.net.login import Login
     from oncelog.broker.net.memory import AnswerMemory
+    from oncelog.broker.requests.parts import Broker
 
 Handler = Callable[["RequestContext", Any], Any]
 AroundHandler = Callable[[ApiKey, Handler], Handler]
@@ -60,7 +59,7 @@ class Peer:
         self.principal = ANONYMOUS
         """Who the client is; its listener's authentication sets it."""
         self.throttle: Callable[[int], None] | None = None
-        """Keeps the connection from being read for so many milliseconds (`broker.throttling`)."""
+        """Keeps the connection from being read for so many milliseconds (`broker.requests.throttling`)."""
         self.login: Login | None = None
         """How it logs in, on a listener with SASL."""
         self.is_disconnected = False

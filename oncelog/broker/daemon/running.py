@@ -1,7 +1,7 @@
 """A broker that serves: recovered, listening, with its turn in the background once a second.
 
 Owns: the order of start and stop. Does not own: the parts (`broker.assembly.broker` builds them), the machine, the
-process around it: `broker.app` has its signals and limits, `oncelog.testing` a thread of a test.
+process around it: `broker.daemon.app` has its signals and limits, `oncelog.testing` a thread of a test.
 Invariants
 - No socket listens before every log is recovered and every coordinator has replayed its records.
 - A clean stop closes the sockets first, then flushes; after a failed disk no file is touched again, so that the next
@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncelog.broker.assembly.broker import StartError, assemble
-from oncelog.broker.broker import Broker
-from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.config.admin_address import HttpAddress, format_host_port, parse_http_address
 from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig, ConfigError
-from oncelog.broker.dispatch import RunInThread
-from oncelog.broker.machine import System
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.listener import Endpoint, Listeners
 from oncelog.broker.observability.logging import level_of
 from oncelog.broker.observability.transitions import TransactionSummary
-from oncelog.broker.slices import ELEMENTS_HELD
+from oncelog.broker.requests.dispatch import RunInThread
+from oncelog.broker.requests.parts import Broker
+from oncelog.broker.turns.completion import Completion, all_of
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.slices import ELEMENTS_HELD
 
 if TYPE_CHECKING:
     from oncelog.broker.admin.http import HttpServer

@@ -1,10 +1,10 @@
-"""The machine that a broker runs on: real in `broker.app`, virtual in tests and simulation."""
+"""The machine that a broker runs on: real in `broker.daemon.app`, virtual in tests and simulation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncelog.broker.ports import Clock, Disk, Entropy, Scheduler
+from oncelog.broker.turns.ports import Clock, Disk, Entropy, Scheduler
 
 if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults

@@ -16,16 +16,16 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import Handler, Pipelined, RequestContext
+from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
 from oncelog.broker.security.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Limit, Quotas
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.message import Message
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-    from oncelog.broker.slices import Sliced
+    from oncelog.broker.requests.parts import Broker
+    from oncelog.broker.turns.slices import Sliced
     from oncelog.protocol.generated.fetch_request import FetchRequest
     from oncelog.protocol.generated.fetch_response import FetchResponse
     from oncelog.protocol.generated.produce_request import ProduceRequest

@@ -4,7 +4,7 @@ Owns: the time of the next run. Does not own: the job, or who polls it (`step`, 
 Invariant: however the wall clock is set, the job runs once per interval, not sooner and not later than polled.
 """
 
-from oncelog.broker.ports import Clock
+from oncelog.broker.turns.ports import Clock
 
 
 class Schedule:

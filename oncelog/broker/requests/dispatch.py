@@ -8,7 +8,7 @@ Invariants
 - The first request of an API waits until its code is imported, in a thread if there is one: that takes 10 to 50 ms,
   during which others are served. A loaded API needs no further imports, whatever the request.
 
-A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`broker.slices`):
+A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`turns.slices`):
 each `yield n` reports n more elements, `yield completion` waits, `return` gives the response, which is encoded in
 slices too. A request of more than `at_once_bytes` is decoded in slices, and handled by `handle_large` if a handler has
 one besides its `handle`, else limited to `ELEMENTS_AT_ONCE`.
@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.apis.descriptor import Api
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.completion import Completion
-from oncelog.broker.request import AroundHandler, CloseConnection, Handler, Pipelined, RequestContext
-from oncelog.broker.slices import Sliced, TooMany
+from oncelog.broker.requests.context import AroundHandler, CloseConnection, Handler, Pipelined, RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced, TooMany
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.headers import decode_request_header, encode_response_header
 
 if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
     from oncelog.broker.observability.requests import ObservedRequest
-    from oncelog.broker.request import Peer
+    from oncelog.broker.requests.context import Peer
+    from oncelog.broker.requests.parts import Broker
 
 Parts = list[bytes | memoryview]
 RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oncelog.broker.apis.compatibility import Compatibility
     from oncelog.broker.cluster.leadership import Leadership
     from oncelog.broker.cluster.metadata_log import MetadataLog
     from oncelog.broker.cluster.topics import Topics
-    from oncelog.broker.compatibility import Compatibility
     from oncelog.broker.config.live import LiveConfig
     from oncelog.broker.config.settings import BrokerConfig
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from oncelog.broker.log.rounds import Rounds
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.observability.requests import RequestObserver
-    from oncelog.broker.ports import Clock, Entropy, Scheduler
-    from oncelog.broker.request import AroundHandler
+    from oncelog.broker.requests.context import AroundHandler
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.security.scram import ScramUsers
-    from oncelog.broker.slices import Slices
+    from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
+    from oncelog.broker.turns.slices import Slices
     from oncelog.broker.witness.witness import Witness
 
 

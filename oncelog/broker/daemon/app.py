@@ -1,7 +1,7 @@
 """The daemon: a process that runs one broker on the real machine until a signal.
 
 Owns: the process: signals, limits, threads, opening the data directory, the ready line, the exit code. Does not own:
-how a broker starts and stops (`broker.running`).
+how a broker starts and stops (`broker.daemon.running`).
 """
 
 import asyncio
@@ -17,14 +17,14 @@ import uvloop
 
 from oncelog.broker.assembly.directory import StartError, open_directory, suited_to_directory
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.machine import System
+from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.observability.logging import loop_errors
-from oncelog.broker.running import RunningBroker
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.system.limits import processor_count, raise_open_files, share_descriptors
 from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
+from oncelog.broker.turns.machine import System
 
 __all__ = ["EXIT_DISK_FAILED", "StartError", "open_directory", "serve", "suited_to_directory"]
 
