@@ -129,7 +129,7 @@ class ThreadLife:
         with _machine(self._config, self.disk, self._on_disk_failure) as system:
             try:
                 faults = Faults(system, self._die, self._config.get_int("oncelog.admin.clock.ahead.ms"))
-                running = await RunningBroker.start(self._config, faults.system, self._log)
+                running = await RunningBroker.start(self._config, faults.system, self._log, faults=faults)
             except BaseException as error:  # raised again where the life was to be started
                 self._started.set_exception(error)
                 return

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
-from oncelog.broker.observability.collection import Collection
+from oncelog.broker.admin.collection import Collection
 from oncelog.cli import main
 from oncelog.client import Admin, TopicPartition
 from oncelog.client.blocking.clients import Producer

@@ -105,7 +105,9 @@ class VirtualBroker:
         self.faults = Faults(system, crash=_cut_power)
         for rule in rules:
             self.faults.plant(rule)
-        assembled = assemble(config, self.faults.system if with_faults else system, quiet)
+        assembled = (
+            assemble(config, self.faults.system, quiet, self.faults) if with_faults else assemble(config, system, quiet)
+        )
         while not assembled.done:
             self.time.settle()
         self.broker = assembled.result()

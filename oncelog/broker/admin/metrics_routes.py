@@ -1,6 +1,6 @@
 """What the paths of `oncelog.metrics.listen` answer.
 
-Owns: the paths, and Prometheus' text format. Does not own: the metrics (`observability.collection`), HTTP (`http`).
+Owns: the paths, and Prometheus' text format. Does not own: the metrics (`admin.collection`), HTTP (`http`).
 Invariant: the text is written in a thread, so that no client waits for it.
 
     GET /metrics  Prometheus' text format
@@ -19,10 +19,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
+from oncelog.broker.admin.collection import Collection
 from oncelog.broker.admin.messages import AdminRequest, HttpError, Response
 from oncelog.broker.admin.witness_route import witness_response
 from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, Distribution, Sampled
-from oncelog.broker.observability.collection import Collection
 
 if TYPE_CHECKING:
     from oncelog.broker.requests.parts import Broker

@@ -9,6 +9,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from oncelog.broker.admin.access import Access
+from oncelog.broker.admin.collection import Collection
 from oncelog.broker.admin.http import HttpServer, Serve
 from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.admin.routes import Routes
@@ -17,7 +18,6 @@ from oncelog.broker.config.admin_address import TOKEN_FILES, HttpAddress
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
 from oncelog.broker.faults.events import Events
 from oncelog.broker.faults.faults import Faults
-from oncelog.broker.observability.collection import Collection
 from oncelog.broker.security.tls import TlsError, make_context, read_tls_settings
 
 if TYPE_CHECKING:

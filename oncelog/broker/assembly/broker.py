@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+    from oncelog.broker.faults.faults import Faults
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
@@ -87,11 +88,11 @@ WHAT_TO_DO = (
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
 
 
-def assemble(config: BrokerConfig, system: System, log: Any) -> Completion[Broker]:
-    """A broker that is recovered and ready to listen; completes once its store has opened every log. Raises StartError,
-    or fails with it."""
+def assemble(config: BrokerConfig, system: System, log: Any, faults: "Faults | None" = None) -> Completion[Broker]:
+    """A broker that is recovered and ready to listen; completes once its store has opened every log. `faults` is what
+    `system` is wrapped in, if it is. Raises StartError, or fails with it."""
     slices = Slices(system.scheduler)
-    return slices.run_own(_explain_errors(config, _assemble(config, system, log, slices)))
+    return slices.run_own(_explain_errors(config, _assemble(config, system, log, faults, slices)))
 
 
 def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[Broker]:
@@ -101,7 +102,9 @@ def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[
         raise StartError(f"cannot start from the data directory {config.data_dir}: {trouble(error)}.") from error
 
 
-def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) -> Sliced[Broker]:
+def _assemble(
+    config: BrokerConfig, system: System, log: Any, faults: "Faults | None", slices: Slices
+) -> Sliced[Broker]:
     system = _machine(config, system)
     metrics = Metrics()
     is_reported = any(config.get(key) for key in METRIC_REPORTERS)
@@ -110,13 +113,9 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     reports = _FileReports(log, metrics)
     store = _store(config, system, log, failure, reports, stopwatch(metrics.sync_seconds) if is_reported else None)
     rounds = Rounds(system.scheduler, store, failure, stopwatch(metrics.round_seconds) if is_reported else None)
+    retention_ms = config.get_int("log.retention.check.interval.ms")
     logs = LogManager(
-        store,
-        rounds,
-        purgatory,
-        system.clock,
-        on_damage=reports.on_damage,
-        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        store, rounds, purgatory, system.clock, on_damage=reports.on_damage, retention_check_interval_ms=retention_ms
     )
     metadata = yield from _load_metadata(config, system, logs, failure, log)
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
@@ -128,8 +127,9 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(
-        config, system, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+        config, system, faults, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
     )
+    witness = _witness(config, system, log)
     broker = Broker(
         live_config=live_config,
         compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
@@ -155,10 +155,9 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         login_secret=partial(_login_secret, store, system),
         authorizer=_authorizer(config, metadata, log),
         tokens=_tokens(config, metadata, system),
-        faults=system.faults,
-        witness=_witness(config, system, log),
+        witness=witness,
     )
-    _put_around_handlers(broker)
+    _put_around_handlers(broker, faults, witness)
     _load_coordinators(config, coordinators, rounds.ahead, reports, log)
     return broker
 
@@ -174,13 +173,12 @@ def _machine(config: BrokerConfig, system: System) -> System:
     return over_disk(system)
 
 
-def _put_around_handlers(broker: Broker) -> None:
+def _put_around_handlers(broker: Broker, faults: "Faults | None", witness: "Witness | None") -> None:
     """From the inside out; each part is imported only where it is wanted."""
     if broker.config.get_bool("oncelog.read.only"):
         from oncelog.broker.handlers import read_only
 
         broker.put_around_handlers(read_only.around_handler)
-    faults = broker.faults
     if faults is not None:
         faults.broker = broker
         broker.put_around_handlers(faults.around_handler)
@@ -188,10 +186,10 @@ def _put_around_handlers(broker: Broker) -> None:
         from oncelog.broker.handlers.rights.guard import guard
 
         broker.put_around_handlers(guard)
-    if broker.witness is not None:  # around the faults: it sees what clients are told
+    if witness is not None:  # around the faults: it sees what clients are told
         from oncelog.broker.witness import requests
 
-        broker.put_around_handlers(partial(requests.around_handler, broker.witness))
+        broker.put_around_handlers(partial(requests.around_handler, witness))
     if broker.metadata.state.has_quotas:
         from oncelog.broker.requests.throttling import quotas_of
 
@@ -335,6 +333,7 @@ class _ReplayFailures:
 def _coordinators(
     config: BrokerConfig,
     system: System,
+    faults: "Faults | None",
     rounds: Rounds,
     topics: Topics,
     live_config: LiveConfig,
@@ -369,9 +368,9 @@ def _coordinators(
     transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)
     markers = PartitionMarkers(topics, group_runtime, system.clock)
     channel = channel_to(leadership.node_id, markers)
-    if system.faults is not None:
-        channel = system.faults.around_markers(channel)
-        transitions = system.faults.around_listener(transitions)
+    if faults is not None:
+        channel = faults.around_markers(channel)
+        transitions = faults.around_listener(transitions)
     transactions = TransactionCoordinator(
         transaction_runtime,
         ProducerIdManager(metadata, lambda: leadership.registration),
@@ -388,8 +387,8 @@ def _coordinators(
             lambda: rounds.ahead.may_be_lost and not config.get_bool("oncelog.read.only"),
         ),
     )
-    if system.faults is not None:
-        system.faults.watch(transactions)
+    if faults is not None:
+        faults.watch(transactions)
     return _Coordinators(markers, transactions, groups, transaction_runtime, group_runtime, loading, failures)
 
 
@@ -505,7 +504,7 @@ def _load_metadata(
                 f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another --data-dir."
             )
         cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
-        written = metadata.write(cluster_id_records(cluster_id, first_levels(config)))
+        written = metadata.write(cluster_id_records(cluster_id, first_levels(config.get_int)))
         if written.error is not None:
             raise StartError(f"cannot write into the data directory {config.data_dir}: {written.error}.")
     elif wanted and wanted != known:

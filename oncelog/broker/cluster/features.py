@@ -4,14 +4,10 @@ Owns: the table and the check of an update. Does not own: the finalized levels (
 effect of a level. Invariant: a finalized level is always one that is supported here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from oncelog.broker.config.settings import BrokerConfig
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -35,10 +31,10 @@ _TABLE = (
 FEATURES = {feature.name: feature for feature in _TABLE}
 
 
-def first_levels(config: "BrokerConfig") -> Mapping[str, int]:
-    """The finalized levels of a new data directory."""
+def first_levels(setting: Callable[[str], int]) -> Mapping[str, int]:
+    """The finalized levels of a new data directory; `setting` gives the value of one."""
     return {
-        feature.name: feature.maximum if feature.setting is None else config.get_int(feature.setting)
+        feature.name: feature.maximum if feature.setting is None else setting(feature.setting)
         for feature in FEATURES.values()
     }
 

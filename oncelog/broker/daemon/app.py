@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvloop
 
@@ -25,6 +25,9 @@ from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.system.limits import processor_count, raise_open_files, share_descriptors
 from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
 from oncelog.broker.turns.machine import System
+
+if TYPE_CHECKING:
+    from oncelog.broker.faults.faults import Faults
 
 __all__ = ["EXIT_DISK_FAILED", "StartError", "open_directory", "serve", "suited_to_directory"]
 
@@ -59,10 +62,12 @@ class _App:
         imports = LoopScheduler(loop, "importer")  # a separate thread: it must not wait for a slow disk
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
+            faults = self._faults(system)
             running = await RunningBroker.start(
                 self._config,
-                self._with_faults(system),
+                system if faults is None else faults.system,
                 self._log,
+                faults=faults,
                 connection_count=shares.connections,
                 run_in_thread=imports.run_in_thread,
                 busy_poll=_busy_poll(loop),
@@ -106,15 +111,15 @@ class _App:
             data_dir=str(self._config.data_dir),
         )
 
-    def _with_faults(self, system: System) -> System:
-        """The machine, wrapped in fault injection if that was enabled."""
+    def _faults(self, system: System) -> "Faults | None":
+        """Fault injection around the machine, if that was enabled."""
         rules_file, ahead_ms = self._config.get("oncelog.admin.faults"), self._config.get_int(_CLOCK_AHEAD)
         if not self._config.get("oncelog.admin.listen"):
             if rules_file:
                 raise StartError("oncelog.admin.faults needs oncelog.admin.listen: its rules could not be released")
             if ahead_ms:
                 raise StartError(f"{_CLOCK_AHEAD} needs oncelog.admin.listen: only a test moves its broker's clock")
-            return system
+            return None
         from oncelog.broker.faults.faults import Faults
         from oncelog.broker.faults.rule import RuleError, rules_from_text
 
@@ -124,7 +129,7 @@ class _App:
                 faults.plant(rule)
         except (OSError, RuleError) as error:
             raise StartError(f"oncelog.admin.faults {rules_file}: {error}") from error
-        return faults.system
+        return faults
 
     def _on_disk_failure(self, error: OSError) -> None:
         self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))

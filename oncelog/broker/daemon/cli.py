@@ -1,7 +1,8 @@
 """`oncelog serve`, which is also `python -m oncelog.broker serve`: the command line of the daemon.
 
 Owns: options, exit codes, one clear line for whatever prevents the daemon from starting. Does not own: settings
-(`broker.config.settings`), the daemon (`app`, imported last so that `--help` and a wrong setting respond at once). Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
+(`broker.config.settings`), the daemon (`app`, imported last so that `--help` and a wrong setting respond at once).
+Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
 """
 
 import os

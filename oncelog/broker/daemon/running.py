@@ -27,9 +27,10 @@ from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.slices import ELEMENTS_HELD
 
 if TYPE_CHECKING:
+    from oncelog.broker.admin.collection import Bound, Collection
     from oncelog.broker.admin.http import HttpServer
     from oncelog.broker.admin.token import Token
-    from oncelog.broker.observability.collection import Bound, Collection
+    from oncelog.broker.faults.faults import Faults
 
 _STEP_INTERVAL_MS = 1_000
 _FLUSH_TIMEOUT_S = 30
@@ -40,8 +41,11 @@ T = TypeVar("T")
 class RunningBroker:
     """What `start` returns; it serves until `stop` or `abandon`."""
 
-    def __init__(self, config: BrokerConfig, broker: Broker, listeners: Listeners, log: Any) -> None:
+    def __init__(
+        self, config: BrokerConfig, broker: Broker, listeners: Listeners, log: Any, faults: "Faults | None"
+    ) -> None:
         self.broker = broker
+        self._faults = faults
         self.listeners = listeners
         self._config = config
         self._log = log
@@ -57,13 +61,14 @@ class RunningBroker:
         system: System,
         log: Any,
         *,
+        faults: "Faults | None" = None,
         connection_count: int | None = None,
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> Self:
-        """On the running loop. The last three as in `Listeners`. Raises StartError."""
-        broker = await _done(assemble(config, system, log))
-        running = cls(config, broker, Listeners(broker, connection_count, run_in_thread, busy_poll), log)
+        """On the running loop. `faults` as in `assemble`, the last three as in `Listeners`. Raises StartError."""
+        broker = await _done(assemble(config, system, log, faults))
+        running = cls(config, broker, Listeners(broker, connection_count, run_in_thread, busy_poll), log, faults)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
             await running._listen()
@@ -98,7 +103,7 @@ class RunningBroker:
         Raises StartError."""
         from oncelog.broker.admin.ports import admin_port
 
-        faults = self.broker.faults
+        faults = self._faults
         if faults is None:
             raise StartError("this broker was assembled without fault injection")
         return await self._serve("admin", address, lambda: admin_port(self.broker, faults, address, token))
@@ -155,7 +160,7 @@ class RunningBroker:
         config = self._config
         if not any(config.get(key) for key in METRIC_REPORTERS):
             return
-        from oncelog.broker.observability.collection import Collection
+        from oncelog.broker.admin.collection import Collection
 
         collection = Collection(self.broker, config.get_int("oncelog.metrics.max.series"), self._refresh, self._bounds)
         await self._start_prometheus(collection)
@@ -216,7 +221,7 @@ class RunningBroker:
 
     def _bounds(self) -> "Iterator[Bound]":
         """How much of each limit is in use; what is named like a setting has its value as the limit."""
-        from oncelog.broker.observability.collection import Bound
+        from oncelog.broker.admin.collection import Bound
 
         broker, listeners = self.broker, self.listeners
         used = {

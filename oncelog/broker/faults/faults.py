@@ -34,8 +34,8 @@ MAX_RULES = 1_000
 
 class Faults:
     def __init__(self, system: System, crash: Callable[[], NoReturn], ahead_ms: int = 0) -> None:
-        """Wraps `system`; the broker must be assembled on `self.system`. `crash` ends the process. The wall clock is
-        `ahead_ms` before the machine's: a broker that starts again goes on at the time that it had."""
+        """Wraps `system`; the broker must be assembled on `self.system`, with these faults. `crash` ends the process.
+        The wall clock is `ahead_ms` before the machine's: a broker that starts again goes on at the time it had."""
         self.crash = crash
         self.time = MovableTime(system.clock, system.scheduler)
         self.time.jump_wall(ahead_ms)
@@ -45,7 +45,6 @@ class Faults:
             clock=self.time,
             scheduler=self.time,
             disk=FaultDisk(system.disk, self) if system.disk is not None else None,
-            faults=self,
         )
         self.broker: Broker | None = None
         self._transactions: TransactionCoordinator | None = None

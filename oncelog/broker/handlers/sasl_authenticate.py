@@ -7,17 +7,12 @@
 - On a listener without SASL, and at any other time than after SaslHandshake v1: ILLEGAL_SASL_STATE.
 """
 
-from typing import TYPE_CHECKING
-
-from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.context import LoginStep, RequestContext
 from oncelog.broker.security.mechanisms import AuthenticationFailed
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
 from oncelog.protocol.generated.sasl_authenticate_response import SaslAuthenticateResponse
-
-if TYPE_CHECKING:
-    from oncelog.broker.net.login import Step
 
 _TOO_LATE = "SaslAuthenticate request received after successful authentication"
 
@@ -36,7 +31,7 @@ def handle(
         return SaslAuthenticateResponse(auth_bytes=step.token, session_lifetime_ms=step.session_ms)
     response: Completion[SaslAuthenticateResponse] = Completion()
 
-    def on_step(known: Completion["Step"]) -> None:
+    def on_step(known: Completion[LoginStep]) -> None:
         if isinstance(known.error, AuthenticationFailed):
             login.delayed(_refusal(known.error)).then(lambda delayed: response.complete(delayed.result()))
         elif known.error is not None:

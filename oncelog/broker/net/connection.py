@@ -31,7 +31,7 @@ from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.frames import FrameReader
 
 if TYPE_CHECKING:
-    from oncelog.broker.net.login import Login
+    from oncelog.broker.net.login import SaslLogin
     from oncelog.broker.requests.parts import Broker
 
 Dispatch = Callable[[memoryview, Peer], Exchange]
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         """The client must be admitted in time, or is closed."""
         self._admission_timer = self._broker.scheduler.call_later(timeout_ms, self._on_not_admitted)
 
-    def await_login(self, login: "Login", max_request_bytes: int) -> None:
+    def await_login(self, login: "SaslLogin", max_request_bytes: int) -> None:
         """It must log in: until it is admitted, requests go to `login` and are of up to `max_request_bytes`."""
         self._peer.login = login
         self._dispatch = login.dispatch

@@ -17,7 +17,7 @@ from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
 from oncelog.broker.net.connection import Connection
-from oncelog.broker.net.login import Login
+from oncelog.broker.net.login import SaslLogin
 from oncelog.broker.net.tls import TlsLayer
 from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.security.authentication import Authentication
@@ -104,7 +104,7 @@ class Door:
         connection.await_admission(config.get_int("oncelog.authentication.timeout.ms"))
         if passage.sasl is not None:
             authentication = Authentication(passage.sasl.mechanisms, passage.sasl.max_session_ms)
-            login = Login(self._broker, self._dispatcher, connection, authentication)
+            login = SaslLogin(self._broker, self._dispatcher, connection, authentication)
             most = config.get_of_listener(self._listener_name, "sasl.server.max.receive.size")
             connection.await_login(login, int(most))
         if passage.context is None:

@@ -11,11 +11,11 @@ Invariants
 - A connection without a session's end has no trace of its login in the path of its requests.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.net.connection import Connection
-from oncelog.broker.requests.context import CloseConnection, Peer
+from oncelog.broker.requests.context import CloseConnection, LoginStep, Peer
 from oncelog.broker.requests.dispatch import Dispatcher, Exchange
 from oncelog.broker.security.authentication import Authentication, IllegalSaslState
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Outcome
@@ -30,15 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Step(NamedTuple):
-    """What is answered to a token."""
+class SaslLogin:
+    """A `Login`."""
 
-    token: bytes
-    session_ms: int
-    """How long the session lasts that begins; 0: without an end, or none begins yet."""
-
-
-class Login:
     def __init__(
         self, broker: "Broker", dispatcher: Dispatcher, connection: Connection, authentication: Authentication
     ) -> None:
@@ -100,7 +94,7 @@ class Login:
         )
         return False
 
-    def evaluate(self, token: bytes) -> Step | Completion[Step]:
+    def evaluate(self, token: bytes) -> LoginStep | Completion[LoginStep]:
         """Raises, or completes with, AuthenticationFailed: the login has failed."""
         try:
             outcome = self._authentication.evaluate(token)
@@ -119,8 +113,8 @@ class Login:
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 
-    def _when_known(self, outcome: Completion[Outcome]) -> Completion[Step]:
-        step: Completion[Step] = Completion()
+    def _when_known(self, outcome: Completion[Outcome]) -> Completion[LoginStep]:
+        step: Completion[LoginStep] = Completion()
 
         def on_outcome(known: Completion[Outcome]) -> None:
             failure = known.error
@@ -137,14 +131,14 @@ class Login:
         outcome.then(on_outcome)
         return step
 
-    def _taken(self, outcome: Outcome) -> Step:
+    def _taken(self, outcome: Outcome) -> LoginStep:
         authentication = self._authentication
         session_ms = authentication.complete(outcome, self._broker.clock.monotonic_ms())
         if authentication.state is SaslState.COMPLETE and authentication.principal is not None:
             has_no_end = authentication.session_ends_ms is None
             dispatch = self._dispatcher.dispatch if has_no_end else self.dispatch
             self._connection.admit(authentication.principal, dispatch)
-        return Step(outcome.token, session_ms)
+        return LoginStep(outcome.token, session_ms)
 
     def _on_failure(self, failure: AuthenticationFailed) -> None:
         mechanism = self._authentication.mechanism
@@ -165,7 +159,7 @@ class Login:
             exchange.reject([step.token])
         return exchange
 
-    def _answer_raw(self, exchange: Exchange, step: Completion[Step]) -> None:
+    def _answer_raw(self, exchange: Exchange, step: Completion[LoginStep]) -> None:
         if step.error is None:
             exchange.reject([step.result().token])
             _done(exchange)

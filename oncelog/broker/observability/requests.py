@@ -9,15 +9,39 @@ JoinGroup for other members, of a Produce for the flush, as in Kafka's TotalTime
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from oncelog.broker.observability.logging import DEBUG, REQUESTS, level_of, logger_of
 from oncelog.broker.observability.metrics import Histogram, Metrics
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from oncelog.broker.requests.context import RequestContext
+
+class ObservedPeer(Protocol):
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def listener_name(self) -> str: ...
+
+
+class ObservedContext(Protocol):
+    """A request, as its line has it."""
+
+    @property
+    def api_key(self) -> int: ...
+
+    @property
+    def api_version(self) -> int: ...
+
+    @property
+    def correlation_id(self) -> int: ...
+
+    @property
+    def client_id(self) -> str | None: ...
+
+    @property
+    def peer(self) -> ObservedPeer: ...
 
 
 class RequestObserver:
@@ -42,7 +66,7 @@ class RequestObserver:
         self._logs = self._log.is_enabled_for(DEBUG)
         self.is_on = self._measures or self._logs
 
-    def begin(self, context: "RequestContext", request_bytes: int) -> "ObservedRequest":
+    def begin(self, context: ObservedContext, request_bytes: int) -> "ObservedRequest":
         return ObservedRequest(self, context, request_bytes)
 
     def end(self, observed: "ObservedRequest", response_bytes: int, closes: str | None) -> None:
@@ -83,7 +107,7 @@ class ObservedRequest:
 
     __slots__ = ("_observer", "context", "error", "request_bytes", "started_ns")
 
-    def __init__(self, observer: RequestObserver, context: "RequestContext", request_bytes: int) -> None:
+    def __init__(self, observer: RequestObserver, context: ObservedContext, request_bytes: int) -> None:
         self._observer = observer
         self.context = context
         self.request_bytes = request_bytes

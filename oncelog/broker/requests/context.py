@@ -1,10 +1,11 @@
 """A request in a handler, and the connection it came from.
 
-Owns: a handler's inputs and possible results. Does not own: frames, versions, codecs (`dispatch`), sockets (`broker.net`).
+Owns: a handler's inputs and possible results. Does not own: frames, versions, codecs (`dispatch`), sockets
+(`broker.net`).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from oncelog.broker.security.principal import ANONYMOUS
 from oncelog.broker.turns.completion import Completion
@@ -12,15 +13,56 @@ from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from oncelog.broker.net.login import Login
-    from oncelog.broker.net.memory import AnswerMemory
     from oncelog.broker.requests.parts import Broker
+
+T = TypeVar("T")
 
 Handler = Callable[["RequestContext", Any], Any]
 AroundHandler = Callable[[ApiKey, Handler], Handler]
 """Something that sees, refuses or changes what an API's handler does; the handler itself where it has no concern."""
 
 _NO_LIMIT = 2**31 - 1
+
+
+class LoginStep(NamedTuple):
+    """What is answered to a token."""
+
+    token: bytes
+    session_ms: int
+    """How long the session lasts that begins; 0: without an end, or none begins yet."""
+
+
+class Login(Protocol):
+    """The login of a connection, as the handlers of its two requests see it (`broker.net.login`)."""
+
+    @property
+    def mechanisms(self) -> list[str]: ...
+
+    @property
+    def takes_handshake(self) -> bool: ...
+
+    @property
+    def takes_token(self) -> bool: ...
+
+    @property
+    def is_by_token(self) -> bool: ...
+
+    def on_handshake(self, mechanism: str, version: int) -> bool:
+        """Whether the mechanism is enabled; if not, the login has failed."""
+
+    def evaluate(self, token: bytes) -> LoginStep | Completion[LoginStep]:
+        """Raises, or completes with, AuthenticationFailed: the login has failed."""
+
+    def delayed(self, response: T) -> Completion[T]:
+        """The response to a login that has failed."""
+
+
+class AnswerBound(Protocol):
+    """The memory for responses that are not sent yet (`broker.net.memory`)."""
+
+    @property
+    def next_answer_bytes(self) -> int:
+        """The size limit of the next response with records."""
 
 
 class CloseConnection(Exception):
@@ -49,7 +91,7 @@ class Peer:
         port: int,
         listener_name: str,
         advertised: tuple[str, int],
-        answers: "AnswerMemory | None" = None,
+        answers: "AnswerBound | None" = None,
     ) -> None:
         self.host: Final = host
         self.port: Final = port

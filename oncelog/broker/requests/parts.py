@@ -5,7 +5,7 @@ Owns only the references. Built by `broker.assembly.broker`, the only place that
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from oncelog.broker.apis.compatibility import Compatibility
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.partition_markers import PartitionMarkers
     from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
-    from oncelog.broker.faults.faults import Faults
     from oncelog.broker.fetching.purgatory import FetchPurgatory
     from oncelog.broker.fetching.session_cache import FetchSessionCache
     from oncelog.broker.log.log_manager import LogManager
@@ -31,7 +30,12 @@ if TYPE_CHECKING:
     from oncelog.broker.security.scram import ScramUsers
     from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
     from oncelog.broker.turns.slices import Slices
-    from oncelog.broker.witness.witness import Witness
+
+
+class MistakeReport(Protocol):
+    """The witness, as those see it who show what it has found."""
+
+    def report(self) -> Any: ...
 
 
 class GroupsWhenNeeded:
@@ -76,9 +80,7 @@ class Broker:
     """Of this data directory; made when it is first asked for."""
     authorizer: "Authorizer | None" = None
     """Which requests are allowed; None: all of them."""
-    faults: "Faults | None" = None
-    """Fault injection into this broker; None unless enabled."""
-    witness: "Witness | None" = None
+    witness: "MistakeReport | None" = None
     """What its clients do wrong; None unless enabled."""
     quotas: "Quotas | None" = None
     """None until the first one is set (`throttling.quotas_of`)."""

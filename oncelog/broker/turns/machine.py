@@ -2,12 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from oncelog.broker.turns.ports import Clock, Disk, Entropy, Scheduler
-
-if TYPE_CHECKING:
-    from oncelog.broker.faults.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +18,3 @@ class System:
     run_all: Callable[[Sequence[Callable[[], None]]], None] | None
     """Runs the syncs of one flush round in parallel; None: sequentially."""
     on_disk_failure: Callable[[OSError], None]
-    faults: "Faults | None" = None
-    """Wrapped around this machine; None: no fault injection."""

@@ -1,7 +1,7 @@
 """The interfaces that cores receive: time, randomness, disk, scheduling, and notifications to the layers above.
 
-Owns: only the interfaces. Production adapters are in `broker.system`; simulation has its own. Code below `broker.daemon`
-imports no adapter, `time`, `random`, `socket` or `asyncio`.
+Owns: only the interfaces. Production adapters are in `broker.system`; simulation has its own. Code below
+`broker.daemon` imports no adapter, `time`, `random`, `socket` or `asyncio`.
 """
 
 from collections.abc import Callable, Sequence

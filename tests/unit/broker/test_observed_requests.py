@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from oncelog.broker.admin.collection import Bound, Collection
 from oncelog.broker.observability.catalogue import Sample
-from oncelog.broker.observability.collection import Bound, Collection
 from oncelog.broker.observability.logging import REQUESTS, level_of, start_logging
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.requests.dispatch import Dispatcher
