@@ -148,9 +148,6 @@ class _NoListener:
     def on_high_watermark(self, log: PartitionLog) -> None:
         return
 
-    def on_last_stable_offset(self, log: PartitionLog) -> None:
-        return
-
     def on_log_start_offset(self, log: PartitionLog) -> None:
         return
 

@@ -44,12 +44,6 @@ class OffsetIndex:
         slot = bisect_right(self._positions, position) - 1
         return self._positions[slot] if slot >= 0 else 0
 
-    def last_entry(self) -> tuple[int, int] | None:
-        """(offset, position) of the last entry."""
-        if not self._positions:
-            return None
-        return self._base_offset + self._relative_offsets[-1], self._positions[-1]
-
     def entries(self) -> list[tuple[int, int]]:
         return [
             (self._base_offset + relative, position)

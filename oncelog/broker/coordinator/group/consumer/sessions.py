@@ -47,9 +47,6 @@ class Sessions:
         if wait not in self._deadlines.get((group_id, member_id), ()):
             self.expect(group_id, member_id, wait, timeout_ms)
 
-    def is_expecting(self, group_id: str, member_id: str, wait: Wait) -> bool:
-        return wait in self._deadlines.get((group_id, member_id), ())
-
     def done(self, group_id: str, member_id: str, wait: Wait) -> None:
         deadline = self._deadlines.get((group_id, member_id), {}).pop(wait, None)
         if deadline is not None:
