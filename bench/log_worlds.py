@@ -17,6 +17,7 @@ from bench.measure import Operation
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.system.disk import RealDisk
 from oncelog.broker.turns.ports import WallMs
@@ -61,13 +62,7 @@ class LogWorld:
         self.log.append(batch, wall_ms=self.wall_ms)
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        self.log.append_end_txn_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            committed=committed,
-            coordinator_epoch=0,
-            wall_ms=self.wall_ms,
-        )
+        self.log.append_end_txn_marker(EndMarker(producer_id, 0, committed, 0), self.wall_ms)
 
     def flush(self) -> None:
         self.scheduler.run()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from oncelog.broker.coordinator.log import Batch, Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.broker.log.values import AppendResult, Writer
+from oncelog.broker.log.values import AppendResult, EndMarker, Writer
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -47,16 +47,8 @@ class MemoryCoordinatorLog:
         )
         return self._write(memoryview(batch))
 
-    def append_end_txn_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        wall_ms: WallMs,
-        transaction_version: int,
-    ) -> AppendResult:
+    def append_end_txn_marker(self, marker: EndMarker, wall_ms: WallMs) -> AppendResult:
+        producer_id, producer_epoch, committed, coordinator_epoch, _ = marker
         kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
         return self._write(
             memoryview(encode_end_txn_marker(producer_id, producer_epoch, kind, coordinator_epoch, wall_ms))

@@ -13,7 +13,7 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
 from oncelog.broker.log.rounds import GrowingLog, Rounds
 from oncelog.broker.log.store import Failure
-from oncelog.broker.log.values import AbortedTransaction
+from oncelog.broker.log.values import AbortedTransaction, EndMarker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.file_sync import LARGE_BYTES
 from oncelog.broker.storage.local.local_log import LocalLog
@@ -246,13 +246,8 @@ class Logs:
         committed: bool,
         coordinator_epoch: int = 0,
     ) -> AppendResult:
-        return log.append_end_txn_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            wall_ms=self.clock.wall_ms(),
-        )
+        marker = EndMarker(producer_id, producer_epoch, committed, coordinator_epoch)
+        return log.append_end_txn_marker(marker, self.clock.wall_ms())
 
     def flush(self) -> None:
         self.scheduler.run()

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.system.disk import RealDisk
@@ -35,9 +36,7 @@ def write_partition(path: Path) -> Path:
         log.append(data, wall_ms=wall_ms)
         log.append(batch(1, timestamp=wall_ms), wall_ms=wall_ms)
         if number % 3 == 2:
-            log.append_end_txn_marker(
-                producer_id=9, producer_epoch=0, committed=number % 2 == 0, coordinator_epoch=0, wall_ms=wall_ms
-            )
+            log.append_end_txn_marker(EndMarker(9, 0, number % 2 == 0, 0), wall_ms)
         scheduler.run()
     manager.close()
     assert not failures
@@ -98,9 +97,7 @@ def write_compacted_partition(path: Path) -> Path:
         )
         log.append(memoryview(data), wall_ms=wall_ms)
         if producer_id == 0 and (number % 2 == 0 or number == 57):
-            log.append_end_txn_marker(
-                producer_id=0, producer_epoch=0, committed=number % 4 == 0, coordinator_epoch=0, wall_ms=wall_ms
-            )
+            log.append_end_txn_marker(EndMarker(0, 0, number % 4 == 0, 0), wall_ms)
         scheduler.run()
         if number % 90 == 89 and cleaner is not None:
             cleaner.step()

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
+from oncelog.broker.log.values import EndMarker
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.records.batch import iter_batches
@@ -91,9 +92,7 @@ class FetchSessions(RuleBasedStateMachine):
         name, index, topic_id, producer_id = opened
         if name in self.alive and self.ids[name][-1] == topic_id:
             log = self.broker.broker.topics.partition(name, index)
-            log.append_end_txn_marker(
-                producer_id=producer_id, producer_epoch=0, committed=committed, coordinator_epoch=0, wall_ms=0
-            )
+            log.append_end_txn_marker(EndMarker(producer_id, 0, committed, 0), 0)
             self.broker.time.settle()
 
     @rule(name=names, index=st.integers(0, PARTITIONS - 1), back=st.integers(0, 3))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches, read_header
@@ -60,15 +61,9 @@ class Replay:
             if header.is_control:
                 kind, coordinator_epoch = decode_end_txn_marker(memoryview(data))
                 written = open_transactions.pop(header.producer_id, None)
-                replay.state.replay_marker(
-                    producer_id=header.producer_id,
-                    producer_epoch=header.producer_epoch,
-                    coordinator_epoch=coordinator_epoch,
-                    aborted=kind is ControlRecordType.ABORT,
-                    offset=base_offset,
-                    timestamp=header.max_timestamp,
-                    monotonic_ms=0,
-                )
+                committed = kind is ControlRecordType.COMMIT
+                marker = EndMarker(header.producer_id, header.producer_epoch, committed, coordinator_epoch)
+                replay.state.replay_marker(marker, base_offset, header.max_timestamp, 0)
                 if written and kind is ControlRecordType.ABORT:
                     replay.aborted.append((header.producer_id, written[0], base_offset))
                 elif written:

@@ -28,6 +28,7 @@ from oncelog.broker.log import rounds
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.security.authorizer import Asked, Authorizer
 from oncelog.broker.storage.local import local_log
 from oncelog.broker.turns.completion import Completion
@@ -53,10 +54,10 @@ from tests.simulation.log_faults import (
 def drop_a_marker(patch: pytest.MonkeyPatch) -> None:
     append = PartitionMarkers.append_marker
 
-    def forgetful(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> ErrorCode:
-        if topic == "ledger" and partition == 1 and marker["producer_epoch"] % 3 == 2:
+    def forgetful(self: PartitionMarkers, topic: str, partition: int, marker: EndMarker) -> ErrorCode:
+        if topic == "ledger" and partition == 1 and marker.producer_epoch % 3 == 2:
             return ErrorCode.NONE
-        return append(self, topic, partition, **marker)
+        return append(self, topic, partition, marker)
 
     patch.setattr(PartitionMarkers, "append_marker", forgetful)
 
@@ -64,10 +65,10 @@ def drop_a_marker(patch: pytest.MonkeyPatch) -> None:
 def turn_a_marker_round(patch: pytest.MonkeyPatch) -> None:
     append = PartitionMarkers.append_marker
 
-    def confused(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> ErrorCode:
-        if topic == "ledger" and partition == 1 and marker["producer_epoch"] % 3 == 2:
-            marker["committed"] = not marker["committed"]
-        return append(self, topic, partition, **marker)
+    def confused(self: PartitionMarkers, topic: str, partition: int, marker: EndMarker) -> ErrorCode:
+        if topic == "ledger" and partition == 1 and marker.producer_epoch % 3 == 2:
+            marker = marker._replace(committed=not marker.committed)
+        return append(self, topic, partition, marker)
 
     patch.setattr(PartitionMarkers, "append_marker", confused)
 
@@ -124,8 +125,8 @@ def show_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
 def keep_offsets_of_an_abort(patch: pytest.MonkeyPatch) -> None:
     end = GroupShard.replay_end_transaction_marker
 
-    def always(self: GroupShard, **marker: Any) -> None:
-        end(self, **(marker | {"committed": True}))
+    def always(self: GroupShard, marker: EndMarker, offset: int) -> None:
+        end(self, marker._replace(committed=True), offset)
 
     patch.setattr(GroupShard, "replay_end_transaction_marker", always)
 
@@ -133,8 +134,8 @@ def keep_offsets_of_an_abort(patch: pytest.MonkeyPatch) -> None:
 def drop_offsets_of_a_commit(patch: pytest.MonkeyPatch) -> None:
     end = GroupShard.replay_end_transaction_marker
 
-    def never(self: GroupShard, **marker: Any) -> None:
-        end(self, **(marker | {"committed": False}))
+    def never(self: GroupShard, marker: EndMarker, offset: int) -> None:
+        end(self, marker._replace(committed=False), offset)
 
     patch.setattr(GroupShard, "replay_end_transaction_marker", never)
 

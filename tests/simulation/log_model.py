@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.values import EndMarker
 from oncelog.protocol.records.batch import BatchHeader, iter_batches, read_header
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
@@ -113,15 +114,9 @@ class LogModel:
             header = written.header
             if header.is_control:
                 kind, coordinator_epoch = decode_end_txn_marker(memoryview(written.data))
-                state.replay_marker(
-                    producer_id=header.producer_id,
-                    producer_epoch=header.producer_epoch,
-                    coordinator_epoch=coordinator_epoch,
-                    aborted=kind is ControlRecordType.ABORT,
-                    offset=written.base_offset,
-                    timestamp=header.max_timestamp,
-                    monotonic_ms=0,
-                )
+                committed = kind is ControlRecordType.COMMIT
+                marker = EndMarker(header.producer_id, header.producer_epoch, committed, coordinator_epoch)
+                state.replay_marker(marker, written.base_offset, header.max_timestamp, 0)
             elif header.producer_id >= 0:
                 state.replay_batch(header, written.base_offset, header.max_timestamp, 0)
         return state

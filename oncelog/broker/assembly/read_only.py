@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oncelog.broker.coordinator.transaction.markers import EndMarker
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
@@ -57,10 +57,14 @@ class _Stopped:
 class HeldMarkers:
     """Markers that never arrive: a transaction that was decided stays prepared."""
 
-    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+    def append(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
+    ) -> list[ErrorCode] | None:
         return None
 
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+    def send(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
+    ) -> Completion[list[ErrorCode]]:
         return Completion()
 
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:

@@ -7,7 +7,7 @@ Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are its two halve
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from oncelog.broker.log.values import AppendResult, Writer
+from oncelog.broker.log.values import AppendResult, EndMarker, Writer
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.records.batch import BatchHeader
@@ -31,16 +31,7 @@ class CoordinatorLog(Protocol):
     def append_own(self, records: Sequence[Record], wall_ms: WallMs, writer: Writer, /) -> AppendResult:
         """Append all records in one batch, or raise KafkaError and append nothing."""
 
-    def append_end_txn_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        wall_ms: WallMs,
-        transaction_version: int,
-    ) -> AppendResult:
+    def append_end_txn_marker(self, marker: EndMarker, wall_ms: WallMs, /) -> AppendResult:
         """Raises KafkaError, in particular if the producer or coordinator is fenced by a newer epoch."""
 
     def when_durable(self, next_offset: int, /) -> Completion[None]:

@@ -4,9 +4,9 @@ Owns: the choice between a user's partition (the log itself) and a coordinator's
 pending offsets visible or drops them). Used by the transaction coordinator and by WriteTxnMarkers.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING
 
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -25,27 +25,9 @@ class PartitionMarkers:
         self._groups = groups
         self._clock = clock
 
-    def write_marker(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-    ) -> Completion[ErrorCode]:
+    def write_marker(self, topic: str, partition: int, marker: EndMarker) -> Completion[ErrorCode]:
         """Append the marker; NONE once durable, or the error that the partition answers."""
-        error = self.append_marker(
-            topic,
-            partition,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
-        )
+        error = self.append_marker(topic, partition, marker)
         if error:
             return Completion.of(error)
         if topic == CONSUMER_OFFSETS:
@@ -55,34 +37,15 @@ class PartitionMarkers:
             written = log.when_durable(log.log_end_offset)
         return written.map(lambda _: ErrorCode.NONE, lambda error: error.code)
 
-    def append_marker(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-    ) -> ErrorCode:
+    def append_marker(self, topic: str, partition: int, marker: EndMarker) -> ErrorCode:
         """The same, answered at once: it becomes durable with what was appended before it."""
         wall_ms = self._clock.wall_ms()
         try:
             log = self._topics.partition(topic, partition)
-            append = (
-                partial(self._groups.append_marker, partition)
-                if topic == CONSUMER_OFFSETS
-                else log.append_end_txn_marker
-            )
-            append(
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                committed=committed,
-                coordinator_epoch=coordinator_epoch,
-                wall_ms=wall_ms,
-                transaction_version=transaction_version,
-            )
+            if topic == CONSUMER_OFFSETS:
+                self._groups.append_marker(partition, marker, wall_ms)
+            else:
+                log.append_end_txn_marker(marker, wall_ms)
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE

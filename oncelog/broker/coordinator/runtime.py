@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.log.values import NO_TRANSACTION, AppendResult, Writer
+from oncelog.broker.log.values import NO_TRANSACTION, AppendResult, EndMarker, Writer
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -84,9 +84,7 @@ class Replayed(Protocol):
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
         """Apply one record; `producer_id` is −1 unless the record is part of a transaction."""
 
-    def replay_end_transaction_marker(
-        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
-    ) -> None:
+    def replay_end_transaction_marker(self, marker: EndMarker, offset: int, /) -> None:
         """A transaction that wrote to this partition has ended."""
 
 
@@ -328,30 +326,11 @@ class CoordinatorRuntime(Generic[ShardT]):
             return Completion.failed(error)
         return _respond_when_durable(life, None)
 
-    def append_marker(
-        self,
-        partition: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-        wall_ms: WallMs,
-    ) -> AppendResult:
+    def append_marker(self, partition: int, marker: EndMarker, wall_ms: WallMs) -> AppendResult:
         """End a producer's transaction in one partition of this topic. Raises KafkaError."""
         life = self._writable(partition)
-        appended = life.log.append_end_txn_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            wall_ms=wall_ms,
-            transaction_version=transaction_version,
-        )
-        life.shard.replay_end_transaction_marker(
-            producer_id=producer_id, producer_epoch=producer_epoch, committed=committed, offset=appended.base_offset
-        )
+        appended = life.log.append_end_txn_marker(marker, wall_ms)
+        life.shard.replay_end_transaction_marker(marker, appended.base_offset)
         return appended
 
     def when_durable(self, partition: int) -> Completion[None]:
@@ -406,13 +385,10 @@ def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> No
     if header.record_count == 0:
         return  # emptied by compaction
     if header.is_control:
-        marker, _ = decode_end_txn_marker(batch)
-        shard.replay_end_transaction_marker(
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            committed=marker is ControlRecordType.COMMIT,
-            offset=header.base_offset,
-        )
+        kind, coordinator_epoch = decode_end_txn_marker(batch)
+        committed = kind is ControlRecordType.COMMIT
+        marker = EndMarker(header.producer_id, header.producer_epoch, committed, coordinator_epoch)
+        shard.replay_end_transaction_marker(marker, header.base_offset)
         return
     producer_id = header.producer_id if header.is_transactional else -1
     for record in decode_records(batch):

@@ -4,14 +4,15 @@ Owns: splitting one message of many markers into one per partition, so that each
 Invariant: the coordinator gets one result per partition, in their order, as from the sender below.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender
+from oncelog.broker.coordinator.transaction.markers import MarkerSender
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.faults.planted import Occurrence, PlantedRule
 from oncelog.broker.faults.rule import Action, Point
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.protocol.errors import ErrorCode
 
@@ -32,25 +33,29 @@ class FaultMarkers:
         held = [each for each in partitions if (producer_id, each) in self._unanswered]
         return held or list(partitions)
 
-    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+    def append(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
+    ) -> list[ErrorCode] | None:
         """None while a rule watches markers or appends: then each step is durable before the next one begins, and can
         be held or followed by a crash."""
         if self._faults.watches_markers or self._faults.watches_appends:
             return None
-        errors = self._markers.append(node_id, marker, prepared)
+        errors = self._markers.append(node_id, marker, partitions, prepared)
         if errors is not None:
             # Durable with PREPARE, whose event comes first.
-            prepared.then(lambda done: self._note(marker, errors) if done.error is None else None)
+            prepared.then(lambda done: self._note(marker, partitions, errors) if done.error is None else None)
         return errors
 
-    def _note(self, marker: EndMarker, errors: Sequence[ErrorCode]) -> None:
-        for (topic, partition), error in zip(marker.partitions, errors, strict=True):
+    def _note(self, marker: EndMarker, partitions: Sequence[TopicPartition], errors: Sequence[ErrorCode]) -> None:
+        for (topic, partition), error in zip(partitions, errors, strict=True):
             self._faults.events.append(
                 "marker", producer_id=marker.producer_id, partition=f"{topic}-{partition}", error=error.name
             )
 
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
-        keys = [(marker.producer_id, partition) for partition in marker.partitions]
+    def send(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
+    ) -> Completion[list[ErrorCode]]:
+        keys = [(marker.producer_id, partition) for partition in partitions]
         self._unanswered.update(dict.fromkeys(keys))
         sent = []
         for key in keys:
@@ -68,14 +73,14 @@ class FaultMarkers:
     def _send_one(self, node_id: int, marker: EndMarker, partition: TopicPartition) -> Completion[ErrorCode]:
         """The result of one partition."""
         faults = self._faults
-        single = marker._replace(partitions=(partition,))
 
         def write() -> Completion[ErrorCode]:
-            return self._markers.send(node_id, single).flat_map(lambda answers: self._answered(single, answers[0]))
+            sent = self._markers.send(node_id, marker, (partition,))
+            return sent.flat_map(lambda answers: self._answered(marker, partition, answers[0]))
 
         if not faults.watches_markers:
             return write()
-        occurrence = self._occurrence(Point.MARKER, single)
+        occurrence = self._occurrence(Point.MARKER, marker, partition)
         planted = faults.fire(occurrence)
         if planted is None:
             return write()
@@ -83,10 +88,12 @@ class FaultMarkers:
             return faults.wait(planted, occurrence).flat_map(lambda _: write())
         if planted.rule.action is Action.ERROR:
             return Completion.of(planted.rule.error)
-        self._repeat(planted, occurrence, node_id, single)
+        self._repeat(planted, occurrence, lambda: self._markers.send(node_id, marker, (partition,)))
         return write()
 
-    def _repeat(self, planted: PlantedRule, occurrence: Occurrence, node_id: int, marker: EndMarker) -> None:
+    def _repeat(
+        self, planted: PlantedRule, occurrence: Occurrence, send: Callable[[], Completion[list[ErrorCode]]]
+    ) -> None:
         """The marker is sent a second time, later; its result is not used."""
 
         def on_answer(done: Completion[list[ErrorCode]]) -> None:
@@ -94,21 +101,21 @@ class FaultMarkers:
             planted.answers_of_copies.append(name)
             self._faults.events.append("copy answered", rule_number=planted.number, error=name)
 
-        self._faults.wait(planted, occurrence).flat_map(lambda _: self._markers.send(node_id, marker)).then(on_answer)
+        self._faults.wait(planted, occurrence).flat_map(lambda _: send()).then(on_answer)
 
-    def _occurrence(self, point: Point, marker: EndMarker) -> Occurrence:
+    def _occurrence(self, point: Point, marker: EndMarker, partition: TopicPartition) -> Occurrence:
         """Looks at every transactional id, so only where a rule may match."""
         return Occurrence(
             point,
             transactional_ids=self._faults.transactional_ids_of(marker.producer_id),
-            partitions=marker.partitions,
+            partitions=(partition,),
             state="PrepareCommit" if marker.committed else "PrepareAbort",
         )
 
-    def _answered(self, marker: EndMarker, error: ErrorCode) -> Completion[ErrorCode]:
+    def _answered(self, marker: EndMarker, partition: TopicPartition, error: ErrorCode) -> Completion[ErrorCode]:
         if not self._faults.watches_markers:
             return Completion.of(error)
-        occurrence = self._occurrence(Point.MARKER_WRITTEN, marker)
+        occurrence = self._occurrence(Point.MARKER_WRITTEN, marker, partition)
         planted = self._faults.fire(occurrence)
         if planted is None:
             return Completion.of(error)

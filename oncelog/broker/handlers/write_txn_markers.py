@@ -9,6 +9,7 @@ v2 has the marker's transaction version: one of version 2 must carry a later epo
 
 from collections.abc import Mapping
 
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
@@ -24,39 +25,34 @@ from oncelog.protocol.generated.write_txn_markers_response import (
 
 def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Sliced[WriteTxnMarkersResponse]:
     written = []
-    for marker in request.markers:
+    for wanted in request.markers:
+        marker = EndMarker(
+            producer_id=wanted.producer_id,
+            producer_epoch=wanted.producer_epoch,
+            committed=wanted.transaction_result,
+            coordinator_epoch=wanted.coordinator_epoch,
+            transaction_version=wanted.transaction_version,
+        )
         by_partition: dict[tuple[str, int], Completion[ErrorCode]] = {}
-        for topic in marker.topics:
+        for topic in wanted.topics:
             for index in topic.partition_indexes:
                 if (topic.name, index) not in by_partition:
-                    by_partition[topic.name, index] = _write(context, marker, topic.name, index)
+                    by_partition[topic.name, index] = context.broker.markers.write_marker(topic.name, index, marker)
                     yield 4
                 yield 1
-        written.append((marker, by_partition))
+        written.append((wanted, by_partition))
     results = []
-    for marker, by_partition in written:
+    for wanted, by_partition in written:
         yield from by_partition.values()
-        results.append((yield from _answer(marker, by_partition)))
+        results.append((yield from _answer(wanted, by_partition)))
     return WriteTxnMarkersResponse(markers=results)
 
 
-def _write(context: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> Completion[ErrorCode]:
-    return context.broker.markers.write_marker(
-        topic,
-        index,
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        committed=marker.transaction_result,
-        coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=marker.transaction_version,
-    )
-
-
 def _answer(
-    marker: WritableTxnMarker, by_partition: Mapping[tuple[str, int], Completion[ErrorCode]]
+    wanted: WritableTxnMarker, by_partition: Mapping[tuple[str, int], Completion[ErrorCode]]
 ) -> Sliced[WritableTxnMarkerResult]:
     topics = []
-    for topic in marker.topics:
+    for topic in wanted.topics:
         partitions = []
         for index in topic.partition_indexes:
             error = by_partition[topic.name, index].result()
@@ -64,4 +60,4 @@ def _answer(
             yield 1
         topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
         yield 1
-    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
+    return WritableTxnMarkerResult(producer_id=wanted.producer_id, topics=topics)

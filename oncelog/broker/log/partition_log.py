@@ -36,6 +36,7 @@ from oncelog.broker.log.values import (
     AbortedTransaction,
     AppendOrigin,
     AppendResult,
+    EndMarker,
     FetchIsolation,
     ReadBounds,
     Writer,
@@ -250,43 +251,26 @@ class PartitionLog:
         result = base_offset, next_offset - 1, log_append_time_ms, self.log_start_offset, False
         return _new_result(AppendResult, result)
 
-    def append_end_txn_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        wall_ms: WallMs,
-        transaction_version: int = 0,
-    ) -> AppendResult:
+    def append_end_txn_marker(self, marker: EndMarker, wall_ms: WallMs) -> AppendResult:
         """End the producer's transaction in this partition. Written even if none is open: it fences the epoch. Raises
         KafkaError."""
         self._check_writable()
-        self.producer_state.prepare_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        self.producer_state.prepare_marker(marker)
         offset = self.log_end_offset
-        marker = encode_end_txn_marker(
-            producer_id,
-            producer_epoch,
-            ControlRecordType.COMMIT if committed else ControlRecordType.ABORT,
-            coordinator_epoch,
+        batch = encode_end_txn_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT,
+            marker.coordinator_epoch,
             wall_ms,
             base_offset=offset,
             leader_epoch=self.leader_epoch,
         )
-        self._write((marker,), len(marker), offset + 1, wall_ms)
-        completed = self.producer_state.replay_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            aborted=not committed,
-            offset=offset,
-            timestamp=wall_ms,
-            monotonic_ms=self._clock.monotonic_ms(),
-        )
+        self._write((batch,), len(batch), offset + 1, wall_ms)
+        completed = self.producer_state.replay_marker(marker, offset, wall_ms, self._clock.monotonic_ms())
         if completed is not None and completed.aborted:
             self.stored.note_aborted(
-                AbortedEntry(producer_id, completed.first_offset, offset, completed.last_stable_offset)
+                AbortedEntry(completed.producer_id, completed.first_offset, offset, completed.last_stable_offset)
             )
         self._on_appended(offset + 1)
         return _new_result(AppendResult, (offset, offset, -1, self.log_start_offset, False))

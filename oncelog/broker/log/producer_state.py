@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from oncelog.broker.apis.table import TRANSACTION_V2
-from oncelog.broker.log.values import AppendOrigin
+from oncelog.broker.log.values import AppendOrigin, EndMarker
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK, TRANSACTIONAL_MASK, BatchHeader
@@ -250,10 +250,9 @@ class ProducerStateManager:
                 f"producer {producer_id} epoch {producer_epoch}: sequence {first_sequence}, expected {expected}",
             )
 
-    def prepare_marker(
-        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
-    ) -> None:
+    def prepare_marker(self, marker: EndMarker) -> None:
         """Raises KafkaError if this end-of-transaction marker may not be written."""
+        producer_id, producer_epoch, _, coordinator_epoch, transaction_version = marker
         state = self._producers.get(producer_id)
         if state is None:
             return
@@ -299,19 +298,11 @@ class ProducerStateManager:
                 self._refused.pop(producer_id, None)
 
     def replay_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        aborted: bool,
-        offset: int,
-        timestamp: int,
-        monotonic_ms: MonotonicMs,
+        self, marker: EndMarker, offset: int, timestamp: int, monotonic_ms: MonotonicMs
     ) -> CompletedTransaction | None:
         """A marker is in the log at `offset`; returns the transaction that it ended, if one was open here."""
-        state = self._state_at_epoch(producer_id, producer_epoch)
-        state.coordinator_epoch = coordinator_epoch
+        state = self._state_at_epoch(marker.producer_id, marker.producer_epoch)
+        state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = timestamp
         state.last_seen_ms = monotonic_ms
         first_offset = state.current_transaction_first_offset
@@ -321,7 +312,7 @@ class ProducerStateManager:
         del self._ongoing[first_offset]
         heappush(self._unflushed, (first_offset, offset))
         last_stable_offset = next(iter(self._ongoing)) if self._ongoing else offset + 1
-        return CompletedTransaction(producer_id, first_offset, offset, aborted, last_stable_offset)
+        return CompletedTransaction(marker.producer_id, first_offset, offset, not marker.committed, last_stable_offset)
 
     def replay_epoch(self, producer_id: int, producer_epoch: int, timestamp: int, monotonic_ms: MonotonicMs) -> None:
         """A marker that compaction has emptied: only the producer's epoch is left of it."""

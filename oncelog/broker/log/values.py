@@ -34,6 +34,16 @@ class Writer(NamedTuple):
 NO_TRANSACTION = Writer(-1, -1, 0)
 
 
+class EndMarker(NamedTuple):
+    """The marker that ends a producer's transaction, the same in each of its partitions."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
 class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int

@@ -2,6 +2,7 @@
 
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
@@ -21,16 +22,10 @@ def replay_batch(
         # A marker that compaction emptied, the last batch of its producer.
         state.replay_epoch(header.producer_id, header.producer_epoch, header.max_timestamp, monotonic_ms)
         return None
-    marker, coordinator_epoch = decode_end_txn_marker(batch)
-    completed = state.replay_marker(
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        coordinator_epoch=coordinator_epoch,
-        aborted=marker is ControlRecordType.ABORT,
-        offset=header.base_offset,
-        timestamp=header.max_timestamp,
-        monotonic_ms=monotonic_ms,
-    )
+    kind, coordinator_epoch = decode_end_txn_marker(batch)
+    committed = kind is ControlRecordType.COMMIT
+    marker = EndMarker(header.producer_id, header.producer_epoch, committed, coordinator_epoch)
+    completed = state.replay_marker(marker, header.base_offset, header.max_timestamp, monotonic_ms)
     if completed is None or not completed.aborted:
         return None
     return AbortedEntry(

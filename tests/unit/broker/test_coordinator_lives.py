@@ -15,6 +15,7 @@ from oncelog.broker.coordinator.life import (
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.log import Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -72,10 +73,8 @@ class Words:
         assert offset == len(self.known) + len(self.ends)
         self.known.append(record.key)
 
-    def replay_end_transaction_marker(
-        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
-    ) -> None:
-        self.ends.append(committed)
+    def replay_end_transaction_marker(self, marker: EndMarker, offset: int) -> None:
+        self.ends.append(marker.committed)
 
     def on_active(self) -> None:
         assert not self.is_active
@@ -123,15 +122,7 @@ class Stage:
 
     def marker(self, partition: int) -> Completion[None]:
         try:
-            self.runtime.append_marker(
-                partition,
-                producer_id=1,
-                producer_epoch=0,
-                committed=True,
-                coordinator_epoch=0,
-                transaction_version=0,
-                wall_ms=WallMs(0),
-            )
+            self.runtime.append_marker(partition, EndMarker(1, 0, True, 0), WallMs(0))
         except KafkaError as error:
             return Completion.failed(error)
         return self.runtime.when_durable(partition)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.log.values import FetchIsolation
+from oncelog.broker.log.values import EndMarker, FetchIsolation
 from oncelog.broker.requests.context import Peer
 from oncelog.broker.storage.local.reader import PLENTY_BYTES
 from oncelog.protocol.errors import ErrorCode
@@ -90,7 +90,7 @@ def test_a_reader_of_committed_records_is_woken_when_the_transaction_ends() -> N
     append(broker, TOPIC)
     assert not reply.is_there
     log = broker.broker.topics.partition(TOPIC, 0)
-    log.append_end_txn_marker(producer_id=7, producer_epoch=0, committed=True, coordinator_epoch=0, wall_ms=0)
+    log.append_end_txn_marker(EndMarker(7, 0, True, 0), 0)
     broker.time.settle()
     assert len(told(reply.message)[topic_id, 0].records) == log.size_bytes
 

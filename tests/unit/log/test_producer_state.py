@@ -4,6 +4,7 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH, ProducerState, ProducerStateManager
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.storage.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
@@ -121,14 +122,7 @@ def test_marker_of_a_coordinator_that_was_replaced_is_fenced(logs: Logs, log: Pa
 
 
 def marker_version_2(logs: Logs, log: PartitionLog, epoch: int) -> int:
-    return log.append_end_txn_marker(
-        producer_id=28,
-        producer_epoch=epoch,
-        committed=True,
-        coordinator_epoch=0,
-        wall_ms=logs.clock.wall_ms(),
-        transaction_version=2,
-    ).base_offset
+    return log.append_end_txn_marker(EndMarker(28, epoch, True, 0, 2), logs.clock.wall_ms()).base_offset
 
 
 def test_late_marker_of_version_2_does_not_end_the_next_transaction(logs: Logs, log: PartitionLog) -> None:

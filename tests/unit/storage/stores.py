@@ -13,7 +13,7 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure, LogStore
-from oncelog.broker.log.values import AppendResult, ReadBounds
+from oncelog.broker.log.values import AppendResult, EndMarker, ReadBounds
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
@@ -105,13 +105,7 @@ class Stored:
         return self.log.append(data, wall_ms=self.clock.wall_ms())
 
     def end(self, producer_id: int, *, committed: bool) -> AppendResult:
-        return self.log.append_end_txn_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            committed=committed,
-            coordinator_epoch=0,
-            wall_ms=self.clock.wall_ms(),
-        )
+        return self.log.append_end_txn_marker(EndMarker(producer_id, 0, committed, 0), self.clock.wall_ms())
 
     def settle(self) -> None:
         """Everything that waits for a turn or a thread has had it."""

@@ -8,10 +8,10 @@ from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies, TransactionLimits
-from oncelog.broker.coordinator.transaction.markers import EndMarker
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import TRANSACTION_STATE
@@ -28,6 +28,7 @@ P0, P1 = ("topic", 0), ("topic", 1)
 @dataclass
 class SentMarker:
     marker: EndMarker
+    partitions: Sequence[TopicPartition]
     answer: Completion[list[ErrorCode]]
 
 
@@ -42,18 +43,22 @@ class HeldMarkers:
         self.errors: list[ErrorCode] = []
         """Of the partitions of the next one that is appended; NONE for all if there are none."""
 
-    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+    def append(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
+    ) -> list[ErrorCode] | None:
         assert node_id == NODE_ID
         if not self.appends:
             return None
-        self.sent.append(SentMarker(marker, Completion()))
-        errors, self.errors = self.errors or [ErrorCode.NONE] * len(marker.partitions), []
+        self.sent.append(SentMarker(marker, partitions, Completion()))
+        errors, self.errors = self.errors or [ErrorCode.NONE] * len(partitions), []
         self.sent[-1].answer.complete(errors)
         return errors
 
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+    def send(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
+    ) -> Completion[list[ErrorCode]]:
         assert node_id == NODE_ID
-        self.sent.append(SentMarker(marker, Completion()))
+        self.sent.append(SentMarker(marker, partitions, Completion()))
         if not self.holds:
             self.release()
         return self.sent[-1].answer
@@ -68,7 +73,7 @@ class HeldMarkers:
     def release(self, *errors: ErrorCode) -> None:
         """Answer the oldest one, with NONE for each partition unless told otherwise."""
         sent = self.waiting[0]
-        sent.answer.complete(list(errors) or [ErrorCode.NONE] * len(sent.marker.partitions))
+        sent.answer.complete(list(errors) or [ErrorCode.NONE] * len(sent.partitions))
 
 
 class CountingIds:

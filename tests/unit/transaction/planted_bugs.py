@@ -18,6 +18,7 @@ from oncelog.broker.coordinator.transaction.metadata import (
 from oncelog.broker.handlers import produce as produce_handler
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.values import EndMarker
 
 
 def pid_before_pending(patch: pytest.MonkeyPatch) -> None:
@@ -60,8 +61,8 @@ def takes_any_first_sequence(patch: pytest.MonkeyPatch) -> None:
 def marker_of_version_1(patch: pytest.MonkeyPatch) -> None:
     prepare = ProducerStateManager.prepare_marker
 
-    def buggy(state: ProducerStateManager, producer_id: int, epoch: int, coordinator_epoch: int, _: int) -> None:
-        prepare(state, producer_id, epoch, coordinator_epoch, 0)
+    def buggy(state: ProducerStateManager, marker: EndMarker) -> None:
+        prepare(state, marker._replace(transaction_version=0))
 
     patch.setattr(ProducerStateManager, "prepare_marker", buggy)
 
@@ -70,8 +71,9 @@ def refuses_an_equal_epoch(patch: pytest.MonkeyPatch) -> None:
     """And, as Kafka's coordinator did then, sends the marker again."""
     prepare = ProducerStateManager.prepare_marker
 
-    def buggy(state: ProducerStateManager, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> None:
-        prepare(state, producer_id, epoch - 1 if version >= 2 else epoch, coordinator_epoch, 0)
+    def buggy(state: ProducerStateManager, marker: EndMarker) -> None:
+        epoch = marker.producer_epoch - 1 if marker.transaction_version >= 2 else marker.producer_epoch
+        prepare(state, marker._replace(producer_epoch=epoch, transaction_version=0))
 
     patch.setattr(ProducerStateManager, "prepare_marker", buggy)
     patch.setattr(markers, "_SOMEONE_NEWER", frozenset())

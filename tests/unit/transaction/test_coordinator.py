@@ -57,7 +57,7 @@ def test_prepare_is_durable_before_the_answer_and_before_any_marker_and_all_mark
     coordinator.log.flush()
     assert ending.pair == next_of(pair, version)
     (sent,) = coordinator.markers.sent
-    assert (sent.marker.committed, list(sent.marker.partitions)) == (commit, [P0, P1])
+    assert (sent.marker.committed, list(sent.partitions)) == (commit, [P0, P1])
     assert sent.marker.producer_epoch == next_of(pair, version).producer_epoch
     assert sent.marker.transaction_version == version
     assert coordinator.logged()[-1].startswith("Prepare")
@@ -284,7 +284,7 @@ def test_a_partition_that_cannot_take_its_marker_now_is_asked_again_alone_and_ev
         while not coordinator.markers.waiting:
             coordinator.time.advance(1)
         moments.append(coordinator.time.monotonic_ms())
-        assert list(coordinator.markers.waiting[0].marker.partitions) == [P1]
+        assert list(coordinator.markers.waiting[0].partitions) == [P1]
         coordinator.markers.release(error)
     assert moments == [20, 60, 140, 300]
     assert coordinator.logged()[-1] == "CompleteCommit"
@@ -297,7 +297,7 @@ def test_a_channel_that_fails_is_asked_again_for_everything() -> None:
     coordinator.markers.waiting[0].answer.fail(ConnectionError("the node is gone"))
     assert coordinator.logged()[-1] == "PrepareCommit"
     coordinator.time.advance(20)
-    assert list(coordinator.markers.waiting[0].marker.partitions) == [P0, P1]
+    assert list(coordinator.markers.waiting[0].partitions) == [P0, P1]
 
 
 def test_an_end_of_version_1_keeps_the_epoch_though_its_partitions_came_by_version_2() -> None:
@@ -348,7 +348,7 @@ def test_an_open_transaction_is_aborted_exactly_when_its_time_is_over_whatever_w
     assert coordinator.known.state is TransactionState.ONGOING
     coordinator.time.advance(1)
     assert coordinator.logged()[-2:] == ["PrepareAbort", "CompleteAbort"]
-    assert list(coordinator.markers.sent[0].marker.partitions) == [P0, P1]
+    assert list(coordinator.markers.sent[0].partitions) == [P0, P1]
 
 
 def test_a_wall_clock_that_jumps_ends_nothing_early_and_keeps_nothing_open() -> None:
@@ -410,7 +410,7 @@ def test_a_timeout_waits_for_an_addition_that_is_not_durable_yet_unless_rounds_a
     coordinator.time.advance(20)
     assert adding.error is E.NONE
     assert coordinator.logged()[-1] == "CompleteAbort"
-    assert list(coordinator.markers.sent[0].marker.partitions) == [P0, P1]
+    assert list(coordinator.markers.sent[0].partitions) == [P0, P1]
 
 
 def test_a_timeout_that_cannot_be_logged_is_tried_again() -> None:

@@ -84,7 +84,7 @@ def test_an_open_transaction_goes_on_with_the_next_life(version: int, commit: bo
     coordinator.markers.sent.clear()
     assert coordinator.end(pair, commit, version=version).error is E.NONE
     (sent,) = coordinator.markers.sent
-    assert (sent.marker.coordinator_epoch, sent.marker.committed, list(sent.marker.partitions)) == (2, commit, [P0, P1])
+    assert (sent.marker.coordinator_epoch, sent.marker.committed, list(sent.partitions)) == (2, commit, [P0, P1])
     assert known(coordinator).state.kafka_name == ("CompleteCommit" if commit else "CompleteAbort")
 
 
@@ -225,8 +225,8 @@ def test_a_marker_of_the_life_before_is_refused_where_the_next_one_has_written()
     answers: list[ErrorCode] = []
     write = broker.broker.markers.write_marker
 
-    def heard(*arguments: object, **marker: object) -> object:
-        written = write(*arguments, **marker)  # type: ignore[arg-type]
+    def heard(*arguments: object) -> object:
+        written = write(*arguments)  # type: ignore[arg-type]
         written.then(lambda done: answers.append(done.result()))
         return written
 

@@ -12,6 +12,7 @@ from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata,
 from oncelog.broker.coordinator.transaction.records import from_record, to_record, to_tombstone
 from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
+from oncelog.broker.log.values import EndMarker
 from oncelog.protocol import state_record_codec
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.support.transaction_samples import LOGGED, NOW_MS, metadata
@@ -126,7 +127,7 @@ def test_a_marker_in_the_coordinators_own_log_says_nothing() -> None:
     """An operator can send one there with WriteTxnMarkers; the next start must not fail over it."""
     shard = TransactionShard(0)
     shard.replay(to_record(metadata(), 2), offset=0, producer_id=-1)
-    shard.replay_end_transaction_marker(producer_id=7, producer_epoch=3, committed=True, offset=1)
+    shard.replay_end_transaction_marker(EndMarker(7, 3, True, 0), 1)
     assert shard.get("id") == metadata()
 
 

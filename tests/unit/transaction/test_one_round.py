@@ -185,7 +185,7 @@ def test_a_marker_that_cannot_be_appended_is_sent_once_prepare_is_durable(versio
     assert ending.is_answered
     assert coordinator.logged()[-1] == "PrepareCommit"
     coordinator.time.advance(20)
-    assert list(coordinator.markers.sent[-1].marker.partitions) == [P1]
+    assert list(coordinator.markers.sent[-1].partitions) == [P1]
     coordinator.log.flush()
     assert coordinator.logged()[-1] == "CompleteCommit"
 

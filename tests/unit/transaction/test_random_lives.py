@@ -93,7 +93,7 @@ class Life:
         self._hear()
 
     def _wanted(self) -> int:
-        return len(self.coordinator.markers.waiting[0].marker.partitions)
+        return len(self.coordinator.markers.waiting[0].partitions)
 
     def _ask(self, name: str, instance: Instance | None, asked: Asked) -> None:
         self.asked.append((name, instance, instance.pair if instance else None, asked))

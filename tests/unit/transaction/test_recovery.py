@@ -33,7 +33,7 @@ def test_the_outcome_is_fixed_by_prepare_and_by_nothing_else(version: int, commi
     if last.state in PREPARED:
         assert survivor.logged()[-1] == ("CompleteCommit" if commit else "CompleteAbort")
         (sent,) = survivor.markers.sent
-        assert (sent.marker.committed, list(sent.marker.partitions)) == (commit, [P0, P1])
+        assert (sent.marker.committed, list(sent.partitions)) == (commit, [P0, P1])
         assert (sent.marker.producer_epoch, sent.marker.transaction_version) == (last.producer_epoch, version)
     else:
         assert survivor.markers.sent == []
@@ -72,7 +72,7 @@ def test_a_crash_between_two_markers_repeats_them_all(commit: bool) -> None:
     coordinator.end(coordinator.begun(P0, P1), commit)
     coordinator.markers.release(ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
     survivor = coordinator.restarted()
-    assert list(survivor.markers.sent[0].marker.partitions) == [P0, P1]
+    assert list(survivor.markers.sent[0].partitions) == [P0, P1]
     assert outcomes(survivor.markers.sent) == {commit}
 
 

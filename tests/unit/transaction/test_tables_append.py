@@ -11,6 +11,7 @@ from itertools import product
 import pytest
 
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.values import EndMarker
 from oncelog.protocol.errors import KafkaError
 from tests.fakes.logs import Logs, batch
 from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
@@ -46,14 +47,7 @@ def mark(on: Log, epoch: int, coordinator_epoch: int = 5, version: int = 0) -> s
     logs, log = on
     was_open = bool(log.producer_state.ongoing_transactions())
     try:
-        log.append_end_txn_marker(
-            producer_id=PRODUCER_ID,
-            producer_epoch=epoch,
-            committed=True,
-            coordinator_epoch=coordinator_epoch,
-            wall_ms=logs.clock.wall_ms(),
-            transaction_version=version,
-        )
+        log.append_end_txn_marker(EndMarker(PRODUCER_ID, epoch, True, coordinator_epoch, version), logs.clock.wall_ms())
     except KafkaError as error:
         return error.code.name
     return "ends it" if was_open else "written"

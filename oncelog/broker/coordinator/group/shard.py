@@ -24,6 +24,7 @@ from oncelog.broker.coordinator.group.records import (
     decode_offset,
 )
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.ports import WallMs
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol import state_record_codec
@@ -156,13 +157,11 @@ class GroupShard:
             if not counts:
                 del self._pending_counts[key.group_id]
 
-    def replay_end_transaction_marker(
-        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
-    ) -> None:
-        pending = self._pending.pop(producer_id, {})
+    def replay_end_transaction_marker(self, marker: EndMarker, offset: int) -> None:
+        pending = self._pending.pop(marker.producer_id, {})
         for key in pending:
             self._no_longer_pending(key)
-        if not committed:
+        if not marker.committed:
             return
         for key, recorded in pending.items():
             offsets = self._offsets.setdefault(key.group_id, {})

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
+from oncelog.broker.coordinator.transaction.markers import MarkerSender, Verdict, verdict
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler
 from oncelog.protocol.errors import ErrorCode
@@ -64,9 +65,9 @@ class MarkerDelivery:
         to_send: list[TopicPartition] = []
         refused: list[TopicPartition] = []
         can_append = self._rounds_are_whole()
+        marker = self._marker(prepared)
         for node_id, partitions in self._by_node(sorted(prepared.partitions)).items():
-            marker = self._marker(prepared, partitions)
-            errors = self._markers.append(node_id, marker, durable) if can_append else None
+            errors = self._markers.append(node_id, marker, partitions, durable) if can_append else None
             if errors is None:
                 to_send += partitions
             else:
@@ -115,7 +116,7 @@ class MarkerDelivery:
         if not by_node:
             self._on_left(prepared, left, backoff_ms)
         for node_id, partitions in by_node.items():
-            sent = self._markers.send(node_id, self._marker(prepared, partitions))
+            sent = self._markers.send(node_id, self._marker(prepared), partitions)
             sent.then(partial(on_answer, partitions))
 
     def _on_left(self, prepared: TransactionMetadata, left: list[TopicPartition], backoff_ms: int) -> None:
@@ -132,14 +133,13 @@ class MarkerDelivery:
     def _is_forgotten(self, prepared: TransactionMetadata) -> bool:
         return self._prepared.get(prepared.transactional_id) is not prepared
 
-    def _marker(self, prepared: TransactionMetadata, partitions: list[TopicPartition]) -> EndMarker:
+    def _marker(self, prepared: TransactionMetadata) -> EndMarker:
         return EndMarker(
             producer_id=prepared.producer_id,
             producer_epoch=prepared.producer_epoch,
             coordinator_epoch=self._coordinator_epoch,
             committed=prepared.state is TransactionState.PREPARE_COMMIT,
             transaction_version=prepared.client_transaction_version,
-            partitions=partitions,
         )
 
 

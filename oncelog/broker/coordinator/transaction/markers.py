@@ -1,30 +1,18 @@
 """Markers in flight from the coordinator to the partitions of a transaction.
 
-Owns: the values that are sent, the local channel, the verdict on each response. Does not own: when to send, and what
-follows (`marker_delivery`); how a partition writes a marker (`broker.coordinator.partition_markers`). The remote
+Owns: the ports of sender and writer, the local channel, the verdict on each response. Does not own: when to send, and
+what follows (`marker_delivery`); how a partition writes a marker (`broker.coordinator.partition_markers`). The remote
 counterpart of the channel is a WriteTxnMarkers request to the leader of the partitions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol
 
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.broker.log.values import EndMarker
 from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.protocol.errors import ErrorCode
-
-T = TypeVar("T")
-
-
-class EndMarker(NamedTuple):
-    """One transaction's marker for some partitions of one node (WriteTxnMarkersRequest.WritableTxnMarker)."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transaction_version: int
-    partitions: Sequence[TopicPartition]
 
 
 class Verdict(Enum):
@@ -50,14 +38,19 @@ def verdict(error: ErrorCode) -> Verdict:
 
 
 class MarkerSender(Protocol):
-    """Brings a marker to a node; the local implementation is `LocalMarkerChannel`."""
+    """Brings a marker to partitions of one node, as a WritableTxnMarker of a WriteTxnMarkersRequest does; the local
+    implementation is `LocalMarkerChannel`."""
 
-    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+    def append(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
+    ) -> list[ErrorCode] | None:
         """Append it in this turn: PREPARE, appended before, and the marker become durable in one round. The error code
         of each partition, in order. None: they are not here, or a fault rule holds something; then call `send` once
         PREPARE is durable, which completes `prepared`."""
 
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+    def send(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
+    ) -> Completion[list[ErrorCode]]:
         """The error code of each partition, in order, once all have responded: markers written are durable then."""
 
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
@@ -67,29 +60,9 @@ class MarkerSender(Protocol):
 class MarkerWriter(Protocol):
     """`broker.coordinator.partition_markers.PartitionMarkers`."""
 
-    def append_marker(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-    ) -> ErrorCode: ...
+    def append_marker(self, topic: str, partition: int, marker: EndMarker) -> ErrorCode: ...
 
-    def write_marker(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-    ) -> Completion[ErrorCode]: ...
+    def write_marker(self, topic: str, partition: int, marker: EndMarker) -> Completion[ErrorCode]: ...
 
 
 class LocalMarkerChannel:
@@ -99,27 +72,19 @@ class LocalMarkerChannel:
         self._node_id = node_id
         self._writer = writer
 
-    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
-        return self._each(self._writer.append_marker, marker) if node_id == self._node_id else None
+    def append(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
+    ) -> list[ErrorCode] | None:
+        if node_id != self._node_id:
+            return None
+        return [self._writer.append_marker(topic, partition, marker) for topic, partition in partitions]
 
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+    def send(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
+    ) -> Completion[list[ErrorCode]]:
         if node_id != self._node_id:
             raise ValueError(f"the local channel of node {self._node_id} cannot reach node {node_id}")
-        return all_of(self._each(self._writer.write_marker, marker))
+        return all_of([self._writer.write_marker(topic, partition, marker) for topic, partition in partitions])
 
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return list(partitions)  # one round makes them durable together
-
-    def _each(self, write: Callable[..., T], marker: EndMarker) -> list[T]:
-        return [
-            write(
-                topic,
-                partition,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                committed=marker.committed,
-                coordinator_epoch=marker.coordinator_epoch,
-                transaction_version=marker.transaction_version,
-            )
-            for topic, partition in marker.partitions
-        ]

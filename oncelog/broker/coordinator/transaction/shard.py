@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.broker.log.values import EndMarker
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
@@ -48,7 +49,5 @@ class TransactionShard:
             )
         self._metadata[transactional_id] = metadata
 
-    def replay_end_transaction_marker(
-        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
-    ) -> None:
+    def replay_end_transaction_marker(self, marker: EndMarker, offset: int) -> None:
         """Nothing to do: our own records are never transactional, though an operator may have sent a marker here."""
