@@ -229,7 +229,8 @@ class _Maker:
     def _producer(self) -> tuple[int, int]:
         return self._world.producers.get(f"fuzz-transaction-{self._world.story}", (-1, -1))
 
-    def _text(self, name: str, owner: str) -> str:
+    # One line for each kind of field, in the order in which they are tried.
+    def _text(self, name: str, owner: str) -> str:  # noqa: C901
         world, source = self._world, self._source
         if "transactional_id" in name:
             return f"fuzz-transaction-{world.story}" if source.random() < 0.9 else world.name("transaction")

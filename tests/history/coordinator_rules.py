@@ -1,7 +1,7 @@
 """I15 to I19: what the coordinator and the partitions owe to producers: fences, epochs, one decision, no duplicates."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tests.history.events import End, Identity, Init, LogBatch, Partition, Send, SendOffset, Step
 from tests.history.facts import Facts
@@ -117,6 +117,17 @@ def _marker_behind(facts: Facts, send: Send) -> LogBatch | None:
     return None
 
 
+def _without_marker(batches: Sequence[LogBatch]) -> dict[int, int]:
+    """Producer ids whose last transaction no marker ends, and where it begins."""
+    open_ids: dict[int, int] = {}
+    for batch in batches:
+        if batch.marker is not None:
+            open_ids.pop(batch.identity[0], None)
+        elif batch.is_transactional:
+            open_ids.setdefault(batch.identity[0], batch.base_offset)
+    return open_ids
+
+
 def i18_no_transaction_hangs(facts: Facts) -> Iterator[str]:
     history = facts.history
     for name in history.open_at_the_end:
@@ -126,14 +137,13 @@ def i18_no_transaction_hangs(facts: Facts) -> Iterator[str]:
         if bounds.last_stable_offset != bounds.high_watermark:
             yield f"{bounds.partition} is stable to {bounds.last_stable_offset} of {bounds.high_watermark}"
     for partition, batches in history.logs.items():
-        open_ids: dict[int, int] = {}
-        for batch in batches:
-            if batch.marker is not None:
-                open_ids.pop(batch.identity[0], None)
-            elif batch.is_transactional:
-                open_ids.setdefault(batch.identity[0], batch.base_offset)
-        for producer_id, offset in open_ids.items():
+        for producer_id, offset in _without_marker(batches).items():
             yield f"{partition}: producer id {producer_id} has no marker behind {offset}"
+    yield from _open_too_long(facts)
+
+
+def _open_too_long(facts: Facts) -> Iterator[str]:
+    history = facts.history
     timeouts = {init.session: init.timeout_ms for init in history.inits}
     for transaction in facts.transactions.values():
         sent_ms = [send.at_ms for send in transaction.sends if send.span.is_ok]

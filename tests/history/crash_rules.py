@@ -1,8 +1,8 @@
 """I20 to I24: what restarts, lost power and damaged disks may not change, and that all goes on afterwards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from tests.history.events import FINAL
+from tests.history.events import FINAL, LogBatch, Partition
 from tests.history.facts import Facts
 
 
@@ -44,7 +44,11 @@ def i23_damage_is_never_silent(facts: Facts) -> Iterator[str]:
             is_later = bounds.partition == damage.partition and bounds.span.invoked_at > damage.at
             if is_later and bounds.high_watermark <= damage.last_offset:
                 yield f"{bounds.partition} now ends at {bounds.high_watermark}, before {damage.last_offset}"
-    for partition, batches in history.logs.items():
+    yield from _damaged_or_missing(history.logs)
+
+
+def _damaged_or_missing(logs: Mapping[Partition, Sequence[LogBatch]]) -> Iterator[str]:
+    for partition, batches in logs.items():
         next_offset = batches[0].base_offset if batches else 0
         for batch in batches:
             if not batch.is_intact:

@@ -27,12 +27,20 @@ def i8_nothing_is_read_before_its_commit_was_asked(facts: Facts) -> Iterator[str
         asked_at = facts.transactions[send.transaction].first_commit_at
         if asked_at is None or poll.span.completed_at < asked_at:
             yield f"{poll.reader} read {value!r} at {offset} of {poll.partition} before the commit"
+    yield from _beyond_what_is_open(facts)
+
+
+def _committed_polls(facts: Facts) -> dict[Partition, list[Poll]]:
+    """Those of readers of committed records, by partition, in the order in which they began."""
     polls: dict[Partition, list[Poll]] = defaultdict(list)
-    for poll in facts.history.polls:
+    for poll in sorted(facts.history.polls, key=lambda poll: poll.span.invoked_at):
         if poll.is_committed:
             polls[poll.partition].append(poll)
-    for each in polls.values():
-        each.sort(key=lambda poll: poll.span.invoked_at)
+    return polls
+
+
+def _beyond_what_is_open(facts: Facts) -> Iterator[str]:
+    polls = _committed_polls(facts)
     for transaction in facts.transactions.values():
         asked_at = transaction.first_commit_at
         if not transaction.is_told_committed or asked_at is None:

@@ -119,7 +119,8 @@ class Run:
                 )
                 self.producers[name] = Producer(self.broker, name).init()
 
-    def step(self, step: tuple[object, ...]) -> None:
+    # One case for each kind of step.
+    def step(self, step: tuple[object, ...]) -> None:  # noqa: C901
         match step:
             case ("commit", str(group_id), int(partition)):
                 offset = self.model.next()

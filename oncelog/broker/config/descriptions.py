@@ -47,23 +47,9 @@ def describe_broker(
     for name, key in BROKER_KEYS.items():
         if name in _INTERNAL:
             continue
-        synonyms = broker_synonyms(_same_meaning(name), broker_config)
-        value = broker_config.get(name)
-        if name == "broker.id" and synonyms[0][2] is ConfigSource.DEFAULT_CONFIG:
-            value = broker_config.get("node.id")  # as in Kafka, which sets the older name to what the newer one says
-            of_node = broker_synonyms(["node.id"], broker_config)
-            synonyms = [(name, text, source) for _, text, source in of_node[:-1] or of_node] + synonyms[
-                : len(of_node) - 1
-            ]
+        value, synonyms = _resolve(name, broker_config)
         entries.append(_entry(key, value, synonyms, read_only=not may_change_while_running(name)))
-    given: dict[str, list[_Synonym]] = {}
-    for settings, source in (
-        (this_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
-        (all_brokers, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-    ):
-        for name, value in settings.items():
-            if name not in BROKER_KEYS:
-                given.setdefault(name, []).append((name, value, source))
+    given = _unknown(this_broker, all_brokers)
     for name, key in UNNEEDED_KEYS.items():
         if name in SHOWN or name in given:
             entries.append(_without_effect(key, given.pop(name, [])))
@@ -77,6 +63,30 @@ def describe_broker(
             synonyms = synonyms + given.get(base, [])
         entries.append(_of_listener(name, synonyms))
     return entries
+
+
+def _resolve(name: str, broker_config: BrokerConfig) -> tuple[str | None, list[_Synonym]]:
+    """The value of one key, and where it comes from."""
+    synonyms = broker_synonyms(_same_meaning(name), broker_config)
+    if name != "broker.id" or synonyms[0][2] is not ConfigSource.DEFAULT_CONFIG:
+        return broker_config.get(name), synonyms
+    # As in Kafka, which sets the older name to what the newer one says.
+    of_node = broker_synonyms(["node.id"], broker_config)
+    renamed = [(name, text, source) for _, text, source in of_node[:-1] or of_node]
+    return broker_config.get("node.id"), renamed + synonyms[: len(of_node) - 1]
+
+
+def _unknown(this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> dict[str, list[_Synonym]]:
+    """What was set while the broker runs, under names that it does not know."""
+    given: dict[str, list[_Synonym]] = {}
+    for settings, source in (
+        (this_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (all_brokers, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    ):
+        for name, value in settings.items():
+            if name not in BROKER_KEYS:
+                given.setdefault(name, []).append((name, value, source))
+    return given
 
 
 def describe_all_brokers(config: Mapping[str, str]) -> Entries:

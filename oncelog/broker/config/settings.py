@@ -340,11 +340,7 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
         if key is not None:
             if not setting.value and key.default is None:
                 continue
-            try:
-                settings[name] = _Setting(key.check(setting.value), setting.origin, setting.where)
-            except ValueError as error:
-                shown = "" if key.type is ConfigType.PASSWORD else f" is {setting.value!r}"
-                raise ConfigError(f"{name}{shown} ({_place(setting)}): {error}") from None
+            settings[name] = _checked(name, key, setting)
             continue
         # Long tables, which a broker is started without that is given nothing but settings it uses.
         from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
@@ -365,6 +361,15 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
         warnings.append(f"accepted without effect, removed from Kafka itself: {', '.join(removed)}")
     warnings += [f"accepted without effect, {each}" for each in unknown]
     return settings, warnings
+
+
+def _checked(name: str, key: ConfigKey, setting: _Setting) -> _Setting:
+    """Raises ConfigError."""
+    try:
+        return _Setting(key.check(setting.value), setting.origin, setting.where)
+    except ValueError as error:
+        shown = "" if key.type is ConfigType.PASSWORD else f" is {setting.value!r}"
+        raise ConfigError(f"{name}{shown} ({_place(setting)}): {error}") from None
 
 
 def _key_of(name: str) -> ConfigKey | None:

@@ -52,11 +52,7 @@ def _delete_all(
 ) -> Iterator[Completion[DeletableTopicResult]]:
     topics = context.broker.topics
     refuse = ErrorCode.INVALID_REQUEST
-    for name, topic_id in wanted:
-        if name is not None and topic_id != ZERO_UUID:
-            yield _error_response(name, topic_id, refuse, "You may not specify both topic name and topic id.")
-        elif name is None and topic_id == ZERO_UUID:
-            yield _error_response(None, ZERO_UUID, refuse, "Neither topic name nor id were specified.")
+    yield from _malformed(wanted)
     for name, count in names.items():
         topic = topics.get(name)
         if count > 1:
@@ -76,6 +72,15 @@ def _delete_all(
             yield _error_response(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         else:
             yield _delete(context, topic, mutations)
+
+
+def _malformed(wanted: list[Wanted]) -> Iterator[Completion[DeletableTopicResult]]:
+    refuse = ErrorCode.INVALID_REQUEST
+    for name, topic_id in wanted:
+        if name is not None and topic_id != ZERO_UUID:
+            yield _error_response(name, topic_id, refuse, "You may not specify both topic name and topic id.")
+        elif name is None and topic_id == ZERO_UUID:
+            yield _error_response(None, ZERO_UUID, refuse, "Neither topic name nor id were specified.")
 
 
 def _delete(context: RequestContext, topic: Topic, mutations: Mutations) -> Completion[DeletableTopicResult]:

@@ -332,6 +332,16 @@ class Fetcher:
         if self._cluster.refused is not None:
             self.notify()
             return
+        by_node, leaderless, again_at_s = self._by_node()
+        if leaderless:
+            self._report_missing(leaderless)
+            self._cluster.refresh_soon(leaderless, self.wake)
+        self._fetch_all(by_node)
+        self._set_timer(again_at_s)
+
+    def _by_node(self) -> tuple[dict[int, list[PartitionState]], set[str], float]:
+        """The partitions to read, by the node to read them from; the topics without a leader; when the next partition
+        that is muted can be read."""
         now_s = self._loop.time()
         again_at_s = float("inf")
         leaderless: set[str] = set()
@@ -349,9 +359,10 @@ class Fetcher:
                 leaderless.add(topic_partition.topic)
             else:
                 by_node.setdefault(node_id, []).append(state)
-        if leaderless:
-            self._report_missing(leaderless)
-            self._cluster.refresh_soon(leaderless, self.wake)
+        return by_node, leaderless, again_at_s
+
+    def _fetch_all(self, by_node: dict[int, list[PartitionState]]) -> None:
+        """One request to each node that has none in flight, as far as there is room for its response."""
         ready = {}
         for node_id in [each for each in by_node if each not in self._in_flight]:
             transport = self._cluster.live_transport(node_id)
@@ -359,14 +370,15 @@ class Fetcher:
                 self._connect(node_id)
             else:
                 ready[node_id] = transport
-        if ready:
-            room_bytes = self._room_bytes() // len(ready)
-            if room_bytes >= min(_LEAST_FETCH_BYTES, self._settings.queued_max_bytes // len(ready)):
-                for node_id, transport in ready.items():
-                    states = by_node[node_id]
-                    most = min(self._settings.max_bytes, len(states) * self._settings.max_partition_bytes)
-                    self._fetch(node_id, transport, states, min(most, room_bytes))
-        self._set_timer(again_at_s)
+        if not ready:
+            return
+        room_bytes = self._room_bytes() // len(ready)
+        if room_bytes < min(_LEAST_FETCH_BYTES, self._settings.queued_max_bytes // len(ready)):
+            return
+        for node_id, transport in ready.items():
+            states = by_node[node_id]
+            most = min(self._settings.max_bytes, len(states) * self._settings.max_partition_bytes)
+            self._fetch(node_id, transport, states, min(most, room_bytes))
 
     def _report_missing(self, leaderless: set[str]) -> None:
         """Once, until it is there again. Not an error: the other topics are read, and it may be created again."""

@@ -298,12 +298,7 @@ class ConsumerSettings(SecuritySettings):
         check_values(self, _AT_LEAST_1)
         _apply(self, self.delivery, _CONSUMER_MODES)
         self._check_protocol()
-        if not self.partition_assignment_strategy:
-            raise ConfigError("partition_assignment_strategy is empty")
-        for name in self.partition_assignment_strategy:
-            if name not in ASSIGNORS:
-                known = ", ".join(map(repr, ASSIGNORS))
-                raise ConfigError(f"partition_assignment_strategy has {name!r}, and must be of {known}")
+        self._check_assignors()
         if self.pattern is not None and self.group_protocol == "classic":
             try:
                 re.compile(self.pattern)
@@ -320,6 +315,14 @@ class ConsumerSettings(SecuritySettings):
             _check_name(name, getattr(self, name))
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
+
+    def _check_assignors(self) -> None:
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition_assignment_strategy is empty")
+        for name in self.partition_assignment_strategy:
+            if name not in ASSIGNORS:
+                known = ", ".join(map(repr, ASSIGNORS))
+                raise ConfigError(f"partition_assignment_strategy has {name!r}, and must be of {known}")
 
     def _check_protocol(self) -> None:
         """What the coordinator decides cannot be an option of a member."""

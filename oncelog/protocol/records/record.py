@@ -195,7 +195,8 @@ def decode_as(
     return records
 
 
-def _decode_into(
+# One loop without calls, as its varints are inlined.
+def _decode_into(  # noqa: C901
     records: list[TupleT], kind: type[TupleT], place: tuple[str, int] | None, data: bytes, numbers: _Numbers
 ) -> int:
     """Returns where the last record ends. Varints of one byte, and of two where they are usual, are inlined: a call

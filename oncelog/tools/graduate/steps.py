@@ -136,6 +136,19 @@ def _no_links(data_dir: Path, kafka_dir: Path) -> GraduateError:
     )
 
 
+def _write_durably(directory: Path, new: NewFiles) -> None:
+    """And make all that is in the directory durable."""
+    contents: Mapping[str, bytes] = {
+        CHECKPOINT: new.checkpoint,
+        PROPERTIES: new.server_properties.encode(),
+        KAFKAS_MARK: new.meta_properties.encode(),
+    }
+    for name, content in contents.items():
+        write(directory / name, content)
+    for each, _, _ in os.walk(directory):
+        sync_directory(Path(each))
+
+
 def steps_elsewhere(
     disk: RealDisk,
     data_dir: Path,
@@ -164,15 +177,7 @@ def steps_elsewhere(
             raise _no_links(data_dir, kafka_dir) from error
 
     def write_new() -> None:
-        contents: Mapping[str, bytes] = {
-            CHECKPOINT: new.checkpoint,
-            PROPERTIES: new.server_properties.encode(),
-            KAFKAS_MARK: new.meta_properties.encode(),
-        }
-        for name, content in contents.items():
-            write(unfinished / name, content)
-        for directory, _, _ in os.walk(unfinished):
-            sync_directory(Path(directory))
+        _write_durably(unfinished, new)
 
     def write_mark() -> None:
         disk.write_atomically(GRADUATED, f"{kafka_dir.absolute()}\n".encode())

@@ -420,7 +420,8 @@ def descriptions(broker: Broker) -> Told:
     yield "auto-creation of a colliding name", [code(entry.error_code) for entry in broker.ask(made, 12).topics]
 
 
-def features(broker: Broker) -> Told:
+# One question after the other, each with its name.
+def features(broker: Broker) -> Told:  # noqa: C901
     def updated(
         *updates: tuple[str, int, int], version: int = 2, validate_only: bool = True, allow: bool = False
     ) -> Any:

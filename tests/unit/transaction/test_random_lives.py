@@ -60,7 +60,8 @@ class Life:
         self.coordinator.log.flushes_by_itself = False
         self.coordinator.markers.holds = True
 
-    def step(self, name: str) -> None:
+    # One case for each kind of step.
+    def step(self, name: str) -> None:  # noqa: C901
         coordinator = self.coordinator
         instances = self.history.instances
         instance = self.random.choice(instances) if instances else None

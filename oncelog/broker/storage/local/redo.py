@@ -27,25 +27,19 @@ def put_back(
     the last segment is touched, which it never changes, and only at its end."""
     if not spans:
         return 0
-    if not disk.exists(directory):
-        disk.make_dir(directory)
-        disk.sync_dir("")
-        _sync(write_file(disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)))
+    _make_directory(disk, directory, topic_id)
     names = disk.list_dir(directory)
-    last_name = max(
-        name for name in (*names, file_name(spans[-1].segment_base, LOG_SUFFIX)) if name.endswith(LOG_SUFFIX)
-    )
+    last_name = max([file_name(spans[-1].segment_base, LOG_SUFFIX), *filter(_is_segment, names)])
     files: dict[int, File] = {}
     missing_bytes = 0
     for span in spans:
         file = files.get(span.segment_base)
         if file is None:
             name = file_name(span.segment_base, LOG_SUFFIX)
-            if name not in names and span.position:
-                if span.next_offset > log_start_offset:
-                    break
+            is_gone = name not in names and span.position > 0
+            if is_gone and span.next_offset <= log_start_offset:
                 continue
-            if only_extend and name != last_name:
+            if is_gone or (only_extend and name != last_name):
                 break
             file = files[span.segment_base] = disk.open(f"{directory}/{name}")
         if file.size_bytes < span.position:
@@ -54,16 +48,31 @@ def put_back(
         if only_extend and found != span.data[: len(found)]:
             break
         if found != span.data:
-            if file.size_bytes >= span.position + len(span.data):
-                file.overwrite(span.position, span.data)  # recovery reports what lies after it
-            else:
-                file.truncate(span.position)
-                file.append([span.data])
+            _write(file, span)
             missing_bytes += len(span.data)
     for file in files.values():
         _sync(file)
     disk.sync_dir(directory)
     return missing_bytes
+
+
+def _make_directory(disk: Disk, directory: str, topic_id: UUID) -> None:
+    if not disk.exists(directory):
+        disk.make_dir(directory)
+        disk.sync_dir("")
+        _sync(write_file(disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)))
+
+
+def _is_segment(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX)
+
+
+def _write(file: File, span: Span) -> None:
+    if file.size_bytes >= span.position + len(span.data):
+        file.overwrite(span.position, span.data)  # recovery reports what lies after it
+    else:
+        file.truncate(span.position)
+        file.append([span.data])
 
 
 def _sync(file: File) -> None:

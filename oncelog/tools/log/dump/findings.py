@@ -66,26 +66,28 @@ class Findings:
 
     def lines(self) -> Iterator[str]:
         """Kafka's lines first, then ours."""
-        for file, pairs in self.index_mismatches.items():
-            yield f"Mismatches in :{file}"
-            for first, second in sorted(pairs, reverse=True):
-                yield f"  Index offset: {first}, log offset: {second}"
-        for file, pairs in self.timestamp_mismatches.items():
-            yield f"Found timestamp mismatch in :{file}"
-            for first, second in pairs:
-                yield f"  Index timestamp: {first}, log timestamp: {second}"
-        for file, pairs in self.timestamps_out_of_order.items():
-            yield f"Found out of order timestamp in :{file}"
-            for first, second in pairs:
-                yield f"  Index timestamp: {first}, Previously indexed timestamp: {second}"
-        for file, pairs in self.offsets_not_found.items():
-            yield f"The following indexed offsets are not found in :{file}"
-            for first, second in pairs:
-                yield f"Indexed offset: {first}, found log offset: {second}"
-        for file, pairs in self.offset_gaps.items():
-            yield f"Non-consecutive offsets in {file}"
-            for first, second in sorted(pairs):
-                yield f"  {first} is followed by {second}"
+        descending = {file: sorted(pairs, reverse=True) for file, pairs in self.index_mismatches.items()}
+        ascending = {file: sorted(pairs) for file, pairs in self.offset_gaps.items()}
+        index_timestamp = "  Index timestamp: {}, "
+        for title, line, found in (
+            ("Mismatches in :", "  Index offset: {}, log offset: {}", descending),
+            ("Found timestamp mismatch in :", index_timestamp + "log timestamp: {}", self.timestamp_mismatches),
+            (
+                "Found out of order timestamp in :",
+                index_timestamp + "Previously indexed timestamp: {}",
+                self.timestamps_out_of_order,
+            ),
+            (
+                "The following indexed offsets are not found in :",
+                "Indexed offset: {}, found log offset: {}",
+                self.offsets_not_found,
+            ),
+            ("Non-consecutive offsets in ", "  {} is followed by {}", ascending),
+        ):
+            for file, pairs in found.items():
+                yield title + file
+                for first, second in pairs:
+                    yield line.format(first, second)
         yield from (problem.text for problem in self.problems)
 
     def objects(self) -> Iterator[dict[str, Any]]:

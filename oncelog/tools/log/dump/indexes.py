@@ -5,7 +5,7 @@ a bad file as a whole, and a dump shows how far it is good.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -124,11 +124,7 @@ def dump_time_index(
         for timestamp, relative in time_index.ENTRY.iter_unpack(whole_entries(data, entry_bytes))
     ]
     if options.sanity_only:
-        problem = _odd_size(data, entry_bytes)
-        if entries and entries[-1][0] < entries[0][0]:
-            problem = f"its last timestamp {entries[-1][0]} is below its first {entries[0][0]}"
-        elif entries and entries[-1][1] < base_offset:
-            problem = f"its last offset {entries[-1][1]} is below its base offset {base_offset}"
+        problem = _disorder(entries, base_offset) or _odd_size(data, entry_bytes)
         yield from _sanity(problem, shown_path, findings)
         return
     places = list(OFFSET_ENTRY.iter_unpack(whole_entries(offset_index, ENTRY_BYTES)))
@@ -155,6 +151,15 @@ def dump_time_index(
             yield EntryLine("time_index_entry", (("timestamp", timestamp), ("offset", offset)))
         previous = timestamp
     note_odd_size(data, entry_bytes, shown_path, findings)
+
+
+def _disorder(entries: Sequence[tuple[int, int]], base_offset: int) -> str | None:
+    """What the first and the last (timestamp, offset) show, as Kafka's sanity check."""
+    if entries and entries[-1][0] < entries[0][0]:
+        return f"its last timestamp {entries[-1][0]} is below its first {entries[0][0]}"
+    if entries and entries[-1][1] < base_offset:
+        return f"its last offset {entries[-1][1]} is below its base offset {base_offset}"
+    return None
 
 
 def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeader, int] | None:
