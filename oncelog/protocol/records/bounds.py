@@ -40,9 +40,7 @@ class Bounds:
             raise ProtocolError(f"{end - position} bytes are left after the last of {record_count} records")
 
     # One loop without calls: it runs once per record, and a call for each varint would double its cost.
-    def _scan(  # noqa: C901
-        self, data: bytes, position: int, end: int, record_count: int, base_timestamp: int
-    ) -> int:
+    def _scan(self, data: bytes, position: int, end: int, record_count: int, base_timestamp: int) -> int:  # noqa: C901
         cut, stamp = self.cuts.extend, self.timestamps.append
         first = len(self.timestamps)
         for index in range(first, first + record_count):
