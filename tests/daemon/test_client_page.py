@@ -47,7 +47,7 @@ def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Da
         assert done.returncode == 0, f"{script}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("script", scripts(_DOCS / "clients/client-security.md"))
+@pytest.mark.parametrize("script", scripts(_DOCS / "client-security.md"))
 async def test_a_client_of_the_page_about_security_can_be_made_as_it_stands(script: str, tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(authority))
@@ -60,7 +60,7 @@ async def test_a_client_of_the_page_about_security_can_be_made_as_it_stands(scri
 
 
 def test_the_page_of_errors_has_each_of_them() -> None:
-    text = (_DOCS / "clients/client-errors.md").read_text(encoding="utf-8")
+    text = (_DOCS / "client-errors.md").read_text(encoding="utf-8")
     names = [name for name in oncelog.__all__ if issubclass_of_errors(name)]
     assert len(names) > 15
     assert [name for name in names if f"`{name}`" not in text] == []
