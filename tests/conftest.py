@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all is collected: a third of what that costs was walks over the tests already there
     if config.getoption("--compiled") and not is_compiled(partition_log):
         raise pytest.UsageError(f"--compiled, but {partition_log.__file__} is interpreted")
 
@@ -49,6 +50,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: no garbage collection walks them (measured: a fifth of test_costs)."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 # A machine that is busy with other things is no reason to fail.

@@ -6,9 +6,10 @@ from oncelog.protocol.errors import ProtocolError
 from tests.conformance.golden_messages import Golden, load, provenance
 from tests.support.kafka_json import as_json, renamed
 from tests.support.messages import every_version, generated
+from tests.support.tables import rows
 
 GOLDEN = load()
-EACH = pytest.mark.parametrize("golden", GOLDEN, ids=[f"{golden.schema.name}-{golden.version}" for golden in GOLDEN])
+EACH = rows("golden", GOLDEN, lambda golden: f"{golden.schema.name}-{golden.version}")
 
 
 def test_every_message_and_version_was_recorded() -> None:

@@ -28,6 +28,7 @@ from tests.support.messages import (
     messages,
     without_bookkeeping,
 )
+from tests.support.tables import rows
 
 QUICK = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
 EVERY_SCHEMA = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
@@ -128,7 +129,7 @@ def _last(steps: Generator[int, None, Any]) -> Any:
             return stop.value
 
 
-@pytest.mark.parametrize(("schema", "version"), list(every_version()), ids=lambda value: getattr(value, "name", None))
+@rows("schema, version", every_version(), lambda row: f"{row[0].name}-{row[1]}")
 def test_every_truncation_is_refused(schema: Schema, version: int) -> None:
     source = random.Random(f"{schema.name} {version}")
     # The shortest of a few full messages: each of its prefixes is tried.
@@ -174,7 +175,7 @@ def test_arbitrary_bytes_are_refused_or_read_just_as_construct_reads_them(schema
     check()
 
 
-@EVERY_SCHEMA
+@rows("schema", SCHEMAS.values(), lambda schema: schema.name)
 def test_a_version_that_does_not_exist_is_refused(schema: Schema) -> None:
     module = generated(schema)
     for version in (schema.version_range.start - 1, schema.version_range.stop):

@@ -16,8 +16,9 @@ from oncelog.broker.handlers.rights.guard import refusal_of, run_of
 from oncelog.broker.witness import facts
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from tests.support.tables import rows
 
-EVERY_API = pytest.mark.parametrize("api", API_TABLE.values(), ids=lambda api: api.name)
+EVERY_API = rows("api", API_TABLE.values(), lambda api: api.name)
 
 
 def message(api: Api, kind: str) -> Schema:
@@ -39,15 +40,15 @@ def element(structure: Structure, array: str, version: int) -> Any:
 def innermost(api: Api, version: int, place: Place) -> Structure:
     """The rows with the error; each has its element in the request, and copies what it says it does."""
     asked, answered = message(api, "request").structure, message(api, "response").structure
-    for rows in place:
-        asked, answered = element(asked, rows.asked, version), element(answered, rows.answered, version)
-        assert answered.name == rows.kind
+    for level in place:
+        asked, answered = element(asked, level.asked, version), element(answered, level.answered, version)
+        assert answered.name == level.kind
         if isinstance(asked, Structure):
             copied = [fields(asked, version), fields(answered, version)]
-            assert all((name in copied[0]) == (name in copied[1]) for name in rows.repeats)
-            assert any(name in copied[0] for name in rows.repeats) or not rows.repeats
+            assert all((name in copied[0]) == (name in copied[1]) for name in level.repeats)
+            assert any(name in copied[0] for name in level.repeats) or not level.repeats
         else:
-            assert len(rows.repeats) == 1
+            assert len(level.repeats) == 1
     return answered
 
 
@@ -57,9 +58,7 @@ def every_place() -> Iterator[tuple[Api, int, Errors]]:
             yield api, version, api.errors_in(version)
 
 
-@pytest.mark.parametrize(
-    ("api", "version", "errors"), list(every_place()), ids=lambda value: getattr(value, "name", None)
-)
+@rows("api, version, errors", every_place(), lambda row: f"{row[0].name}-{row[1]}")
 def test_errors_are_where_the_declarations_have_them(api: Api, version: int, errors: Errors) -> None:
     assert errors.is_whole == ("error_code" in fields(message(api, "response").structure, version))
     if errors.rows:

@@ -11,6 +11,7 @@ from oncelog.client import Admin, ConfigError, Consumer, Producer, Transactional
 from oncelog.client.admin.settings import AdminSettings
 from oncelog.client.options.serializers import INT64
 from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
+from tests.support.tables import rows
 
 ALL = (ProducerSettings, ConsumerSettings, SessionSettings, AdminSettings)
 NEEDED: dict[Any, dict[str, Any]] = {SessionSettings: {"group_id": "group"}}
@@ -23,13 +24,10 @@ class Odd:
         return "<odd>"
 
 
-@pytest.mark.parametrize(
-    ("settings", "option"),
-    [
-        pytest.param(settings, each, id=f"{settings.__name__}.{each.name}")
-        for settings in ALL
-        for each in dataclasses.fields(settings)
-    ],
+@rows(
+    "settings, option",
+    [(settings, each) for settings in ALL for each in dataclasses.fields(settings)],
+    lambda row: f"{row[0].__name__}.{row[1].name}",
 )
 def test_no_option_takes_what_is_of_no_type_that_it_declares(settings: Any, option: dataclasses.Field[Any]) -> None:
     shown = "<odd>" if option.repr else r"\[hidden\]"

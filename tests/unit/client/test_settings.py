@@ -28,6 +28,7 @@ from oncelog.client.values.errors import (
 )
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.partitioning import partition_for_key
+from tests.support.tables import rows
 
 
 def with_any(hint: Any) -> Any:
@@ -111,7 +112,7 @@ def test_idempotence_goes_with_acks_all_unless_it_is_switched_off() -> None:
     assert not ProducerSettings(enable_idempotence=False).is_idempotent
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code])
+@rows("code", [code for code in ErrorCode if code], lambda code: code.name)
 def test_every_code_of_a_broker_is_of_exactly_one_kind_and_says_its_name(code: ErrorCode) -> None:
     error = error_for(code)
     kinds = [kind for kind in (RetriableError, AbortableError, FatalError, ConfigError) if isinstance(error, kind)]

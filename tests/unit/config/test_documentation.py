@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
 from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey
+from tests.support.tables import rows
 
 _PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "start" / "configuration.md").read_text(encoding="utf-8")
 _ROWS = {line.split("|")[1].strip(" `"): line for line in _PAGE.splitlines() if line.startswith("| `")}
 
 
-@pytest.mark.parametrize("key", BROKER_KEYS.values(), ids=lambda key: str(key.name))
+@rows("key", BROKER_KEYS.values(), lambda key: str(key.name))
 def test_each_setting_is_on_the_page_with_its_default_and_its_text(key: ConfigKey) -> None:
     row = _ROWS[key.name]
     assert key.doc in row

@@ -28,6 +28,7 @@ from oncelog.protocol.generated.user_scram_credential_record import UserScramCre
 from oncelog.protocol.headers import encode_request_header
 from tests.clients.sasl_connection import JAAS, SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient, keys
+from tests.support.tables import rows
 
 ALICE = Principal("User", "alice")
 DELAY_MS = 100
@@ -107,7 +108,7 @@ def test_the_older_form_with_tokens_as_frames_is_answered_with_frames() -> None:
 @pytest.mark.parametrize(
     "state", [SaslState.INITIAL, SaslState.HANDSHAKE, SaslState.RAW_TOKENS, SaslState.TOKENS, SaslState.FAILED]
 )
-@pytest.mark.parametrize("key", [*ApiKey, 9_999])
+@rows("key", [*ApiKey, 9_999])
 def test_before_the_login_no_request_is_answered_but_for_the_three_in_their_states(state: SaslState, key: int) -> None:
     """As in redpanda#1331 and the METADATA during a handshake of bitnami/charts#25129."""
     answered = {

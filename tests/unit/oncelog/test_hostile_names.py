@@ -52,6 +52,7 @@ from oncelog.tools.txn import tail as txn_tail
 from oncelog.tools.txn.tail import Transition
 from tests.support.command_tree import commands
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
+from tests.support.tables import rows
 
 ALL = [*HOSTILE.values(), SURROGATE]
 PLACE = ("--topic", "orders", "--partition", "0")
@@ -231,7 +232,7 @@ ASKING: dict[str, tuple[tuple[str, ...], int]] = {
 
 
 @every_name
-@pytest.mark.parametrize("command", ASKING)
+@rows("command", ASKING)
 def test_what_a_cluster_answers_stays_in_its_row(command: str, name: str, cluster: type[ForeignCluster]) -> None:
     arguments, lines = ASKING[command]
     require_shown(run(*command.split(), *arguments), lines)
@@ -267,7 +268,7 @@ def test_what_an_operator_pastes_is_shown_as_well(name: str, cluster: type[Forei
 
 
 @every_name
-@pytest.mark.parametrize("command", [*ASKING, "record consume", "record produce", "txn abort", "txn fence"])
+@rows("command", [*ASKING, "record consume", "record produce", "txn abort", "txn fence"])
 def test_what_a_cluster_says_is_wrong_stays_in_its_line(command: str, name: str, cluster: type[ForeignCluster]) -> None:
     cluster.error = KafkaError(name, code=ErrorCode.UNKNOWN_SERVER_ERROR, hint=name)
     arguments = {

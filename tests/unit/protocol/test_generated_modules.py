@@ -18,6 +18,7 @@ from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, Fe
 from oncelog.protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.messages import SCHEMAS, generated
+from tests.support.tables import rows
 
 MOST_LINES = 22_000
 """As docs/understand/architecture.md says. A rare API adds little more than its classes: see `protocol.codec`."""
@@ -57,7 +58,7 @@ def test_encoded_records_are_the_object_that_was_given(version: int) -> None:
     assert any(part is records for part in parts)
 
 
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@rows("schema", SCHEMAS.values(), lambda schema: schema.name)
 def test_a_module_says_what_it_holds(schema: object) -> None:
     module = generated(schema)
     assert (schema.name, schema.api_key) == (module.NAME, module.API_KEY)

@@ -21,14 +21,15 @@ from oncelog.protocol.generated import (
 )
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from tests.fakes.broker import VirtualBroker
+from tests.support.tables import rows
 
 SECRET = "hunter2-secret"
 PASSWORDS = [name for name, key in BROKER_KEYS.items() if key.type is ConfigType.PASSWORD]
 _BROKER = 4
 
 
-@pytest.mark.parametrize("name", PASSWORDS)
-@pytest.mark.parametrize("prefix", ["", "listener.name.one.", "listener.name.one.plain.", "x."])
+@rows("name", PASSWORDS)
+@rows("prefix", ["", "listener.name.one.", "listener.name.one.plain.", "x."])
 @pytest.mark.parametrize("value", [SECRET, f'"{SECRET}', f'x required user_alice="{SECRET}'])
 def test_no_setting_shows_what_is_secret_in_it_however_wrong_it_is(prefix: str, name: str, value: str) -> None:
     try:

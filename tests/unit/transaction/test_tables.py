@@ -19,17 +19,14 @@ from oncelog.broker.coordinator.transaction.end_decisions import (
 from oncelog.broker.coordinator.transaction.metadata import Decision, TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from oncelog.protocol.errors import ErrorCode
+from tests.support.tables import rows
 from tests.support.transaction_lives import FRESH_ID, LIVES, STATES, UNKNOWN
 from tests.support.transaction_requests import REQUESTS, Known
 from tests.support.transaction_samples import NOW_MS, metadata
 from tests.support.transaction_tables import Cell, read
 
 DEAD, FENCE = TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE
-CELLS = [
-    pytest.param(request, cell, outcomes, id=f"{request}: {', '.join(cell)}")
-    for request, (tables, _) in REQUESTS.items()
-    for cell, outcomes in read(tables)
-]
+CELLS = [(request, cell, outcomes) for request, (tables, _) in REQUESTS.items() for cell, outcomes in read(tables)]
 
 
 def told(previous: Known, decision: Decision) -> str:
@@ -47,7 +44,7 @@ def told(previous: Known, decision: Decision) -> str:
     return f"{decision.error.name}, {logged}" if decision.error else logged
 
 
-@pytest.mark.parametrize(("request_name", "cell", "outcomes"), CELLS)
+@rows("request_name, cell, outcomes", CELLS, lambda row: f"{row[0]}: {', '.join(row[1])}")
 def test_a_request_is_answered_as_its_table_says(request_name: str, cell: Cell, outcomes: tuple[str, str]) -> None:
     life, state, who = cell
     _, ask = REQUESTS[request_name]
