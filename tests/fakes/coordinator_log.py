@@ -66,7 +66,7 @@ class MemoryCoordinatorLog:
         self.complete_when_durable(durable, None, next_offset)
         return durable
 
-    def hasten(self) -> None:
+    def start_round(self) -> None:
         """Its flushes happen when the test says so."""
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:

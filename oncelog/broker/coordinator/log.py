@@ -38,9 +38,9 @@ class CoordinatorLog(Protocol):
         """Completes once everything below `next_offset` is durable."""
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
-        """The same for a completion of the caller, who may end it before and hastens nothing."""
+        """The same for a completion of the caller, who may end it before and starts no round."""
 
-    def hasten(self) -> None:
+    def start_round(self) -> None:
         """Someone waits for all that is appended to be durable, though nobody did who appended it."""
 
     def replay(self) -> Iterator[Piece | Completion[Piece]]:

@@ -307,11 +307,11 @@ class CoordinatorRuntime(Generic[ShardT]):
         operation: Callable[[ShardT], WriteResult[T]],
         *,
         transaction_version: int = 0,
-        is_enough: Callable[[], bool] | None = None,
+        may_answer_ahead: Callable[[], bool] | None = None,
     ) -> Completion[T]:
         """Like `write`, in a producer's transaction: the partition checks the producer, the marker decides. Responds at
-        once if `is_enough()` after an append."""
-        return self._run(key, operation, Writer(producer_id, producer_epoch, transaction_version), is_enough)
+        once if `may_answer_ahead()` after an append."""
+        return self._run(key, operation, Writer(producer_id, producer_epoch, transaction_version), may_answer_ahead)
 
     def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
         """Decide now, respond once everything it may have read is durable."""
@@ -337,7 +337,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         """Everything now in the log of this partition."""
         try:
             life = self._writable(partition)
-            life.log.hasten()
+            life.log.start_round()
             return _respond_when_durable(life, None)
         except KafkaError as error:
             return Completion.failed(error)
@@ -347,7 +347,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         key: str,
         operation: Callable[[ShardT], WriteResult[T]],
         writer: Writer = NO_TRANSACTION,
-        is_enough: Callable[[], bool] | None = None,
+        may_answer_ahead: Callable[[], bool] | None = None,
     ) -> Completion[T]:
         try:
             life = self._writable(self.partition_for(key))
@@ -355,10 +355,10 @@ class CoordinatorRuntime(Generic[ShardT]):
             if result.records:
                 self._append(life, result.records, writer)
             else:
-                life.log.hasten()
+                life.log.start_round()
         except KafkaError as error:
             return Completion.failed(error)
-        if is_enough is not None and result.records and is_enough():
+        if may_answer_ahead is not None and result.records and may_answer_ahead():
             return Completion.of(result.response)
         return _respond_when_durable(life, result.response)
 

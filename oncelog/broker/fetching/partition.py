@@ -76,7 +76,7 @@ def plan_partition(
     Raises KafkaError."""
     diverging = diverging_epoch(wanted, log)
     if log.high_watermark < log.log_end_offset:
-        log.hasten_for(isolation)
+        log.start_round_for(isolation)
     if diverging is None:
         bounds = log.bounds(isolation)
         if wanted.fetch_offset < bounds.upper_bound:

@@ -42,9 +42,9 @@ class FetchedPartition:
         "last_fetched_epoch",
         "log",
         "max_bytes",
+        "sent_high_watermark",
+        "sent_log_start_offset",
         "session",
-        "told_high_watermark",
-        "told_log_start_offset",
         "topic",
         "topic_id",
     )
@@ -59,8 +59,8 @@ class FetchedPartition:
         self.log: PartitionLog | None = None  # None: to be looked up
         self.is_watching = False
         self.available_bytes = 0  # as counted for a waiting fetch
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.ask(asked)
 
     def ask(self, asked: "FetchPartition") -> None:
@@ -71,10 +71,10 @@ class FetchedPartition:
 
     def update_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """Record the offsets of a response; returns whether they changed."""
-        if high_watermark == self.told_high_watermark and log_start_offset == self.told_log_start_offset:
+        if high_watermark == self.sent_high_watermark and log_start_offset == self.sent_log_start_offset:
             return False
-        self.told_high_watermark = high_watermark
-        self.told_log_start_offset = log_start_offset
+        self.sent_high_watermark = high_watermark
+        self.sent_log_start_offset = log_start_offset
         return True
 
     def on_moved(self) -> None:

@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[
     else:
         mutations = Mutations(context, is_strict=context.api_version >= _STRICT_SINCE)
         results += yield from all_done(_grow(context, wanted, request.validate_only, mutations) for wanted in single)
-        return mutations.told(CreatePartitionsResponse(results=results))
+        return mutations.with_throttle_time(CreatePartitionsResponse(results=results))
     return CreatePartitionsResponse(results=results)
 
 

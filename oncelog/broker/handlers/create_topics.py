@@ -64,7 +64,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[Crea
         else:
             results.append(topic)
             yield 1
-    return plan.mutations.told(CreateTopicsResponse(topics=results))
+    return plan.mutations.with_throttle_time(CreateTopicsResponse(topics=results))
 
 
 class _Plan:

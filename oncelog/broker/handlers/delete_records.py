@@ -45,7 +45,7 @@ def _delete(context: RequestContext, name: str, index: int, offset: int) -> Slic
     low_watermark, error_code = _NO_LOW_WATERMARK, ErrorCode.NONE
     try:
         log = _log_of(context, name, index)
-        answered = log.until_seen()
+        answered = log.when_answers_are_durable()
         if answered is not None:
             yield answered
             answered.result()

@@ -44,7 +44,7 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[Dele
         names = yield from count_each(name for name, topic_id in wanted if name is not None and topic_id == ZERO_UUID)
         ids = yield from count_each(topic_id for name, topic_id in wanted if name is None and topic_id != ZERO_UUID)
         answers = _delete_all(context, wanted, names, ids, mutations)
-    return mutations.told(DeleteTopicsResponse(responses=(yield from all_done(answers, 32))))
+    return mutations.with_throttle_time(DeleteTopicsResponse(responses=(yield from all_done(answers, 32))))
 
 
 def _delete_all(

@@ -242,7 +242,7 @@ class _Fetch:
         if self._is_follower or diverging_epoch(partition, log) is not None:
             return self._min_bytes
         if log.high_watermark < log.log_end_offset:
-            log.hasten_for(self._isolation)
+            log.start_round_for(self._isolation)
             if self._isolation is FetchIsolation.HIGH_WATERMARK and log.answered_offset > log.high_watermark:
                 self._is_early = True
         partition.available_bytes = readable_bytes(partition, log, self._isolation)
@@ -353,8 +353,8 @@ class _Fetch:
             if self._is_replaced or self._count_again(self._moved.popitem()[0]):
                 return True
             yield 1
-        is_enough = self._available_bytes >= self._min_bytes or not self._readable_count
-        return not self._is_early and (is_enough or not waits_for_bytes)
+        has_enough_bytes = self._available_bytes >= self._min_bytes or not self._readable_count
+        return not self._is_early and (has_enough_bytes or not waits_for_bytes)
 
     def _read_in_slices(self) -> Sliced[None]:
         self._begin_answer()
@@ -415,7 +415,7 @@ class _Fetch:
             sessions.offer(session)
             self._epoch = session.epoch
         self._is_kept = session.session_id != 0 and sessions.holds(session)
-        self._bytes_left = min(self._max_bytes, context.peer.next_answer_bytes)
+        self._bytes_left = min(self._max_bytes, context.peer.next_response_bytes)
         self._read_count = 0
         self._last_topic: object = None
 

@@ -79,7 +79,7 @@ def _lookup(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = context.broker.topics.partition(topic, wanted.partition_index)
         check_leader_epoch(log, wanted.current_leader_epoch)
-        answered = None if isolation is FetchIsolation.TXN_COMMITTED else log.until_seen()
+        answered = None if isolation is FetchIsolation.TXN_COMMITTED else log.when_answers_are_durable()
         if answered is not None:
             yield answered
             answered.result()

@@ -187,7 +187,7 @@ def _answer(
 def _when_durable(wait: _Wait) -> Completion[None]:
     log, next_offset, is_duplicate, _, _ = wait
     if is_duplicate:
-        log.hasten()  # the original may have been answered ahead
+        log.start_round()  # the original may have been answered ahead
     durable: Completion[None] = Completion()
     log.complete_when_durable(durable, None, next_offset)
     return durable

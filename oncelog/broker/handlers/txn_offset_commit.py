@@ -72,7 +72,7 @@ def _commit(
         request.producer_epoch,
         offsets,
         transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
-        is_enough=partial(context.broker.transactions.answer_ahead, request.transactional_id or "", 1),
+        may_answer_ahead=partial(context.broker.transactions.answer_ahead, request.transactional_id or "", 1),
     )
 
 

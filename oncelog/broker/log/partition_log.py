@@ -449,11 +449,11 @@ class PartitionLog:
         completion: Completion[None] = Completion()
         self.complete_when_durable(completion, None, next_offset)
         if not completion.done:
-            self._rounds.hasten()
+            self._rounds.start_round()
         return completion
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int) -> None:
-        """The same for a completion of the caller, who may end it before and hastens nothing."""
+        """The same for a completion of the caller, who may end it before and starts no round."""
         waiters = self._waiters
         if self.is_durable(next_offset):
             completion.complete(value)
@@ -464,24 +464,24 @@ class PartitionLog:
         else:
             waiters.append((next_offset, completion, value))
 
-    def hasten(self) -> None:
-        """Someone wants to see all that is appended: see `Rounds.hasten`."""
+    def start_round(self) -> None:
+        """Someone wants to see all that is appended: see `Rounds.start_round`."""
         if self.high_watermark < self.log_end_offset:
-            self._rounds.hasten()
+            self._rounds.start_round()
 
-    def hasten_for(self, isolation: FetchIsolation) -> None:
+    def start_round_for(self, isolation: FetchIsolation) -> None:
         """The same for a reader; one of committed transactions sees nothing that was answered ahead."""
         if isolation is not FetchIsolation.TXN_COMMITTED or self._rounds.commits_at_once:
-            self._rounds.hasten()
+            self._rounds.start_round()
 
     def note_answered(self, next_offset: int) -> None:
         """Everything below `next_offset` was answered, durable or not."""
         self.answered_offset = max(self.answered_offset, next_offset)
 
-    def until_seen(self) -> Completion[None] | None:
+    def when_answers_are_durable(self) -> Completion[None] | None:
         """What to wait for until the high watermark has passed all that was answered; None: it has."""
         if self._rounds.commits_at_once:
-            self.hasten()
+            self.start_round()
         return self.when_durable(self.answered_offset) if self.answered_offset > self.high_watermark else None
 
     def advance_high_watermark(self, next_offset: int) -> None:

@@ -13,7 +13,7 @@ several appends, a round waits for a turn of the loop that brings none; and for 
 rounds before, if all of them are of one log, as a pipelining producer's are.
 
 Nobody waits for what a transaction appends before its end: it is answered once a kill cannot undo it (`answer_ahead`).
-Its round begins with the next append, when a reader wants to see it (`hasten`), or a few milliseconds later.
+Its round begins with the next append, when a reader wants to see it (`start_round`), or a few milliseconds later.
 """
 
 import errno
@@ -90,7 +90,7 @@ class Rounds:
         self._dirty[log] = None
         self._schedule()
 
-    def hasten(self) -> None:
+    def start_round(self) -> None:
         """Someone wants to see what was answered ahead: begin the round, at once if it costs nothing."""
         if not self._dirty:
             return
@@ -194,7 +194,7 @@ class Rounds:
         def on_time() -> None:
             self._is_patience_timed = False
             if round_count == self.round_count:
-                self.hasten()
+                self.start_round()
             elif self._ahead_count:
                 self._wait_patiently()
 

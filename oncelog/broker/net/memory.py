@@ -279,7 +279,7 @@ class AnswerMemory:
             self._ledger.close_slow(0)
 
     @property
-    def next_answer_bytes(self) -> int:
+    def next_response_bytes(self) -> int:
         """The size limit of the next response with records: half of what is left, so that several may follow at
         once."""
         return max(SMALL_ANSWER_BYTES, (self._limit_bytes - self.used_bytes) // 2)

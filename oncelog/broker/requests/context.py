@@ -120,9 +120,9 @@ class Peer:
             on_disconnect()
 
     @property
-    def next_answer_bytes(self) -> int:
+    def next_response_bytes(self) -> int:
         """How many bytes of records one response may contain now, given what other clients leave unread."""
-        return _NO_LIMIT if self._answers is None else self._answers.next_answer_bytes
+        return _NO_LIMIT if self._answers is None else self._answers.next_response_bytes
 
     @property
     def address(self) -> str:

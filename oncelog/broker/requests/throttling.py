@@ -129,7 +129,7 @@ class _ChargedContext(RequestContext):
         if self.api_key == ApiKey.FETCH:
             self.use(CONSUMER_BYTE_RATE, _fetched(outcome))
         wait_ms = int(self._until_ms - self.broker.clock.monotonic_ms())
-        return _told(outcome, wait_ms) if wait_ms >= 1 else outcome
+        return _with_throttle_time(outcome, wait_ms) if wait_ms >= 1 else outcome
 
 
 class Mutations:
@@ -153,7 +153,7 @@ class Mutations:
         bucket.take(partitions, rate, burst, monotonic_ms)
         self._is_above |= not self._is_strict
 
-    def told(self, response: MessageT) -> MessageT:
+    def with_throttle_time(self, response: MessageT) -> MessageT:
         """The response, with the time that the client has to wait, if any: strictly, if something was refused."""
         if self._limit is None or not self._is_above:
             return response
@@ -162,7 +162,7 @@ class Mutations:
         if wait_ms == 0:
             return response
         _keep_waiting(self._context, wait_ms)
-        return _told(response, wait_ms)
+        return _with_throttle_time(response, wait_ms)
 
 
 def _keep_waiting(context: RequestContext, wait_ms: int) -> None:
@@ -171,11 +171,11 @@ def _keep_waiting(context: RequestContext, wait_ms: int) -> None:
         context.peer.throttle(min(wait_ms, _LONGEST_MS))
 
 
-def _told(response: MessageT, wait_ms: int) -> MessageT:
-    told_ms = getattr(response, "throttle_time_ms", None)
-    if told_ms is None:  # an API without this field
+def _with_throttle_time(response: MessageT, wait_ms: int) -> MessageT:
+    own_wait_ms = getattr(response, "throttle_time_ms", None)
+    if own_wait_ms is None:  # an API without this field
         return response
-    return _with(response, throttle_time_ms=max(min(wait_ms, _LONGEST_MS), told_ms))
+    return _with(response, throttle_time_ms=max(min(wait_ms, _LONGEST_MS), own_wait_ms))
 
 
 def _with(message: MessageT, **changes: int) -> MessageT:

@@ -83,7 +83,7 @@ class Transaction(Generic[K, V]):
         if error is None:
             await self._commit_or_abort()
             return
-        if self._manager.state in (TransactionState.FENCED, TransactionState.COMMITTING, TransactionState.PREPARED):
+        if self._manager.state in (TransactionState.FATAL, TransactionState.COMMITTING, TransactionState.PREPARED):
             # Nothing is left to abort, or the transaction may be committed, perhaps by another process.
             await self._manager.explain(error)
             return

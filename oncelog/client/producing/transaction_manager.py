@@ -146,8 +146,8 @@ class TransactionManager:
     def on_refused(self, error: KafkaError) -> None:
         """A record or offsets were not taken. The transaction fails, since the caller need not look (KAFKA-9279); as in
         Kafka's producer not for what a serializer refused, which the caller may write elsewhere."""
-        is_of_the_call = isinstance(error, ConfigError) and not isinstance(error, UnknownTopic)
-        if self.state is _S.OPEN and not error.fatal and not is_of_the_call:
+        is_callers_mistake = isinstance(error, ConfigError) and not isinstance(error, UnknownTopic)
+        if self.state is _S.OPEN and not error.fatal and not is_callers_mistake:
             self.fail(_unanswered(error) if error.retriable else error)
 
     # --- the life of a transaction ------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class TransactionManager:
 
     def check_not_failed(self) -> None:
         """Raises what the transaction, or the producer, has failed with."""
-        if self.state in (_S.FAILED, _S.FENCED) and self.error is not None:
+        if self.state in (_S.FAILED, _S.FATAL) and self.error is not None:
             raise self.error
 
     async def initialize(self, *, keeps_prepared: bool = False) -> ProducerIdentity:
@@ -216,7 +216,7 @@ class TransactionManager:
 
     async def regain_epoch(self) -> ProducerIdentity:
         """Ask the coordinator for an epoch after our own: it has one unless another producer took the id (KIP-360)."""
-        if self.state is _S.FENCED:
+        if self.state is _S.FATAL:
             await self._stop_adding()
             self._sender.accumulator.abandon(TransactionAborted())
             await self._sender.settle()
@@ -231,7 +231,7 @@ class TransactionManager:
             # would take that for another producer's transaction and fence us.
             await self.abort()
         if self.state is not _S.READY or self._needs_new_epoch:
-            if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FENCED):
+            if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FATAL):
                 hint = "call commit() on it again: it returns its outcome" if self.state is _S.COMMITTING else ""
                 raise InvalidState(f"a transaction is already {self.state.value}", hint=hint)
             await self.initialize()
@@ -513,7 +513,7 @@ class TransactionManager:
         self.state = target
 
     def _raise_if_fenced(self) -> None:
-        if self.state is _S.FENCED and self.error is not None:
+        if self.state is _S.FATAL and self.error is not None:
             raise self.error
 
     def _on_error_code(self, code: int, *, commit_unknown: bool = False) -> KafkaError:
@@ -558,13 +558,13 @@ class TransactionManager:
     def fail(self, error: KafkaError) -> KafkaError:
         """Fatal errors end the producer, others the transaction; returns the first error."""
         if error.fatal:
-            if self.state is not _S.FENCED:
+            if self.state is not _S.FATAL:
                 self.error = error
-                self.state = _S.FENCED
+                self._move(_S.FATAL)
         elif self.state in (_S.OPEN, _S.COMMITTING) and not self._commit_sent:
             self.error = error
             self._move(_S.FAILED)
-        if self.state in (_S.FAILED, _S.FENCED):
+        if self.state in (_S.FAILED, _S.FATAL):
             self._sender.accumulator.abandon(self.error or error)
         return self.error or error
 

@@ -17,7 +17,7 @@ class TransactionState(Enum):
     ABORTING = "aborting"
     PREPARED = "prepared"
     """All records are written and no more are accepted: an external coordinator decides (KIP-939)."""
-    FENCED = "fenced"
+    FATAL = "fenced"
     """Another producer has the transactional id, or the broker rejects this one. Only an epoch after its own, where the
     coordinator still gives it one, makes it usable again."""
 
@@ -25,14 +25,14 @@ class TransactionState(Enum):
 _S = TransactionState
 VALID_PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
     _S.INITIALIZING: frozenset((_S.UNINITIALIZED, _S.READY)),
-    _S.UNINITIALIZED: frozenset((_S.INITIALIZING, _S.FENCED)),
+    _S.UNINITIALIZED: frozenset((_S.INITIALIZING, _S.FATAL)),
     _S.READY: frozenset((_S.INITIALIZING, _S.COMMITTING, _S.ABORTING)),
     _S.OPEN: frozenset((_S.READY,)),
     _S.FAILED: frozenset((_S.OPEN, _S.COMMITTING)),
     _S.PREPARED: frozenset((_S.INITIALIZING, _S.OPEN)),
     _S.COMMITTING: frozenset((_S.OPEN, _S.COMMITTING, _S.PREPARED)),
     _S.ABORTING: frozenset((_S.OPEN, _S.FAILED, _S.ABORTING, _S.PREPARED)),
-    _S.FENCED: frozenset(each for each in _S),
+    _S.FATAL: frozenset(each for each in _S),
 }
 
 

@@ -139,7 +139,7 @@ class Cluster:
         self._unreachable: set[tuple[str, int]] = set()
         self._failures: dict[tuple[str, int], KafkaError] = {}
         """Why the last connection to an address could not be made; the newest last."""
-        self._tells = False
+        self._logs_unreachable = False
         self._closed = False
 
     # --- connections --------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class Cluster:
         self._failures.pop(address, None)
         self._failures[address] = error
         # Said once, until it is reached again; who opens a client and gives up soon is told by the exception.
-        if self._tells and not self._closed and address not in self._unreachable:
+        if self._logs_unreachable and not self._closed and address not in self._unreachable:
             self._unreachable.add(address)
             _log.warning("%s; trying again", error)
 
@@ -426,7 +426,7 @@ class Cluster:
         `patience_ms` (default: at the deadline), and where what accepts it says nothing, after `_MAX_CONNECT_MS`."""
         give_up = deadline if patience_ms is None else deadline.capped(patience_ms)
         give_up_silence = deadline.capped(_MAX_CONNECT_MS)
-        self._tells = give_up.remaining_s > _SILENCE_S
+        self._logs_unreachable = give_up.remaining_s > _SILENCE_S
         while True:
             try:
                 await self.any_transport(deadline)
@@ -438,7 +438,7 @@ class Cluster:
             except RequestTimedOut:
                 if give_up_silence.expired:
                     raise
-        self._tells = True
+        self._logs_unreachable = True
         await self.refresh((), deadline)
 
     async def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:

@@ -123,8 +123,8 @@ def test_every_code_of_a_broker_is_of_exactly_one_kind_and_says_its_name(code: E
 
 def test_a_fenced_producer_can_only_ask_for_an_epoch_and_what_may_be_committed_is_never_aborted() -> None:
     for target, previous in VALID_PREVIOUS.items():
-        allowed = target in (TransactionState.FENCED, TransactionState.UNINITIALIZED)
-        assert allowed or TransactionState.FENCED not in previous
+        allowed = target in (TransactionState.FATAL, TransactionState.UNINITIALIZED)
+        assert allowed or TransactionState.FATAL not in previous
     with pytest.raises(InvalidState):
         check_move(TransactionState.COMMITTING, TransactionState.ABORTING)
 

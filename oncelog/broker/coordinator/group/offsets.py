@@ -151,10 +151,10 @@ class OffsetCoordinator:
         offsets: Sequence[OffsetToCommit],
         *,
         transaction_version: int = 0,
-        is_enough: Callable[[], bool] | None = None,
+        may_answer_ahead: Callable[[], bool] | None = None,
     ) -> Completion[Errors]:
         """TxnOffsetCommit: invisible until the producer's marker. Completes once durable, or when appended if
-        `is_enough()` then. Fails with KafkaError for all."""
+        `may_answer_ahead()` then. Fails with KafkaError for all."""
 
         def operation(life: GroupShardLife) -> WriteResult[Errors]:
             consumer_group = life.shard.consumer_group(committer.group_id)
@@ -173,7 +173,7 @@ class OffsetCoordinator:
             producer_epoch,
             operation,
             transaction_version=transaction_version,
-            is_enough=is_enough,
+            may_answer_ahead=may_answer_ahead,
         )
 
     def _check_transactional(self, life: GroupShardLife, committer: Committer) -> ErrorCode:

@@ -173,7 +173,7 @@ class TransactionCoordinator:
             return _failure(ErrorCode.INVALID_REQUEST)
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), transaction_version)
         return self._transition(
-            transactional_id, decide, _producer, is_enough=partial(self._dependencies.answer_ahead, 0)
+            transactional_id, decide, _producer, may_answer_ahead=partial(self._dependencies.answer_ahead, 0)
         )
 
     def add_partitions_implicitly(
@@ -191,7 +191,7 @@ class TransactionCoordinator:
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), TRANSACTION_V2)
-        is_enough = self._dependencies.rounds_are_whole
+        may_answer_ahead = self._dependencies.rounds_are_whole
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -203,7 +203,7 @@ class TransactionCoordinator:
                 else:
                     answer.fail(error)
 
-            self._transition(transactional_id, decide, _producer, is_enough=is_enough).then(on_done)
+            self._transition(transactional_id, decide, _producer, may_answer_ahead=may_answer_ahead).then(on_done)
 
         attempt(attempt, 0)
         return answer
@@ -443,10 +443,10 @@ class TransactionCoordinator:
         to_answer: Callable[[TransactionMetadata | None], T],
         fresh_producer_id: int | None = None,
         *,
-        is_enough: Callable[[], bool] | None = None,
+        may_answer_ahead: Callable[[], bool] | None = None,
     ) -> Completion[T]:
         """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
-        depends on is durable, or at once if `is_enough()` after the append."""
+        depends on is durable, or at once if `may_answer_ahead()` after the append."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -464,13 +464,15 @@ class TransactionCoordinator:
         written = self._runtime.write(transactional_id, operation)
         if decision.needs_producer_id:
             return self._producer_ids.next_id().flat_map(
-                lambda fresh: self._transition(transactional_id, decide, to_answer, fresh, is_enough=is_enough)
+                lambda fresh: self._transition(
+                    transactional_id, decide, to_answer, fresh, may_answer_ahead=may_answer_ahead
+                )
             )
         if decision.target is not None and life is not None and written.error is None:
             life.on_logged(current, decision.target, written)
         if decision.error:
             return written.map(lambda _: self._refuse(transactional_id, decision.error))
-        if is_enough is not None and written.error is None and is_enough():
+        if may_answer_ahead is not None and written.error is None and may_answer_ahead():
             return Completion.of(to_answer(decision.target or current))
         return written
 
