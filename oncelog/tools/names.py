@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HARMLESS = re.compile(r"[A-Za-z0-9._@%+=:,/-]+")
 _TIMEOUT_S = 1.0
-"""Whoever pressed Tab waits for it."""
+"""Completion must answer within this time."""
 Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 

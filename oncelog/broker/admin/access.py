@@ -66,9 +66,7 @@ class Access:
     def _check_site(self, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"")
         if not self._is_host(_PORT.sub("", host.decode("latin-1")).lower()):
-            raise HttpError(
-                403, "the Host header does not name this machine; a name of it belongs into oncelog.http.host.names"
-            )
+            raise HttpError(403, "the Host header does not name this machine: add the name to oncelog.http.host.names")
         is_foreign = headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
         if is_foreign or headers.get(b"origin") not in (None, self._scheme + host):
             raise HttpError(403, "web pages of other sites are not served")

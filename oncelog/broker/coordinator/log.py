@@ -38,10 +38,10 @@ class CoordinatorLog(Protocol):
         """Completes once everything below `next_offset` is durable."""
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
-        """The same for a completion of the caller, who may end it before and starts no round."""
+        """Complete the caller's `completion` then. The caller may end it earlier; no round is started for it."""
 
     def start_round(self) -> None:
-        """Someone waits for all that is appended to be durable, though nobody did who appended it."""
+        """Start the round now: a caller waits until what was answered ahead is durable."""
 
     def replay(self) -> Iterator[Piece | Completion[Piece]]:
         """The whole log, in order; if a piece comes later, request the next once it has come. Raises KafkaError, or

@@ -118,7 +118,7 @@ class Faults:
         return None
 
     def _crash_after_append(self) -> None:
-        # Nobody hears of the commit: high watermarks stay where they are.
+        # The commit is not reported: high watermarks stay where they are.
         if self.broker is not None:
             self.broker.logs.store.commit_now()
         self.crash()

@@ -453,7 +453,7 @@ class PartitionLog:
         return completion
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int) -> None:
-        """The same for a completion of the caller, who may end it before and starts no round."""
+        """Complete the caller's `completion` then. The caller may end it earlier; no round is started for it."""
         waiters = self._waiters
         if self.is_durable(next_offset):
             completion.complete(value)
@@ -465,12 +465,13 @@ class PartitionLog:
             waiters.append((next_offset, completion, value))
 
     def start_round(self) -> None:
-        """Someone wants to see all that is appended: see `Rounds.start_round`."""
+        """Start a round for what is appended and not durable yet: see `Rounds.start_round`."""
         if self.high_watermark < self.log_end_offset:
             self._rounds.start_round()
 
     def start_round_for(self, isolation: FetchIsolation) -> None:
-        """The same for a reader; one of committed transactions sees nothing that was answered ahead."""
+        """Start a round for a reader, unless it reads committed transactions only: it sees nothing that was answered
+        ahead."""
         if isolation is not FetchIsolation.TXN_COMMITTED or self._rounds.commits_at_once:
             self._rounds.start_round()
 
@@ -479,7 +480,7 @@ class PartitionLog:
         self.answered_offset = max(self.answered_offset, next_offset)
 
     def when_answers_are_durable(self) -> Completion[None] | None:
-        """What to wait for until the high watermark has passed all that was answered; None: it has."""
+        """Completes when the high watermark has passed everything that was answered; None if it has already."""
         if self._rounds.commits_at_once:
             self.start_round()
         return self.when_durable(self.answered_offset) if self.answered_offset > self.high_watermark else None

@@ -12,8 +12,8 @@ A client sends its pipelined requests one by one, and as fast as it gets the res
 several appends, a round waits for a turn of the loop that brings none; and for a few more while it holds fewer than the
 rounds before, if all of them are of one log, as a pipelining producer's are.
 
-Nobody waits for what a transaction appends before its end: it is answered once a kill cannot undo it (`answer_ahead`).
-Its round begins with the next append, when a reader wants to see it (`start_round`), or a few milliseconds later.
+What a transaction appends before its end is answered once a kill cannot undo it (`answer_ahead`). Its round begins with
+the next append, when a reader asks for it (`start_round`), or a few milliseconds later.
 """
 
 import errno
@@ -26,12 +26,13 @@ from oncelog.broker.turns.ports import Scheduler, Stopwatch
 from oncelog.protocol import mypyc_attr
 
 _MOST_TURNS = 16
-"""For which a round waits: few enough that other clients cannot hold it up."""
+"""Turns of the loop that a round waits at most: few enough that other clients cannot delay it."""
 _ANSWERED_AHEAD_MS = 5
-"""After which a round begins for what nobody waits for: longer than most transactions take to send their records."""
+"""How long a round waits that has only appends answered ahead: longer than most transactions take to send their
+records."""
 _EMPTY_TURNS = 8
-"""For which it waits although they bring nothing. Measured with five requests in flight, compiled: 75 µs a record; with
-three turns 92, with twelve 74."""
+"""Turns that it waits although they bring no append. Measured with five requests in flight, compiled: 75 µs a record;
+with three turns 92, with twelve 74."""
 
 
 class GrowingLog(Protocol):
@@ -66,20 +67,20 @@ class Rounds:
         self.round_count = 0
         self.append_count = 0
         self._appends_begun = 0
-        """How many of them are in a round."""
+        """How many appends a round has taken so far."""
         self._dirty: dict[GrowingLog, None] = {}
         """The logs of the next round."""
         self._is_scheduled = False
         self._is_in_flight = False
         self._gathers = not store.commits_at_once
         self._last_append_count = 0
-        """Of the round before."""
+        """How many appends the last round had."""
         self._appends_seen = 0
-        """When the round was last put off."""
+        """`append_count` when the round was last delayed."""
         self._turns = self._empty_turns = 0
-        """For how many this round was put off, and how many of these brought nothing."""
+        """Turns by which this round was delayed, and how many of them brought no append."""
         self._usual_append_count = 0
-        """Of the rounds before, if each had several appends, and all of them were of one log."""
+        """How many appends recent rounds had, if each had several and all of them were of one log."""
         self._ahead_count = 0
         """How many appends of the next round were answered ahead."""
         self._is_patience_timed = False
@@ -91,7 +92,7 @@ class Rounds:
         self._schedule()
 
     def start_round(self) -> None:
-        """Someone wants to see what was answered ahead: begin the round, at once if it costs nothing."""
+        """Begin the round for a reader of what was answered ahead, at once if it costs nothing."""
         if not self._dirty:
             return
         self._ahead_count = 0

@@ -211,11 +211,11 @@ class AnswersAhead(Protocol):
 
     @property
     def are_possible(self) -> bool:
-        """The next run will know that they may have been undone."""
+        """True if the next run will know that such answers may have been undone."""
 
     @property
     def may_be_lost(self) -> bool:
-        """Those of an earlier run. Until `settle`."""
+        """True until `settle` if answers of an earlier run may have been lost."""
 
     def settle(self) -> None:
         """Whatever may lack them is aborted, durably. Raises OSError: noted later, or the next start aborts again."""

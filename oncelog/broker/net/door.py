@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class _Passage(NamedTuple):
-    """What the settings of a listener come to."""
+    """The security settings of one listener, resolved."""
 
     tls: TlsSettings | None
     context: ssl.SSLContext | None

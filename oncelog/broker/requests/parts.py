@@ -85,13 +85,13 @@ class Broker:
     quotas: "Quotas | None" = None
     """None until the first one is set (`throttling.quotas_of`)."""
     scram_users: "ScramUsers | None" = None
-    """Made for the first listener with logins, and the same for all: one who does not exist does so at none."""
+    """Made for the first listener with logins and shared by all: an unknown user looks the same on every listener."""
     tokens: "DelegationTokens | None" = None
     """None unless there is a key for them."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)
     """What is put around the handler of each API, the innermost first."""
     on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)
-    """Who has handlers already."""
+    """Callbacks that wrap handlers loaded before."""
 
     def put_around_handlers(self, around: "AroundHandler") -> None:
         """Outside of everything that is around them."""

@@ -154,7 +154,8 @@ class Mutations:
         self._is_above |= not self._is_strict
 
     def with_throttle_time(self, response: MessageT) -> MessageT:
-        """The response, with the time that the client has to wait, if any: strictly, if something was refused."""
+        """The response with the client's throttle time, if it has to wait: if strict, only when something was
+        refused."""
         if self._limit is None or not self._is_above:
             return response
         bucket, rate, burst = self._limit

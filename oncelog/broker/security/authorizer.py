@@ -56,7 +56,7 @@ class Decision(NamedTuple):
 
 
 Audit = Callable[[Asked, Decision, str], None]
-"""Told of a decision on something that a client tried: with the name of the request."""
+"""Called with each decision on a client's request, and the name of the API."""
 
 
 class Authorizer:

@@ -1,8 +1,8 @@
-"""A random secret of the broker's store: what a broker says of users who do not exist is made of it.
+"""A random secret of the broker's store, from which the salts of unknown users are derived.
 
 Owns: its value, and when it is made: at the first start with logins. Does not own: what is made of it (`scram`).
-Invariant: as long as the store lives it is the same, whatever users come and go: who asks for a name before and
-after a change, or a restart, is told the same of one who does not exist.
+Invariant: it is the same as long as the store lives. So the salt of an unknown user never changes, neither with other
+users nor at a restart, and reveals nothing.
 """
 
 from oncelog.broker.log.store import LOGIN_SECRET, Blobs

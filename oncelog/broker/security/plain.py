@@ -1,8 +1,8 @@
 """SASL/PLAIN (RFC 4616): the user and the password as they are; on a listener without TLS everybody can read them.
 
 Owns: the token, and comparing passwords. Does not own: the users (`broker.security.jaas`).
-Invariant: an unknown user, a wrong password and a user who wants to be another get the same text, after the same
-comparison (CVE-2017-12610).
+Invariant: an unknown user, a wrong password and an authzid that differs from the user get the same text, after the
+same comparison (CVE-2017-12610).
 """
 
 from collections.abc import Mapping

@@ -1,17 +1,17 @@
 """What a client may use in a time, as a bucket of tokens.
 
 Owns: the arithmetic. Does not own: whose bucket it is, and what its tokens are. A bucket is given the time, and refuses
-nothing by itself: what was used is taken, and who asks learns how long it is until nothing is owed any more.
+nothing by itself: what was used is taken, and `owed_ms` is the time until nothing is owed any more.
 
 Apache Kafka measures most rates over a window of samples, and calls a client above its quota when the rate over at
-least ten seconds is. A bucket that holds ten seconds' worth tells the same times to wait, and lets nobody have more in
-the long run, whatever the sizes.
+least ten seconds is. A bucket that holds ten seconds' worth gives the same throttle times and the same long-run rate,
+whatever the sizes.
 """
 
 from oncelog.broker.turns.ports import MonotonicMs
 
 _LONGEST_MS = 2**31 - 1
-"""As long as a response can say; a rate may be so low that the time for one token is none."""
+"""The longest throttle time that a response can carry; used when a rate is near zero."""
 
 
 class TokenBucket:
@@ -24,14 +24,14 @@ class TokenBucket:
         self._at_ms = monotonic_ms
 
     def owed_ms(self, rate: float, burst: float, monotonic_ms: MonotonicMs) -> float:
-        """How long until no token is owed, at most `_LONGEST_MS`; 0 if none is. Rate and burst, of a second and at
-        most, may change."""
+        """Milliseconds until no token is owed, at most `_LONGEST_MS`; 0 if none is. `rate` is tokens per second,
+        `burst` the most that the bucket holds; both may change between calls."""
         self._tokens = min(burst, self._tokens + (monotonic_ms - self._at_ms) * rate / 1_000)
         self._at_ms = monotonic_ms
         return min(max(0.0, -self._tokens / rate * 1_000), _LONGEST_MS)
 
     def take(self, count: float, rate: float, burst: float, monotonic_ms: MonotonicMs) -> None:
-        """Negative: give them back."""
+        """Take `count` tokens; a negative count gives them back."""
         self.owed_ms(rate, burst, monotonic_ms)
         self._tokens -= count
 

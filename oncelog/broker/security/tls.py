@@ -130,7 +130,7 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
         raise TlsError("ssl.enabled.protocols is empty: write ssl.enabled.protocols=TLSv1.2,TLSv1.3")
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    # For one resumption, which is what a client of Kafka's comes to. Measured: 0.19 ms of OpenSSL, 0.27 with two.
+    # Java clients resume once; so one ticket. Measured: 0.19 ms of OpenSSL, 0.27 with two.
     context.num_tickets = 1
     try:
         context.set_ciphers(settings.ciphers or _SAFE_SUITES)

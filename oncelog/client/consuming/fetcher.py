@@ -47,7 +47,7 @@ class FetchSettings:
     check_crcs: bool = True
     rack: str = ""
     preference_max_age_s: float = 300.0
-    """How long a replica is read from that the leader told of; then the leader is asked again."""
+    """How long to read from the preferred replica before asking the leader again."""
 
 
 class Chunk:

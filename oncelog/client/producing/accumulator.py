@@ -102,7 +102,7 @@ class PartitionQueue:
             return None
         first = self.waiting[0]
         if first.awaited and not self.in_flight:
-            # Whoever waits for it would linger for nobody; while another is on its way, this one gathers what comes.
+            # A caller awaits this batch, so lingering gains nothing; while another is in flight, it gathers what comes.
             return self.muted_until_s
         if first.closed or len(self.waiting) > 1 or first.size_bytes >= batch_size:
             return self.muted_until_s

@@ -1,4 +1,4 @@
-"""The way of one record into the producer's buffer, as far as it waits for nothing.
+"""Adds one record to the producer's buffer without waiting.
 
 Owns: what may be sent, the record's partition and timestamp, when the sender is woken. Does not own: waiting for
 metadata and buffer space (`producer`), batches (`accumulator`). Invariant: a record that is taken costs one `Delivery`,

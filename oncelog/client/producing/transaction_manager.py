@@ -570,7 +570,7 @@ class TransactionManager:
 
 
 def _unanswered(error: KafkaError) -> AbortableError:
-    """Nobody answered in time: the transaction has failed, and the next one may well succeed."""
+    """No answer came in time: the transaction has failed, and the next one may well succeed."""
     return AbortableError(error.message, code=error.code or ErrorCode.REQUEST_TIMED_OUT)
 
 

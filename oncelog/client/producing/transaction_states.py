@@ -18,8 +18,8 @@ class TransactionState(Enum):
     PREPARED = "prepared"
     """All records are written and no more are accepted: an external coordinator decides (KIP-939)."""
     FATAL = "fenced"
-    """Another producer has the transactional id, or the broker rejects this one. Only an epoch after its own, where the
-    coordinator still gives it one, makes it usable again."""
+    """A fatal error: another producer has the transactional id, or the broker rejects this one. Only an epoch after its
+    own, where the coordinator still gives it one, makes it usable again."""
 
 
 _S = TransactionState

@@ -117,9 +117,9 @@ class Cluster:
         self.client_id = client_id
         self._security = security
         self._was_served = False
-        """By a listener that speaks as these connections do."""
+        """A listener that speaks as these connections do has responded."""
         self.refused: AuthenticationFailed | None = None
-        """Why a broker does not let this client in any more: what runs in the background has nobody to raise it to."""
+        """The last authentication failure; background tasks cannot raise it."""
         self._creates_topics = creates_topics
         self.topics: dict[str, Topic] = {}
         self.missing: set[str] = set()
@@ -127,7 +127,7 @@ class Cluster:
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.features: dict[str, int] = {}
-        """The finalized level of each feature, of the newest epoch that a broker has told."""
+        """The finalized level of each feature, of the newest epoch that a broker has reported."""
         self._features_epoch = -1
         self.nodes: dict[int, tuple[str, int]] = {}
         self._bootstrap = parse_addresses(bootstrap_servers)
@@ -268,7 +268,7 @@ class Cluster:
     def _on_unreachable(self, address: tuple[str, int], error: KafkaError) -> None:
         self._failures.pop(address, None)
         self._failures[address] = error
-        # Said once, until it is reached again; who opens a client and gives up soon is told by the exception.
+        # Logged once, until it is reached again; where opening gives up soon, the exception says it instead.
         if self._logs_unreachable and not self._closed and address not in self._unreachable:
             self._unreachable.add(address)
             _log.warning("%s; trying again", error)
@@ -580,7 +580,7 @@ class Cluster:
         finally:
             self._refreshing = None
             waiting, self._on_refreshed = self._on_refreshed, {}
-        # Not in `finally`: a task whose loop was closed over it ends when it is collected, and could wake nobody.
+        # Not in `finally`: a task whose loop was closed over it ends when it is collected, and could wake no task.
         if not self._closed:
             for done in waiting:
                 done()

@@ -1,4 +1,4 @@
-"""The requests of who reads: records, and where to begin. Fetch (12) and OffsetFetch (9) stay at topic names."""
+"""Requests used by consumers: records, and where to begin. Fetch (12) and OffsetFetch (9) stay at topic names."""
 
 from oncelog.client.wire.apis import Api
 from oncelog.protocol.api_keys import ApiKey

@@ -1,4 +1,4 @@
-"""How connections are protected, and as whom: the options of TLS and SASL, checked, and what they come to.
+"""The options of TLS and SASL, checked and resolved.
 
 Owns: Kafka's names of them in snake_case, which combinations make sense, the TLS context. Does not own: the tokens of a
 login (`sasl`, imported where one is configured), the connection (`transport`), what a wrong choice looks like from

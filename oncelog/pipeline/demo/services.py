@@ -130,7 +130,8 @@ def verify(bootstrap: str) -> int:
 
 
 def _wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """Also until there is a broker, and a topic. When patience ends, what is there is used: the comparison shows it."""
+    """Wait until `is_so()`, and for a broker and a topic to exist. After a timeout what is there is used: the
+    comparison shows it."""
     deadline = time.monotonic() + _PATIENCE_S
     print(f"waiting until {what}", flush=True)
     while time.monotonic() < deadline:
@@ -138,7 +139,7 @@ def _wait_until(is_so: Callable[[], bool], what: str) -> None:
             if is_so():
                 return
         time.sleep(_PAUSE_S)
-    print(f"{_PATIENCE_S} s have passed before {what}", flush=True)
+    print(f"timed out after {_PATIENCE_S} s waiting until {what}", flush=True)
 
 
 def spark_daemon(name: str, work: Path) -> int:

@@ -114,7 +114,7 @@ async def consume(
     has_letters = show_txn or show_control
     pieces = pieces or parsed(_WITH_LETTERS if has_letters else _WITHOUT_LETTERS)
     committed = (isolation or ("read_uncommitted" if show_txn else "read_committed")) == "read_committed"
-    # At the end there is nothing for who does not wait.
+    # Without waiting, the end has no records: start at the beginning.
     start = start or Position("start" if exits else "end")
     if group_id is not None:
         _check_member(topic, start, has_letters)

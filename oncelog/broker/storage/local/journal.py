@@ -39,7 +39,7 @@ _FRAME = Struct(">8sBQQQI")
 _HEADER_BYTES = _FRAME.size + 4
 _HEAD, _ROUND, _LAST_HEAD, _ROUND_AHEAD = 0, 1, 2, 3
 """The third ends the use of the journal: it only carries what is left out. The last is a round that was written while
-the frame before it was not durable yet: that it can be read says nothing of that frame."""
+the frame before it was not durable yet: a readable one does not prove that the frame before it was durable."""
 _SYNCED = -1
 _LEFT_OUT = -2
 
