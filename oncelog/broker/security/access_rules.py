@@ -27,7 +27,8 @@ class AccessRules:
         self._by_id: dict[UUID, Acl] = {}
         self._by_pattern: dict[_Pattern, dict[UUID, Acl]] = {}
         self._prefix_lengths: dict[int, Counter[int]] = {}
-        """How many patterns have a prefix of each length, by type of the resource: only those are looked up."""
+        """The number of patterns with a prefix of each length, by type of the resource: only those lengths are looked
+        up."""
         for record in state.acls.values():
             self._put(record.id, entry_of(record))
         state.watch(self._on_record)
@@ -50,7 +51,7 @@ class AccessRules:
         return entry_id in self._by_id
 
     def entries(self) -> list[tuple[UUID, Acl]]:
-        """In the order in which they were written."""
+        """All entries in the order in which they were written."""
         return list(self._by_id.items())
 
     def covering(self, resource_type: int, name: str) -> Iterator[Acl]:

@@ -19,7 +19,7 @@ from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.api_keys import ApiKey
 
 _LEAST_PAUSE_MS = 1_000
-"""Between two handshakes of one connection, as Kafka."""
+"""The pause required between two handshakes of one connection, as in Kafka."""
 
 
 class IllegalSaslState(Exception):
@@ -28,19 +28,19 @@ class IllegalSaslState(Exception):
 
 class Authentication:
     def __init__(self, mechanisms: Mapping[str, Mechanism], max_session_ms: Mapping[str, int]) -> None:
-        """Both by the name of the mechanism. A session of 0 ms never ends."""
+        """Take mechanisms and session limits, both by the mechanism's name. A session of 0 ms never ends."""
         self.mechanisms: Final = mechanisms
         self._max_session_ms = max_session_ms
         self.state = SaslState.INITIAL
         self.principal: Principal | None = None
         self.is_by_token = False
-        """The last login was by a delegation token."""
+        """True if the last login was by a delegation token."""
         self._mechanism = ""
         self._conversation: Conversation | None = None
         self._is_another_mechanism = ""
         self._began_ms: MonotonicMs | None = None
         self.session_ends_ms: MonotonicMs | None = None
-        """None: never."""
+        """When the session ends; None: never."""
 
     # --- what may come ------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ class Authentication:
             raise IllegalSaslState(f"a request {name} came in the state {self.state.value} of a SASL login")
 
     def on_api_versions(self) -> None:
-        """It was asked, in a version that exists."""
+        """ApiVersions was requested in a version that exists."""
         if self.state is SaslState.INITIAL:
             self._enter(SaslState.HANDSHAKE)
 
@@ -60,7 +60,7 @@ class Authentication:
         return self.session_ends_ms is not None and monotonic_ms > self.session_ends_ms
 
     def may_begin_again(self, monotonic_ms: MonotonicMs) -> bool:
-        """Whether a SaslHandshake after the login begins another; if not it is refused as any is then."""
+        """Whether a SaslHandshake after the login begins another one; otherwise it is refused."""
         if self.session_ends_ms is None:
             return False
         return self._began_ms is None or monotonic_ms - self._began_ms >= _LEAST_PAUSE_MS
@@ -93,8 +93,8 @@ class Authentication:
         return self._conversation.evaluate(token)
 
     def complete(self, outcome: Outcome, monotonic_ms: MonotonicMs) -> int:
-        """Take an outcome; returns how long the session lasts, 0 for one without an end and for a login that goes on.
-        Raises AuthenticationFailed."""
+        """Take the outcome of a mechanism; returns how long the session lasts, 0 for one without an end and for a login
+        that goes on. Raises AuthenticationFailed."""
         if not isinstance(outcome, Success):
             return 0
         principal = Principal("User", outcome.user)

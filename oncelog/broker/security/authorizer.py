@@ -28,9 +28,9 @@ from oncelog.protocol.acls import (
 )
 
 MOST_DECISIONS: Final = 10_000
-"""Cached ones: some 3 MB, and more than a busy broker's clients need at a time."""
+"""How many decisions are cached: some 3 MB, and more than a busy broker's clients need at a time."""
 _LONGEST_CACHED_NAME: Final = 249
-"""As long as a topic's may be. A client without rights may ask for names of 32 KiB."""
+"""The length of the longest topic name. A client without rights may ask for names of 32 KiB."""
 
 _IMPLY: Final = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 class Decision(NamedTuple):
     is_allowed: bool
     rule: str
-    """By which rule, in Kafka's words."""
+    """The rule that decided, in Kafka's words."""
 
 
 Audit = Callable[[Asked, Decision, str], None]
@@ -95,7 +95,7 @@ class Authorizer:
         return decision.is_allowed
 
     def operations(self, principal: Principal, host: str, resource_type: ResourceType, name: str) -> int:
-        """Those that the principal may do on this resource, as a bit set (KIP-430)."""
+        """The operations that the principal may do on this resource, as a bit set (KIP-430)."""
         return sum(
             1 << operation
             for operation in OPERATIONS[resource_type]
@@ -130,7 +130,8 @@ class Authorizer:
         return Decision(False, "DefaultDeny") if is_covered else self._default
 
     def _decide_for_any(self, rules: AccessRules, asked: Asked) -> Decision:
-        """As the default method of Kafka's Authorizer: whether something is allowed that no DENY covers entirely."""
+        """Whether something is allowed that no DENY covers entirely, as the default method of Kafka's Authorizer has
+        it."""
         somewhere = self._decide(rules, asked._replace(name="hardcode"))  # Kafka's own: for those who may everything
         if somewhere.is_allowed:
             return somewhere
@@ -148,7 +149,7 @@ class Authorizer:
 
 
 def _covering(acl: Acl) -> Iterator[tuple[int, str]]:
-    """The patterns that cover all that this entry's does."""
+    """The patterns that cover everything that the pattern of this entry covers."""
     yield PatternType.LITERAL, WILDCARD
     yield acl.pattern_type, acl.resource_name
     if (acl.pattern_type, acl.resource_name) != (PatternType.LITERAL, WILDCARD):
@@ -157,7 +158,7 @@ def _covering(acl: Acl) -> Iterator[tuple[int, str]]:
 
 
 def _who(asked: Asked) -> tuple[str, str]:
-    """The principals of entries that concern the one who asks."""
+    """The principals that entries may name to concern the client that asks."""
     return str(asked.principal), WILDCARD_PRINCIPAL
 
 

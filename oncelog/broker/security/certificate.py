@@ -29,14 +29,14 @@ class Names(NamedTuple):
     distinguished_name: str
     """`CN=alice,OU=payments,O=example`: the most specific part first."""
     alternative_names: frozenset[bytes]
-    """As DER."""
+    """The alternative names, as DER."""
 
 
 class _Element(NamedTuple):
     tag: int
     value: memoryview
     whole: memoryview
-    """With its tag and length."""
+    """The whole element with its tag and length."""
 
 
 def certificate_names(der: bytes) -> Names:

@@ -32,7 +32,7 @@ from oncelog.protocol.generated.delegation_token_record import DelegationTokenRe
 from oncelog.protocol.generated.remove_delegation_token_record import RemoveDelegationTokenRecord
 
 _REMOVED_AT_ONCE = 500
-"""In one background turn; the next one goes on."""
+"""How many tokens one background turn removes; the next turn goes on."""
 
 
 class DelegationTokens:
@@ -56,7 +56,7 @@ class DelegationTokens:
         self._schedule = Schedule(clock)
         self._ids = {self.hmac_of(token_id): token_id for token_id in state.tokens}
         self._keys: dict[tuple[str, int], Completion[Keys]] = {}
-        """By token and mechanism, of those that a login was tried with: to derive them takes milliseconds."""
+        """Keys by token and mechanism, for tokens that a login was tried with: to derive them takes milliseconds."""
         state.watch(self._on_record)
 
     def _on_record(self, record: object) -> None:
@@ -70,7 +70,7 @@ class DelegationTokens:
     # --- for requests -------------------------------------------------------------------------------------------------
 
     def new_id(self) -> str:
-        """As Kafka's: 16 random bytes in base64 for URLs."""
+        """A new token id as Kafka makes it: 16 random bytes in base64 for URLs."""
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
     def hmac_of(self, token_id: str) -> bytes:
@@ -97,7 +97,7 @@ class DelegationTokens:
         return keys
 
     def _derived(self, token_id: str, mechanism: ScramMechanism) -> Completion[Keys]:
-        """Off the loop: 1.7 ms of SHA-512, measured."""
+        """Derive keys off the loop: 1.7 ms of SHA-512, measured."""
         password, salt = b64encode(self.hmac_of(token_id)).decode(), self.salt_of(token_id)
         derived: Completion[Keys] = Completion()
         found: list[Keys] = []
@@ -116,7 +116,7 @@ class DelegationTokens:
         return derived
 
     def login(self, token_id: str) -> TokenLogin | None:
-        """As whom and for how long; None for a token that does not count."""
+        """The user of a login with this token and its duration; None for a token that does not count."""
         token = self._state.tokens.get(token_id)
         if token is None or has_expired(token, self._clock.wall_ms()):
             return None
@@ -141,7 +141,7 @@ class DelegationTokens:
 
 
 def principal_of(text: str) -> Principal:
-    """As the records have it: KIND:NAME, where a name may be empty."""
+    """The principal as the records have it: KIND:NAME, where a name may be empty."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -151,5 +151,5 @@ def has_expired(token: DelegationTokenRecord, wall_ms: WallMs) -> bool:
 
 
 def _last_ms(token: DelegationTokenRecord) -> int:
-    """The last millisecond in which it counts."""
+    """The last millisecond in which the token counts."""
     return min(token.expiration_timestamp, token.max_timestamp)

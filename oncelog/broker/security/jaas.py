@@ -27,7 +27,7 @@ class LoginModule:
 
     @property
     def passwords(self) -> dict[str, str]:
-        """By user: the options `user_NAME`."""
+        """The passwords by user, from the options `user_NAME`."""
         return {name[len(_USER) :]: value for name, value in self.options.items() if name.startswith(_USER)}
 
 
@@ -49,7 +49,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """The sign and "", or "" and the word."""
+    """The tokens of the text, each as (sign, "") or ("", word)."""
     tokens, position = [], 0
     while position < len(text):
         match = _TOKEN.match(text, position)

@@ -25,14 +25,14 @@ _ALGORITHMS = {
     "OKP Ed25519": ("EdDSA",),
     "OKP Ed448": ("EdDSA",),
 }
-"""By type and curve of a key."""
+"""The algorithms by type and curve of a key."""
 
 
 class SigningKey(NamedTuple):
     key: Any
-    """PyJWT's and cryptography's."""
+    """A key as PyJWT and cryptography have it."""
     algorithms: tuple[str, ...]
-    """It may check signatures by these."""
+    """The algorithms by which it may check signatures."""
 
 
 class Jwks:
@@ -44,7 +44,7 @@ class Jwks:
         self._log = log
         self._keys: dict[str | None, SigningKey] = {}
         self._fetched_ms: MonotonicMs | None = None
-        """When it was last tried."""
+        """When fetching was last tried."""
         self._fetching: Completion[None] | None = None
 
     def find(self, key_id: str | None) -> SigningKey | Completion[SigningKey | None] | None:
@@ -87,7 +87,7 @@ class Jwks:
 
 
 def _parsed(data: bytes) -> dict[str | None, SigningKey]:
-    """By id; keys of unknown kinds, and those that do not sign, are left out. Raises ValueError."""
+    """The keys by id; keys of unknown kinds, and those that do not sign, are left out. Raises ValueError."""
     listed = json.loads(data)
     if not isinstance(listed, dict) or not isinstance(listed.get("keys"), list):
         raise ValueError("this is no set of keys: there is no list `keys`")

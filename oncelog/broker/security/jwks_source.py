@@ -22,7 +22,7 @@ from oncelog.broker.config.listeners import is_loopback
 MOST_BYTES = 1 << 20
 _MOST_S = 10.0
 Fetch = Callable[[], bytes]
-"""Blocks; raises OSError."""
+"""A function that fetches keys: it blocks, and raises OSError."""
 
 
 def fetch_from(url: str, most_s: float = _MOST_S) -> Fetch:
@@ -121,4 +121,4 @@ def _watched(kind: type[HTTPConnection], watch: _Watch) -> Any:
 
 class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """None: it is an error."""
+        """Follow no redirect: it is an error."""

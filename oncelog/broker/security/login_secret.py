@@ -13,7 +13,8 @@ _SIZE_BYTES = 32
 
 
 def login_secret(blobs: Blobs, entropy: Entropy) -> bytes:
-    """On a disk that is full at the first start, one that ends with the process. Raises OSError."""
+    """The stored secret, made if there is none; if the disk is full at the first start, one for this process only.
+    Raises OSError."""
     if blobs.exists(LOGIN_SECRET):
         found = blobs.read_bytes(LOGIN_SECRET)
         if len(found) == _SIZE_BYTES:

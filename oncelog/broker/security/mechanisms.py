@@ -27,9 +27,9 @@ class Success(NamedTuple):
     token: bytes
     user: str
     expires_in_ms: int | None = None
-    """When what it proved itself by expires; None: never."""
+    """When the client's credential expires; None: never."""
     is_by_token: bool = False
-    """By a delegation token: it gets no further ones."""
+    """True for a login by a delegation token, which gets no further tokens."""
 
 
 Outcome = Challenge | Success
@@ -43,6 +43,6 @@ class Conversation(Protocol):
 
 
 class Mechanism(Protocol):
-    """What a listener has of each mechanism that is enabled there."""
+    """One mechanism that is enabled on a listener."""
 
     def begin(self) -> Conversation: ...

@@ -38,15 +38,15 @@ class TokenRules:
     """What a token must have besides a signature."""
 
     audience: Sequence[str]
-    """One of these; empty: any."""
+    """The audiences of which a token must name one; empty: any."""
     issuer: str
-    """Empty: any."""
+    """The issuer that a token must name; empty: any."""
     skew_s: int
     user_claim: str
 
 
 class OAuthBearer:
-    """What a listener has of the mechanism."""
+    """The mechanism as one listener offers it."""
 
     def __init__(self, rules: TokenRules, jwks: Jwks, clock: Clock) -> None:
         self._rules = rules
@@ -57,7 +57,7 @@ class OAuthBearer:
         return OAuthBearerConversation(self._token_of)
 
     def _token_of(self, token: str) -> Success | Completion[Success | None] | None:
-        """Whose token it is, and until when; None if it is not valid."""
+        """The user of the token and its expiry; None if it is not valid."""
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.InvalidTokenError, RecursionError):  # PyJWT before 2.14 lets the latter through

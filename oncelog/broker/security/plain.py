@@ -12,21 +12,21 @@ from hmac import compare_digest
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Outcome, Success
 
 _NOBODYS_PASSWORD = "\0"
-"""No token has it: NUL separates the parts of one."""
+"""The password compared for an unknown user. No token can contain it: NUL separates the parts of a token."""
 _REFUSED = "Authentication failed: Invalid username or password"
-"""Kafka's words."""
+"""The text of a refused login, in Kafka's words."""
 
 
 class Plain:
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        """By user."""
+        """Take the passwords by user."""
         self._passwords = passwords
 
     def begin(self) -> "Plain":
         return self
 
     def evaluate(self, token: bytes) -> Outcome:
-        """authorization id, NUL, user, NUL, password."""
+        """Check a token: authorization id, NUL, user, NUL, password."""
         try:
             parts = token.decode("utf-8").split("\0")
         except UnicodeDecodeError:

@@ -4,14 +4,14 @@ Owns: what a principal is and how it is written. Does not own: how a client prov
 (authorization).
 
 A connection's principal is `Peer.principal`: `ANONYMOUS` until its listener has authenticated it, for ever on listeners
-that authenticate nobody. Everything inside that depends on who asks reads it there.
+that do not authenticate. Everything inside that depends on the client's identity reads it there.
 """
 
 from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    """As Kafka's KafkaPrincipal: `User:alice`."""
+    """A principal as Kafka's KafkaPrincipal: `User:alice`."""
 
     kind: str
     name: str
@@ -21,7 +21,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""As KafkaPrincipal.ANONYMOUS."""
+"""The principal of a client without a login, as KafkaPrincipal.ANONYMOUS."""
 
 
 def parse_principal(text: str) -> Principal:

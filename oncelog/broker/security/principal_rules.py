@@ -1,7 +1,7 @@
 """`ssl.principal.mapping.rules`: which user a certificate's distinguished name stands for (KIP-371).
 
 Owns: the syntax of the rules, and applying them. The first rule that matches the whole name decides; a name that none
-matches is nobody's, and its connection is closed. Patterns are matched by RE2, as all patterns are here.
+matches has no principal, and its connection is closed. Patterns are matched by RE2, as all patterns are here.
 """
 
 import re
@@ -21,12 +21,12 @@ _CASE: dict[str, Callable[[str], str]] = {"": str, "L": str.lower, "U": str.uppe
 class _Rule:
     pattern: Any
     replacement: str
-    """With `$1` for the first group."""
+    """The replacement, with `$1` for the first group."""
     case: str
 
 
 Rules = Sequence[_Rule | None]
-"""None is DEFAULT: the name as it is."""
+"""Rules in order; None is DEFAULT, the name as it is."""
 
 
 def parse_principal_rules(text: str) -> Rules:
@@ -54,7 +54,7 @@ def parse_principal_rules(text: str) -> Rules:
 
 
 def user_of(rules: Rules, distinguished_name: str) -> str | None:
-    """None if no rule matches."""
+    """The user name by the first rule that matches; None if none does."""
     for rule in rules:
         if rule is None:
             return distinguished_name

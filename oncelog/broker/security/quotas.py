@@ -4,7 +4,7 @@ Owns: the rules of precedence, and what each client has used. Does not own: the 
 records of the metadata log), how a client is made to wait (`broker.requests.throttling`, `broker.net`).
 Invariants
 - A change counts from the turn in which its record is replayed.
-- What is known of clients is bounded: who has used nothing for a while is forgotten.
+- What is known of clients is bounded: a client that has used nothing for a while is forgotten.
 
 Kafka's rules. Of these the first that has a quota of the wanted key counts: user and client id; user and any client id;
 user; any user and client id; any user and any client id; any user; client id; any client id. A quota that names both
@@ -29,10 +29,10 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 _FEWEST_KNOWN = 1_000
-"""Clients whose use is known before those that have all their tokens are looked for."""
+"""How many clients are remembered before those with full buckets are looked for and forgotten."""
 _MOST_FOUND = 10_000
 _LONGEST_CLIENT_ID = 256
-"""By so much of it a client id counts: a client may send another one of 32 KiB with each request."""
+"""How much of a client id counts: a client may send another one of 32 KiB with each request."""
 
 
 class Limit(NamedTuple):
@@ -42,7 +42,7 @@ class Limit(NamedTuple):
     """Units a second; of `request_percentage`, percent of the time of the broker's one thread."""
     user: str
     client_id: str
-    """Empty for all users, or all client ids."""
+    """The client id; empty for all users, or all client ids."""
 
 
 class Quotas:
@@ -50,9 +50,9 @@ class Quotas:
         self._state = state
         self._clock = clock
         self._limits: dict[tuple[str, str, str], Limit | None] = {}
-        """What was looked up since the last change: by key, user, client id."""
+        """The limits looked up since the last change, by key, user and client id."""
         self._buckets: dict[tuple[str, str, str], TokenBucket] = {}
-        """By key, and user and client id of those who share one: empty for all; by address for connections."""
+        """Buckets by key, user and client id; an empty name is shared by all. Buckets of connections are by address."""
         self._look_at = _FEWEST_KNOWN
         sample_s = config.get_int("quota.window.size.seconds")
         # As in Kafka, where a rate is measured over all samples but the newest one at least.
@@ -61,7 +61,7 @@ class Quotas:
             "controller.quota.window.size.seconds"
         )
         self.longest_request_wait_ms = sample_s * 1_000
-        """For the time that its requests take a client waits no longer at once."""
+        """The longest single wait of a client for the time that its requests take."""
         state.watch(self._on_record)
 
     def _on_record(self, _: Any) -> None:
@@ -81,7 +81,7 @@ class Quotas:
             return found
 
     def _ip_limit(self, host: str) -> float | None:
-        """New connections a second of one address."""
+        """The limit on new connections per second of one address."""
         quotas = self._state.quotas
         for name in (host, None):
             value = quotas.get((("ip", name),), {}).get(CONNECTION_CREATION_RATE)
@@ -90,18 +90,18 @@ class Quotas:
         return None
 
     def most_fetched(self, limit: Limit) -> int:
-        """What one Fetch may have at most."""
+        """The most bytes that one Fetch may have."""
         return int(limit.value * self._window_s)
 
     @property
     def known_count(self) -> int:
-        """Of clients that have used something lately."""
+        """How many clients have used something lately."""
         return len(self._buckets)
 
     # --- what is used -------------------------------------------------------------------------------------------------
 
     def use(self, key: str, limit: Limit, units: float) -> float:
-        """Take it; returns how many milliseconds the client has to wait."""
+        """Count this use; returns how many milliseconds the client has to wait."""
         monotonic_ms, burst = self._clock.monotonic_ms(), limit.value * self._window_s
         bucket = self._bucket(key, limit, burst)
         bucket.take(units, limit.value, burst, monotonic_ms)
@@ -120,7 +120,8 @@ class Quotas:
         return wait_ms
 
     def mutations(self, user: str, client_id: str) -> tuple[TokenBucket, float, float] | None:
-        """What a client may create and delete of partitions: tokens, how many come in a second, and at most."""
+        """The client's limit for creating and deleting partitions: its bucket, the tokens per second, and the most it
+        holds."""
         limit = self.limit(CONTROLLER_MUTATION_RATE, user, client_id)
         if limit is None:
             return None
@@ -138,7 +139,8 @@ class Quotas:
         return bucket
 
     def _forget_full(self, monotonic_ms: MonotonicMs) -> None:
-        """As many as are left may come before it is looked again, so that each costs little."""
+        """Forget clients with full buckets. The next look comes after as many new clients as are left, so that each
+        costs little."""
         kept = {}
         for (key, user, client_id), bucket in self._buckets.items():
             value = self._ip_limit(user) if key == CONNECTION_CREATION_RATE else self._value(key, user, client_id)

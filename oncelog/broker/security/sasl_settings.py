@@ -26,9 +26,9 @@ class SaslError(Exception):
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
     mechanisms: Mapping[str, Mechanism]
-    """By name, in the order of `sasl.enabled.mechanisms`."""
+    """The mechanisms by name, in the order of `sasl.enabled.mechanisms`."""
     max_session_ms: Mapping[str, int]
-    """By the name of the mechanism; 0: no end."""
+    """The longest session by the name of the mechanism; 0: no end."""
 
 
 @dataclass(frozen=True, slots=True)

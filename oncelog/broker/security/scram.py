@@ -32,9 +32,9 @@ from oncelog.broker.security.mechanisms import (
 from oncelog.broker.turns.completion import Completion
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
-"""As Kafka; its tools write the least."""
+"""The bounds of Kafka, whose tools write the least."""
 SALT_BYTES = 26
-"""As Kafka's tools."""
+"""The size of a salt in Kafka's tools."""
 _MOST_MESSAGE_BYTES = 16_384
 """Much more than any client sends. A first message is kept until the proof comes: for as long as a login may take, by a
 client that has proved nothing yet."""
@@ -50,7 +50,7 @@ _ESCAPE = re.compile(r"=(2C|3D)?")
 class ScramMechanism(NamedTuple):
     name: str
     number: int
-    """In Kafka's records and requests."""
+    """The mechanism's number in Kafka's records and requests."""
     hash_name: str
 
     def hashed(self, data: bytes) -> bytes:
@@ -61,7 +61,7 @@ class ScramMechanism(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of keys and proofs."""
+        """The size of keys and proofs."""
         return hashlib.new(self.hash_name).digest_size
 
 
@@ -72,7 +72,7 @@ SCRAM_MECHANISMS: Final = {
 
 
 class Credential(Protocol):
-    """As Kafka's UserScramCredentialRecord."""
+    """A credential as Kafka's UserScramCredentialRecord has it."""
 
     @property
     def salt(self) -> bytes: ...
@@ -85,7 +85,7 @@ class Credential(Protocol):
 
 
 class StoredCredential(NamedTuple):
-    """One that is in no record: of a token, or of a user who does not exist."""
+    """A credential that is in no record: of a token, or of an unknown user."""
 
     salt: bytes
     stored_key: bytes
@@ -111,17 +111,17 @@ class Tokens(Protocol):
     """Delegation tokens (`broker.security.delegation_tokens`)."""
 
     def salt_of(self, token_id: str) -> bytes:
-        """Also of one that does not exist."""
+        """The salt of a token, made up if it does not exist."""
 
     def keys(self, token_id: str, mechanism: ScramMechanism) -> Completion[Keys]:
-        """At MIN_ITERATIONS; they fit no proof for a token that does not count."""
+        """The token's keys at MIN_ITERATIONS; those of a token that does not count fit no proof."""
 
     def login(self, token_id: str) -> TokenLogin | None:
-        """None for a token that does not exist or has expired."""
+        """The login of a token; None if it does not exist or has expired."""
 
 
 class ScramUsers:
-    """Who there is, and what is said of those who are not."""
+    """The known users, and the made-up credentials of unknown ones."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class ScramUsers:
         nonce: Callable[[], str],
         tokens: Tokens | None = None,
     ) -> None:
-        """`known` by user and number of the mechanism, and as it is at each login; `secret` decides the salts of users
-        who do not exist; `nonce` is random, and new at each call; without `tokens` none exists."""
+        """Look up `known`, by user and number of the mechanism, anew at each login. `secret` decides the salts of
+        unknown users; `nonce` is random and new at each call; `tokens` is None where no tokens exist."""
         self._known = known
         self._tokens = tokens
         self._secret = secret
@@ -139,11 +139,11 @@ class ScramUsers:
         self.nonce: Final = nonce
 
     def on_change(self) -> None:
-        """Those who are known have changed."""
+        """The known users have changed."""
         self._usual.clear()
 
     def find(self, user: str, mechanism: ScramMechanism) -> tuple[Credential, bool]:
-        """A credential, and whether it is of a user who exists."""
+        """A credential, and whether its user is known."""
         found = self._known.get((user, mechanism.number))
         if found is not None:
             return found, True
@@ -163,15 +163,15 @@ class ScramUsers:
 
     def _phantom(self, user: str, mechanism: ScramMechanism) -> StoredCredential:
         salt_bytes, iterations = self._usual_of(mechanism.number)
-        # Of each mechanism another one, as those of a user are: else the two together would tell who is not there.
+        # Another salt for each mechanism, as users have: two equal ones would reveal an unknown user.
         seed = b"%b%d %b" % (self._secret, mechanism.number, user.encode())
         salt = hashlib.shake_256(seed).digest(salt_bytes)
         nothing = bytes(mechanism.size_bytes)
         return StoredCredential(salt, nothing, nothing, iterations)
 
     def _usual_of(self, number: int) -> tuple[int, int]:
-        """Bytes of salt and iterations of most who are known: looked up once, or the time of an answer would tell how
-        many there are, and who is not among them."""
+        """The most common salt size and iteration count of known users: computed once, or response times would reveal
+        how many there are and which are unknown."""
         usual = self._usual.get(number)
         if usual is None:
             counts = Counter((len(each.salt), each.iterations) for (_, of), each in self._known.items() if of == number)
@@ -191,7 +191,7 @@ def keys_of(mechanism: ScramMechanism, salted: bytes) -> Keys:
 
 
 class Scram:
-    """What a listener has of one of the two mechanisms."""
+    """One of the two mechanisms as a listener offers it."""
 
     def __init__(self, mechanism: ScramMechanism, users: ScramUsers) -> None:
         self._mechanism = mechanism
@@ -309,7 +309,7 @@ class _First(NamedTuple):
     server_message: str
     credential: Credential
     is_known: bool
-    """It is of a user who exists; always False of a token, which may end before the last message."""
+    """True for a known user; always False for a token, which may expire before the last message."""
     is_token: bool
     token_keys: Completion[Keys] | None
-    """Of a token, where there may be any: made off the loop, while the client makes its own."""
+    """The keys of a token, where tokens are enabled: derived off the loop, while the client derives its own."""

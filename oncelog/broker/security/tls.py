@@ -22,7 +22,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.security.certificate import Names, certificate_names
 
 Read = Callable[[str], str]
-"""A setting of a listener by its name; empty when it is not set."""
+"""Returns a setting of a listener by its name; empty if it is not set."""
 
 _MOST_STORE_BYTES = 1 << 20
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
@@ -30,8 +30,8 @@ _PEM_MARK = b"-----BEGIN "
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _SAFE_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""With forward secrecy and authenticated encryption, as Mozilla's "intermediate". OpenSSL's own choice has CBC as well,
-which every client of this decade can do without."""
+"""Suites with forward secrecy and authenticated encryption, as Mozilla's "intermediate". OpenSSL's own choice has CBC
+as well, which every client of this decade can do without."""
 _SUITE = re.compile(r"TLS_(\w+?)_WITH_(\w+)\Z")
 _TLS_1_3_SUITE = re.compile(r"TLS_(AES|CHACHA20)_\w+\Z")
 _CONVERT = {
@@ -49,14 +49,14 @@ class KeyMaterial:
     """A private key and certificates, as PEM."""
 
     key: bytes = field(repr=False)
-    """May be encrypted; then `password` opens it."""
+    """The private key; if it is encrypted, `password` opens it."""
     chain: bytes = field(repr=False)
     """The certificate of the broker first."""
     password: str = field(default="", repr=False)
 
     @property
     def names(self) -> Names:
-        """Of the broker. Raises TlsError."""
+        """The names in the broker's certificate. Raises TlsError."""
         try:
             certificate = re.search(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----", self._text)
             return certificate_names(ssl.PEM_cert_to_DER_cert(certificate[0] if certificate else ""))
@@ -74,16 +74,16 @@ class TlsSettings:
 
     key: KeyMaterial
     trusted: bytes = field(repr=False)
-    """PEM; empty where clients show no certificates."""
+    """The trusted certificates as PEM; empty where clients show none."""
     client_auth: str
     versions: tuple[str, ...]
     ciphers: str
-    """As OpenSSL writes them; empty: all safe ones."""
+    """Cipher suites as OpenSSL writes them; empty: all safe ones."""
 
 
 def read_tls_settings(config: BrokerConfig, listener_name: str, *, with_sasl: bool) -> TlsSettings:
-    """With SASL, clients log in by that: `ssl.client.auth` counts only with the prefix of the listener, as in Kafka
-    (KIP-684). Raises TlsError."""
+    """Read a listener's TLS settings. With SASL, clients log in by that: `ssl.client.auth` counts only with the prefix
+    of the listener, as in Kafka (KIP-684). Raises TlsError."""
 
     def read(key: str) -> str:
         return config.get_of_listener(listener_name, key)
@@ -107,8 +107,8 @@ def read_tls_settings(config: BrokerConfig, listener_name: str, *, with_sasl: bo
 
 
 def check_replacement(before: KeyMaterial, after: KeyMaterial, *, other_dn: bool, other_san: bool) -> None:
-    """A certificate that replaces another is of the same broker, as in Kafka: clients may know it by its name. Raises
-    TlsError."""
+    """Check that a replacement certificate is of the same broker, as Kafka does: clients may know it by its name.
+    Raises TlsError."""
     old, new = before.names, after.names
     if not other_dn and new.distinguished_name != old.distinguished_name:
         raise TlsError(
@@ -259,7 +259,8 @@ def _read_store(store: str, location: str, stated: str) -> bytes:
 
 
 def _read_file(location: str) -> bytes:
-    """Raises OSError, also for what may block or has no end: settings change while the broker runs."""
+    """Read a regular file; raises OSError for one that may block or has no end, as settings change while the broker
+    runs."""
     if not Path(location).is_file():
         raise OSError("it is no file" if Path(location).exists() else os.strerror(errno.ENOENT))
     with open(location, "rb") as file:
@@ -270,7 +271,7 @@ def _read_file(location: str) -> bytes:
 
 
 def _pem(text: str) -> bytes:
-    """Inline PEM, which people write in one line, too: a file of properties has no other simple way."""
+    """Inline PEM as OpenSSL reads it: in a file of properties it is often written in one line."""
     if not text.startswith("-----BEGIN "):
         raise TlsError("ssl.keystore.key, .certificate.chain and ssl.truststore.certificates begin with -----BEGIN")
     blocks = re.findall(r"(-----BEGIN [A-Z0-9 ]+-----)([^-]*)(-----END [A-Z0-9 ]+-----)", text)
@@ -282,7 +283,7 @@ def _items(text: str) -> list[str]:
 
 
 def _openssl_names(suites: list[str]) -> list[str]:
-    """OpenSSL's names of suites. Those of TLS 1.3, three and all of them safe, Python cannot choose among."""
+    """OpenSSL's names of suites. Python cannot choose among the three of TLS 1.3, all of them safe."""
     names = []
     for suite in suites:
         match = _SUITE.match(suite)

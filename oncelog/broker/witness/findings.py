@@ -12,7 +12,7 @@ from oncelog.broker.turns.ports import WallMs
 from oncelog.broker.witness.kinds import Kind, Severity
 
 NAME_CHARACTERS: Final = 256
-"""What is kept of a name; the protocol allows 32,767 bytes. A topic's has 249 at most."""
+"""How many characters are kept of a name: the protocol allows 32,767 bytes, a topic name has at most 249."""
 
 
 def shortened(name: str) -> str:
@@ -21,14 +21,14 @@ def shortened(name: str) -> str:
 
 
 class Connection(Protocol):
-    """Of a client, as `broker.request.Peer` has it."""
+    """A client's connection, as `broker.request.Peer` has it."""
 
     @property
     def host(self) -> str: ...
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """The address as HOST:PORT."""
 
     def is_connected(self) -> bool: ...
 
@@ -46,35 +46,36 @@ the same."""
 
 
 class Client(NamedTuple):
-    """All connections from one host with the same names, which are what it said of itself."""
+    """All connections from one host with the same names, as the client gives them."""
 
     client_id: str
     host: str
     software_name: str
-    """Empty before ApiVersions 3, which many Python clients do not send."""
+    """The name of the client software; empty before ApiVersions 3, which many Python clients do not send."""
     software_version: str
 
     @property
     def library(self) -> str | None:
-        """Whose default its client id is; None: it was given one."""
+        """The library whose default its client id is; None if the program chose the id."""
         default = _DEFAULT_ID.fullmatch(self.client_id)
         return None if default is None else default.lastgroup
 
     @property
     def program(self) -> tuple[str, str]:
-        """The same for a consumer and a producer of one program: host and client id, or the library of a default."""
+        """A value shared by the consumer and the producer of one program: host and client id, or the library of a
+        default."""
         return self.host, self.library or self.client_id
 
 
 class Sender(NamedTuple):
-    """Of a request."""
+    """The sender of a request."""
 
     client: Client
     connection: Connection
 
 
 class Key(NamedTuple):
-    """What is counted together."""
+    """The key of mistakes that are counted together."""
 
     kind: Kind
     program: tuple[str, str]
@@ -106,14 +107,14 @@ class Finding:
     group: str | None
     transactional_id: str | None
     count: int
-    """Requests with the mistake."""
+    """How many requests had the mistake."""
     first_ms: int
-    """Since 1970, by the clock of the broker, as `last_ms`."""
+    """When it was first seen: milliseconds since 1970 by the broker's clock, as `last_ms`."""
     last_ms: int
     seen: str
     """A sentence about the last time."""
     change: str
-    """A sentence: what to do."""
+    """What to do, as a sentence."""
     docs: str
     """The page that explains it, with its anchor."""
 
@@ -123,22 +124,23 @@ class Report:
     """All findings since the start of the broker."""
 
     findings: tuple[Finding, ...]
-    """Wrong ones first, then by client."""
+    """The findings: wrong ones first, then by client."""
     forgotten: Mapping[str, int]
-    """Entries by table that made way for newer ones: above 0, findings may be missing, and counts too low."""
+    """How many entries of each table were dropped for newer ones: above 0, findings may be missing, and counts too
+    low."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `GET /witness` has it."""
+        """The report as `GET /witness` returns it."""
         return {"findings": [asdict(each) for each in self.findings], "forgotten": dict(self.forgotten)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Of `as_json`. Raises KeyError, TypeError if it is something else."""
+        """The report that `as_json` made. Raises KeyError or TypeError for anything else."""
         return cls(tuple(Finding(**each) for each in values["findings"]), values["forgotten"])
 
 
 class Sighting:
-    """Counts; changes with each further time."""
+    """The count of one mistake, updated with each further time."""
 
     __slots__ = ("_address", "_client", "_count", "_first_ms", "_last_ms", "_seen", "_subject", "key")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Severity = Literal["wrong", "look"]
-"""wrong: records are lost, repeated or read although they are aborted. look: perhaps wanted."""
+""""wrong": records are lost, repeated, or read although they are aborted. "look": perhaps intended."""
 PAGE: Final = "docs/operate/witness.md"
 
 

@@ -14,7 +14,7 @@ class Recent(Generic[K, V]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._values: dict[K, V] = {}
-        """The least recently used first."""
+        """The values, the least recently used first."""
         self.forgotten_count = 0
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class Recent(Generic[K, V]):
         return value
 
     def use(self, key: K, make: Callable[[], V]) -> V:
-        """The same, made if the key is new."""
+        """The value of a key, made if the key is new; it is now the most recently used."""
         values = self._values
         value = values.pop(key) if key in values else make()
         values[key] = value
@@ -45,12 +45,12 @@ class Recent(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """In place of what the key had, if anything."""
+        """Set the value of a key, in place of any before."""
         self._values.pop(key, None)
         self.use(key, lambda: value)
 
     def take(self, key: K) -> V | None:
-        """Remove and return it."""
+        """Remove and return the value of a key."""
         return self._values.pop(key, None)
 
     def take_all(self) -> list[V]:

@@ -2,7 +2,7 @@
 
 Owns: which clients are watched, and in which turn. Does not own: which APIs (`broker.apis`), what they say (`facts`).
 Invariant: a response passes unchanged, in the turn in which it is ready. Watched around fault injection, so that the
-witness knows what the client is told.
+witness knows what the client is sent.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _OnResponse = Callable[[Witness, RequestContext, Any, Any], None]
 
 
 def around_handler(witness: Witness, api: ApiKey, handle: Handler) -> Handler:
-    """The handler itself if its API says nothing to the witness."""
+    """The handler with the witness around it; the handler itself if the witness does not look at its API."""
     descriptor = API_TABLE[api]
     match descriptor.witnessed:
         case "request":

@@ -5,7 +5,7 @@ texts of what to change (`kinds`). Invariants
 - Each `on_x` is one fact about a request: plain values, no I/O, and time from the clock.
 - All tables are bounded: the least recently used entry makes way, and is counted (`Report.forgotten`). Names are
   given `shortened`.
-- The order of two facts does not matter where either may come first: a topic remembers who reads or writes it in a way
+- The order of two facts does not matter where either may come first: a topic remembers the clients that use it in a way
   that is a mistake only once a transaction writes to it.
 
 No request says which program it comes from. A consumer and a producer are taken for parts of one if they have the same
@@ -44,11 +44,12 @@ from oncelog.broker.witness.kinds import (
 from oncelog.broker.witness.recent import Recent
 
 LIMIT: Final = 1_000
-"""Entries of each table. Measured: full of ordinary names they take 4 MiB, of names of 250 letters everywhere 64."""
+"""The most entries of each table. Measured: full of ordinary names they take 4 MiB, full of names of 250 letters 64
+MiB."""
 OF_EACH: Final = 20
-"""Entries of a table inside an entry."""
+"""The most entries of a table inside an entry."""
 TOPICS_OF_PROGRAM: Final = 100
-"""More than one writes to, or its output is taken for its input."""
+"""The most output topics remembered of a program: with fewer, its own output would be taken for its input."""
 TAKEOVERS: Final = 2
 TAKEOVER_WINDOW_MS: Final = 600_000
 """A rolling restart takes an id over once while the older instance lives; instances that fence each other do it again
@@ -56,20 +57,20 @@ as soon as they have restarted."""
 
 
 class Batch(NamedTuple):
-    """Of a transactional Produce, and what became of it."""
+    """A batch of a transactional Produce, and its outcome."""
 
     topic: str
     partition: int
     crc: int
-    """A retry has the same."""
+    """The checksum; a retry has the same."""
     base_sequence: int
     record_count: int
     error: str
-    """Empty: it was written."""
+    """The error of the batch; empty if it was written."""
 
     def settles(self, failed: "Batch") -> bool:
-        """It is a retry of a failed batch, whatever became of it, or the first part of one: some clients split what is
-        too large."""
+        """Whether this batch retries a failed batch, or is the first part of one: some clients split what is too
+        large."""
         if (self.topic, self.partition) != (failed.topic, failed.partition):
             return False
         is_part = self.base_sequence == failed.base_sequence and self.record_count < failed.record_count
@@ -79,18 +80,18 @@ class Batch(NamedTuple):
 @dataclass(slots=True)
 class _Program:
     writer: Connection | None = None
-    """On which it wrote in a transaction last; None: it has not."""
+    """The connection of its last transactional write; None before the first."""
     topics: Recent[str, None] = field(default_factory=lambda: Recent(TOPICS_OF_PROGRAM))
-    """That it wrote to in transactions."""
+    """The topics that it wrote to in transactions."""
     weak_writes: Recent[str, Sighting] = field(default_factory=lambda: Recent(OF_EACH))
-    """With acks below all, by topic, before it wrote in a transaction."""
+    """Writes with acks below all, by topic, before its first transactional write."""
 
 
 @dataclass(slots=True)
 class _Topic:
     has_transactions: bool = False
     waiting: Recent[Key, Sighting] = field(default_factory=lambda: Recent(OF_EACH))
-    """What is a mistake only beside transactions, before there was one."""
+    """Sightings that count as mistakes only once there is a transaction."""
 
 
 @dataclass(slots=True)
@@ -99,15 +100,15 @@ class _TransactionalId:
     holder: Connection | None = None
     holder_client_id: str = ""
     takeovers: deque[MonotonicMs] = field(default_factory=lambda: deque(maxlen=TAKEOVERS))
-    """While its holder was still connected."""
+    """The times at which the id was taken over while its holder was still connected."""
 
 
 @dataclass(slots=True)
 class _Group:
     session_timeout_ms: int | None = None
-    """Of the member that was heard of last; None: it has none."""
+    """The session timeout of the member seen last; None without one."""
     transactional_id: str | None = None
-    """Of a transaction that committed its offsets."""
+    """The transactional id of a transaction that committed its offsets."""
 
 
 class Witness:
@@ -121,7 +122,7 @@ class Witness:
         self._transactional_ids: Recent[str, _TransactionalId] = Recent(limit)
         self._groups: Recent[str, _Group] = Recent(limit)
         self._failed: Recent[tuple[int, int], list[Batch]] = Recent(limit)
-        """Batches of open transactions, by producer id and epoch."""
+        """The batches of open transactions that have a failed one, by producer id and epoch."""
         self._found: Recent[Key, Sighting] = Recent(limit)
 
     def report(self) -> Report:
@@ -141,14 +142,14 @@ class Witness:
         return Report(tuple(findings), {name: table.forgotten_count for name, table in tables.items()})
 
     def sender(self, connection: Connection, client_id: str | None) -> Sender:
-        """Of a request."""
+        """The sender of a request on this connection."""
         name, version = self._software.get(connection) or ("", "")
         return Sender(Client(shortened(client_id or ""), connection.host, name, version), connection)
 
     # --- facts --------------------------------------------------------------------------------------------------------
 
     def on_software(self, connection: Connection, name: str, version: str) -> None:
-        """ApiVersions said what the client is."""
+        """ApiVersions named the client's software."""
         self._software.put(connection, (shortened(name), shortened(version)))
 
     def on_uncommitted_fetch(self, sender: Sender, topics: Iterable[str]) -> None:
@@ -182,11 +183,11 @@ class Witness:
 
     @property
     def has_failed_batches(self) -> bool:
-        """Of any producer: those that are written now may be their retries."""
+        """Whether any producer has failed batches, of which batches written now may be retries."""
         return len(self._failed) > 0
 
     def on_batches(self, producer: tuple[int, int], batches: Sequence[Batch]) -> None:
-        """What became of the batches of a transactional Produce: needed if one failed or `has_failed_batches`.
+        """The batches of a transactional Produce have outcomes: call it if one failed or `has_failed_batches`.
         `producer` is its id and epoch."""
         open_before = self._failed.take(producer) or []
         left = [each for each in open_before if not any(new.settles(each) for new in batches)]
@@ -246,7 +247,7 @@ class Witness:
         self._note(OFFSETS_OUTSIDE_TRANSACTION, sender, group, subject, seen)
 
     def _is_input_of(self, client: Client, topics: Sequence[str]) -> bool:
-        """Not its own output, which it may well read to check it."""
+        """Whether the program reads the topic as input, and not to check its own output."""
         known = self._programs.get(client.program)
         if known is None or known.writer is None or not known.writer.is_connected():
             return False
@@ -276,7 +277,7 @@ class Witness:
     # --- findings -----------------------------------------------------------------------------------------------------
 
     def _note(self, kind: Kind, sender: Sender, about: str, subject: Subject, seen: str) -> Sighting:
-        """`about` keeps findings of one kind and program apart."""
+        """Count a mistake; `about` keeps findings of one kind and program apart."""
         key = Key(kind, sender.client.program, about)
         is_new = key not in self._found
         sighting = self._found.use(key, partial(Sighting, key))
@@ -286,7 +287,7 @@ class Witness:
         return sighting
 
     def _beside_transactions(self, kind: Kind, sender: Sender, topic: str, seen: str) -> Sighting:
-        """A mistake once a transaction writes to the topic, and until then remembered."""
+        """Note what is a mistake beside transactions: remembered until a transaction writes to the topic."""
         state = self._topics.use(topic, _Topic)
         if state.has_transactions:
             return self._note(kind, sender, topic, Subject(topic=topic), seen)
@@ -296,7 +297,7 @@ class Witness:
         return sighting
 
     def _publish(self, sightings: Iterable[Sighting]) -> None:
-        """They turned out to be mistakes."""
+        """Publish remembered sightings that have turned out to be mistakes."""
         for each in sightings:
             if each.key not in self._found:
                 self._found.put(each.key, each)
