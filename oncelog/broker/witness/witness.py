@@ -247,7 +247,7 @@ class Witness:
         self._note(OFFSETS_OUTSIDE_TRANSACTION, sender, group, subject, seen)
 
     def _is_input_of(self, client: Client, topics: Sequence[str]) -> bool:
-        """Whether the program reads the topic as input, and not to check its own output."""
+        """Whether one of the topics is input of the program, not its own output, which it may read to check it."""
         known = self._programs.get(client.program)
         if known is None or known.writer is None or not known.writer.is_connected():
             return False

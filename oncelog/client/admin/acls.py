@@ -72,7 +72,7 @@ def creation_request(rules: Iterable[Acl]) -> CreateAclsRequest:
 
 
 def check_created(rules: Sequence[Acl], response: CreateAclsResponse) -> None:
-    """Raise for the first that was refused."""
+    """Raise the error of the first rule that was refused."""
     for rule, result in zip(rules, response.results, strict=True):
         raise_for(result.error_code, f"{rule}: {result.error_message or ''}")
 
@@ -84,7 +84,7 @@ def description_request(wanted: AclFilter) -> DescribeAclsRequest:
 
 
 def described(response: DescribeAclsResponse) -> list[Acl]:
-    """In order; raises for an error."""
+    """The described rules in order; raises the response's error."""
     raise_for(response.error_code, response.error_message or "")
     return _in_order(
         _rule(
@@ -107,7 +107,7 @@ def deletion_request(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
 
 
 def deleted(response: DeleteAclsResponse) -> list[Acl]:
-    """What was deleted, each once, in order; raises for the first error."""
+    """The deleted rules, each once, in order; raises the first error."""
     found: dict[Acl, None] = {}
     for result in response.filter_results:
         raise_for(result.error_code, result.error_message or "")
@@ -165,5 +165,5 @@ def _code(kind: type[IntEnum], name: str) -> int:
 
 
 def _name(kind: type[IntEnum], code: int) -> str:
-    """UNKNOWN for one of a later version of Kafka."""
+    """The name of a code; UNKNOWN for one of a later version of Kafka."""
     return kind(code if code in {each.value for each in kind} else 0).name

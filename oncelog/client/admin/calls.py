@@ -12,7 +12,7 @@ from oncelog.client.wire.apis import Api, RequestT, ResponseT
 from oncelog.client.wire.cluster import COORDINATOR_BUSY, Cluster, CoordinatorKind
 
 Code = tuple[int, str]
-"""An error code, perhaps 0, and what it is about."""
+"""An error code, perhaps 0, and the name of what it concerns."""
 
 
 async def ask_coordinator(

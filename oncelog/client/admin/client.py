@@ -590,7 +590,8 @@ class Admin:
         return Deadline.after(self._api_timeout_ms)
 
     async def _call_controller(self, api: Api[RequestT, ResponseT], request: RequestT, deadline: Deadline) -> ResponseT:
-        """Sent once: a retry of create or delete after a lost response would report a misleading error."""
+        """Send to the controller once: a retry of create or delete after a lost response would report a misleading
+        error."""
         await self._cluster.refresh((), deadline)
         node_id = self._cluster.controller_id
         if node_id not in self._cluster.nodes:

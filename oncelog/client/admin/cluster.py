@@ -122,7 +122,7 @@ def create_partitions_request_of(
 
 
 def resource(topic: str | None, node_id: int | Literal["all"] | None, group: str | None) -> tuple[int, str]:
-    """The type and name of what has settings. Raises ConfigError unless exactly one is named."""
+    """The type and name of the resource that has the settings. Raises ConfigError unless exactly one is named."""
     node = None if node_id is None else "" if node_id == "all" else str(node_id)
     named = [(_TOPIC_RESOURCE, topic), (_GROUP_RESOURCE, group), (_BROKER_RESOURCE, node)]
     found = [(kind, name) for kind, name in named if name is not None]
@@ -202,7 +202,7 @@ def feature_updates(
 async def delete_records(
     cluster: Cluster, offsets: Mapping[TopicPartition, int], deadline: Deadline
 ) -> dict[TopicPartition, int]:
-    """Sent to each leader until it responds: a repetition changes nothing."""
+    """Delete records, asking each leader until it responds: a repetition changes nothing."""
     starts: dict[TopicPartition, int] = {}
     while True:
         by_node: dict[int, dict[TopicPartition, int]] = {}

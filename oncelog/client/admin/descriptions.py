@@ -53,7 +53,7 @@ class TopicDescription:
     name: str
     topic_id: UUID
     partitions: tuple[PartitionDescription, ...]
-    """In the order of their numbers."""
+    """The partitions in the order of their numbers."""
     is_internal: bool
 
     @property
@@ -115,7 +115,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether the value is the default, set nowhere."""
         return self.source == "DEFAULT_CONFIG"
 
 
@@ -155,18 +155,18 @@ class AclFilter:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """One token: who has its id and its HMAC logs in as `owner` until `expiry_time_ms`, and renewed no longer than
-    until `max_time_ms`. Principals are as in "User:alice"."""
+    """One token: its id and its HMAC log a client in as `owner` until `expiry_time_ms`; renewals end at `max_time_ms`.
+    Principals are as in "User:alice"."""
 
     token_id: str
     """The user name of a login with it."""
     hmac: str = field(repr=False)
-    """Its password: base64."""
+    """The password of a login with it, in base64."""
     owner: str
     requester: str
-    """Who has asked for it; another than the owner only if it may make tokens for others (KIP-373)."""
+    """The principal that requested the token; other than the owner only if it may make tokens for others (KIP-373)."""
     renewers: tuple[str, ...]
-    """Who else may renew and expire it."""
+    """Other principals that may renew and expire it."""
     issue_time_ms: int
     expiry_time_ms: int
     max_time_ms: int
@@ -223,7 +223,7 @@ class PartitionLag:
     log_end_offset: int
     lag: int
     member: MemberDescription | None
-    """Who reads it now."""
+    """The member that reads the partition now."""
 
 
 @dataclass(frozen=True, slots=True)

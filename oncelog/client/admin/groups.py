@@ -118,7 +118,7 @@ async def list_groups(
 
 
 async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
-    """As a consumer group (KIP-848) first, then as a classic one; a coordinator knows one id as one of the two."""
+    """Describe a group, first as a consumer group (KIP-848), then as a classic one: a group id is one of the two."""
     return await _describe_consumer_group(cluster, group_id, deadline) or await _describe_classic_group(
         cluster, group_id, deadline
     )
@@ -191,12 +191,12 @@ async def _describe_classic_group(cluster: Cluster, group_id: str, deadline: Dea
 
 
 def _code_of(group: DescribedGroup) -> int:
-    """Before version 6 (KIP-1043) a group that nobody knows is dead, without an error."""
+    """The error code of a described group. Before version 6 (KIP-1043) an unknown group is dead, without an error."""
     return group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == "Dead" else 0)
 
 
 def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberDescription:
-    """The assignment of another protocol, such as Kafka Connect's, is not partitions."""
+    """A member of a classic group; the assignment of another protocol, such as Kafka Connect's, is not partitions."""
     partitions = decode_assignment(bytes(member.member_assignment)) if is_consumers else []
     return MemberDescription(
         member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
@@ -211,7 +211,7 @@ def lag(
     stable: Mapping[TopicPartition, OffsetAndTimestamp],
     ends: Mapping[TopicPartition, OffsetAndTimestamp],
 ) -> PartitionLag:
-    """Without a committed offset the group would read from the start."""
+    """How far the group is behind; without a committed offset it would read from the start."""
     offset = committed[place].offset if place in committed else None
     position = starts[place].offset if offset is None else offset
     end = ends[place].offset
@@ -235,7 +235,7 @@ async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> N
 async def alter_offsets(
     cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
 ) -> None:
-    """A commit by nobody, which the coordinator accepts while the group has no members."""
+    """Commit without a member id, which the coordinator accepts while the group has no members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
@@ -280,7 +280,7 @@ def _codes(group_id: str, response: OffsetCommitResponse | OffsetDeleteResponse)
 
 
 def _raise_for_members(code: int, about: str) -> None:
-    """As `raise_for`; a group that is in use is the caller's to stop, whatever the code says of it."""
+    """As `raise_for`, but an error about a group in use is never retried: the caller has to stop the group."""
     if code in _HAS_MEMBERS:
         raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
     raise_for(code, about)

@@ -82,11 +82,11 @@ ALTER_USER_SCRAM_CREDENTIALS = Api(
 _MECHANISMS: tuple[ScramMechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 """In the order of their numbers in the protocol, from 1."""
 _SALT_BYTES = 26
-"""As Java's client takes."""
+"""The size of a salt in Java's client."""
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 QuotaEntity = Mapping[str, str | None]
-"""Whose a quota is: `{"user": "alice"}`, with "client-id" or without, or `{"ip": "10.0.0.1"}`; None is the default for
-all that have none of their own."""
+"""The entity of a quota: `{"user": "alice"}`, with "client-id" or without, or `{"ip": "10.0.0.1"}`; None is the default
+for all that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def expiry_request(hmac: str, expiry_period_ms: int) -> ExpireDelegationTokenReq
 
 
 def expiry_of(response: Any) -> int:
-    """Of a renewal or an expiry."""
+    """The expiry in the response to a renewal or an expiry."""
     raise_for(response.error_code)
     expiry_time_ms: int = response.expiry_timestamp_ms
     return expiry_time_ms
@@ -135,7 +135,7 @@ def described(response: DescribeDelegationTokenResponse) -> list[DelegationToken
 
 
 def _requester(response: Any) -> str:
-    """Its owner, where the broker is older than the difference (KIP-373)."""
+    """The requester of a token; the owner where the broker is older than the difference (KIP-373)."""
     if not response.token_requester_principal_type:
         return f"{response.principal_type}:{response.principal_name}"
     return f"{response.token_requester_principal_type}:{response.token_requester_principal_name}"

@@ -284,17 +284,17 @@ class SessionBatch(OnLoop[AsyncSessionBatch[K, V, OutK, OutV]], Sequence[Record[
 
     @property
     def committed(self) -> bool:
-        """The results and the offsets of this batch are committed."""
+        """True once the results and the offsets of this batch are committed."""
         return self._client.committed
 
     @property
     def error(self) -> KafkaError | None:
-        """Why it was aborted, if that was not raised."""
+        """The error that aborted the batch, if it was not raised."""
         return self._client.error
 
     @property
     def has_ended(self) -> bool:
-        """It was committed or aborted."""
+        """True once the batch is committed or aborted."""
         return self._client.has_ended
 
     @property

@@ -23,7 +23,7 @@ T = TypeVar("T")
 ClientT = TypeVar("ClientT")
 OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any, Any])
 _STOP_TIMEOUT_S = 30.0
-"""For what was cancelled to end. An abort of a transaction, the longest of it, takes a few seconds."""
+"""How long to wait for cancelled tasks to end. The longest, aborting a transaction, takes a few seconds."""
 
 
 class LoopThread:
@@ -89,7 +89,7 @@ class LoopThread:
 
 
 async def _cancel(work: Coroutine[Any, Any, Any]) -> None:
-    """Returns when it has ended. Its task is not asked for: Ctrl-C may come before anybody here knows it."""
+    """Cancel the call and return when it has ended. Its task is not needed here: Ctrl-C may come before it is known."""
     tasks = [each for each in asyncio.all_tasks() if each.get_coro() is work]
     for each in tasks:
         each.cancel()
@@ -151,7 +151,7 @@ def blocking(
 def blocking_call(
     method: Callable[Concatenate[ClientT, P], T],
 ) -> Callable[Concatenate[OnLoop[ClientT], P], T]:
-    """The same for a method that does not wait, and must run where its object lives."""
+    """As `blocking` for a method that does not wait, and must run where its object lives."""
 
     @wraps(method)
     def call(self: OnLoop[ClientT], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -167,7 +167,7 @@ def blocking_call(
 def closing(
     method: Callable[Concatenate[OpenedT, P], Coroutine[Any, Any, None]],
 ) -> Callable[Concatenate[Facade[OpenedT], P], None]:
-    """The same for `close`, which ends the thread too."""
+    """As `blocking` for `close`, which ends the thread too."""
 
     @wraps(method)
     def call(self: Facade[OpenedT], /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -183,5 +183,5 @@ def closing(
 
 
 def without_await(text: str | None) -> str:
-    """A docstring as it is for the blocking method."""
+    """The docstring of an asyncio method as it reads for the blocking one."""
     return (text or "").replace("await ", "").replace("async ", "").replace("Awaiting", "Asking for the result")

@@ -11,11 +11,11 @@ from oncelog.client.values.records import ConsumerRecords, Record
 from oncelog.client.values.waiting import Deadline
 
 PATIENCE_MS = 60_000
-"""A poll that waits as long as it takes returns so often, empty."""
+"""How often a poll without a time limit returns empty and is called again."""
 
 
 async def fill_batch(reading: Reading, max_records: int, max_wait_ms: float) -> ConsumerRecords:
-    """At least one record and at most `max_records`; once there is one, more for up to `max_wait_ms`."""
+    """Read at least one record and at most `max_records`; after the first, wait for more for up to `max_wait_ms`."""
     reading.positions.mark_processed()
     records: list[Record] = []
     while not records:

@@ -41,11 +41,11 @@ class Commits:
         self._pending: list[asyncio.Task[KafkaError | None]] = []
         self._waiting: _Waiting | None = None
         self._order = asyncio.Lock()
-        """Its waiters get it in the order in which they came."""
+        """Held by one commit at a time; waiters get it in the order in which they came."""
         self._next_auto_commit_s = asyncio.get_running_loop().time() + (self.auto_commit_s or 0)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """Once all commits that were asked for before are done. Raises RequestTimedOut if they take too long."""
+        """Commit once all commits requested before are done. Raises RequestTimedOut if they take too long."""
         # What is asked for later is not committed together with what was asked for before.
         self._waiting = None
         try:
@@ -59,7 +59,7 @@ class Commits:
             self._order.release()
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
-        """In the background, after all commits that were asked for before; those that wait are sent as one."""
+        """Commit in the background, after all commits requested before; waiting ones are sent as one."""
         if self._waiting is None:
             waiting = self._waiting = _Waiting({}, [])
             task = asyncio.ensure_future(self._commit_waiting(waiting))
@@ -79,7 +79,7 @@ class Commits:
         return None
 
     def _on_ended(self, waiting: "_Waiting", task: "asyncio.Task[KafkaError | None]") -> None:
-        """Not the end of the task itself: one that is cancelled before its first turn has none."""
+        """Called as a done callback, since a task that is cancelled before its first turn runs none of its code."""
         self._pending.remove(task)
         if self._waiting is waiting:
             self._waiting = None
@@ -100,7 +100,7 @@ class Commits:
                 after_commit(self._on_commit, offsets)
 
     def maybe_auto_commit(self) -> None:
-        """Every record returned before this call counts as processed."""
+        """Start the auto-commit that is due; every record returned before this call counts as processed."""
         if self.auto_commit_s is None or self._group is None:
             return
         now_s = asyncio.get_running_loop().time()
@@ -110,7 +110,8 @@ class Commits:
                 self.commit_soon(self._positions.consumed(), None)
 
     async def before_revocation(self, deadline: Deadline) -> None:
-        """A commit that is under way is not overtaken by the group's next generation; with auto-commit, one more."""
+        """Wait for the commit under way, so that the group's next generation does not overtake it; with auto-commit,
+        commit once more."""
         if self._pending:
             await asyncio.wait(self._pending, timeout=deadline.remaining_s)
         if self.auto_commit_s is not None and self._group is not None and self._group.is_member:
@@ -152,5 +153,5 @@ class Commits:
 
 
 def _log_failure(error: KafkaError) -> None:
-    """Of a commit that nobody waits for."""
+    """Log the failure of a background commit."""
     _log.warning("offsets were not committed: %s", error)

@@ -90,7 +90,7 @@ class Consumer(Generic[K, V]):
         self._is_plain = self._deserialized is None and settings.on_consume is None
         self._reading: Reading | None = None
         self._closing = False
-        """Nothing is read any more; on_revoke may commit until it is closed."""
+        """Set by `close`: reading has ended, but on_revoke may still commit."""
         self._closed = False
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Consumer(Generic[K, V]):
             await self._read_ahead()
 
     def _ahead(self) -> Iterator[Record[K, V]]:
-        """What was read ahead, for iterators."""
+        """The records read ahead for iterators."""
         reading = self._require_reading()
         # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
         records: Iterator[Any] = iter(reading.positions.next_ahead, None)
@@ -270,7 +270,7 @@ class Consumer(Generic[K, V]):
         reading.fetcher.wake()
 
     def _rewind(self, records: Iterable[Record[Any, Any]]) -> None:
-        """These come again, as far as their partitions are still assigned."""
+        """Return these records again, as far as their partitions are still assigned."""
         self._require_open().positions.rewind(records)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -460,7 +460,7 @@ class Consumer(Generic[K, V]):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _require_reading(self) -> Reading:
-        """Open, and not about to be closed."""
+        """Raise InvalidState unless the consumer is open and not about to be closed."""
         if self._closing:
             raise self._not_open()
         return self._require_open()

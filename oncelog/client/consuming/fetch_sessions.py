@@ -3,7 +3,7 @@
 Owns: session id and epoch, and what the node knows of the partitions. Does not own: requests in flight, positions
 (`fetcher`). Invariants: what a request leaves out is what the node has from the requests before it, in order; after any
 doubt about that (no response, a session error) the next request says everything, in a new session, and names the old
-one so that the node can drop it. A node that can keep no session, or is too old to, is told everything each time.
+one so that the node can drop it. A node that can keep no session, or is too old to, gets full requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _MAX_EPOCH = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """What a request says of its session."""
+    """The part of a Fetch request that is about its session."""
 
     session_id: int
     epoch: int
@@ -37,7 +37,7 @@ class FetchSession:
         """The fetch offset of each partition that the node knows."""
 
     def next_request(self, offsets: Mapping[TopicPartition, int]) -> SessionPart:
-        """Of a request for exactly these partitions from these offsets, which counts as sent."""
+        """The session part of a request for exactly these partitions from these offsets; the request counts as sent."""
         known, self._known = self._known, dict(offsets)
         if self._epoch == _INITIAL_EPOCH:
             return SessionPart(self._id, self._epoch, list(offsets), ())
@@ -46,7 +46,7 @@ class FetchSession:
         return SessionPart(self._id, self._epoch, changed, forgotten)
 
     def on_response(self, session_id: int, error_code: int) -> None:
-        """`error_code` is that of the whole response."""
+        """Take in a response; `error_code` is that of the whole response."""
         if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._id = _NO_SESSION
         if error_code:
@@ -59,5 +59,5 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
 
     def start_anew(self) -> None:
-        """Nothing is certain about the last request, or there is no session."""
+        """Begin a new session: the outcome of the last request is unknown, or there is no session."""
         self._epoch = _INITIAL_EPOCH

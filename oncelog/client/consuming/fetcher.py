@@ -31,7 +31,7 @@ _CHUNKS_AHEAD = 2
 """Responses buffered per partition: one to take from, one behind it."""
 _SHORT_WAIT_MS = 20
 _LEAST_FETCH_BYTES = 64 << 10
-"""With less room than that nothing is requested: it would be a request for each batch."""
+"""The least buffer space for a request: with less, each batch would be a request of its own."""
 _log = logging.getLogger("oncelog.client")
 
 
@@ -59,7 +59,7 @@ class Chunk:
         self.batches = batches
         self.next_offset = next_offset
         self.size_in_bytes = size_in_bytes
-        """Of everything that was fetched: it is kept until the last batch is taken."""
+        """The size of the whole response, which is kept until the last batch is taken."""
         self.records: list[Record] = []
         """The current decoded batch, taken up to `taken`."""
         self.taken = 0
@@ -104,7 +104,8 @@ class PartitionState:
 
     @property
     def is_wanted(self) -> bool:
-        """More of it may be fetched: its position is known, and somebody will take what comes."""
+        """Whether more of it is fetched: its position is known, it is neither paused nor failed, and little of it is
+        buffered."""
         if self.paused or self.position < 0 or self.out_of_range or self.error is not None:
             return False
         return len(self.chunks) < _CHUNKS_AHEAD
@@ -134,7 +135,7 @@ class Fetcher:
     def __init__(self, cluster: Cluster, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.has_moved = False
-        """The last `take` moved a position, if only past hidden batches."""
+        """True if the last `take` moved a position, if only past hidden batches."""
         self._cluster = cluster
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -151,13 +152,13 @@ class Fetcher:
 
     @property
     def buffered_bytes(self) -> int:
-        """Fetched and not taken, as it came: compressed."""
+        """The bytes that are fetched and not taken, as they came: compressed."""
         return sum(chunk.size_in_bytes for state in self.partitions.values() for chunk in state.chunks)
 
     # --- what is fetched ----------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition], *, keep: bool) -> None:
-        """Fetch exactly these; with `keep`, partitions assigned before keep their positions."""
+        """Fetch exactly these partitions; with `keep`, those assigned before keep their positions."""
         previous = self.partitions
         self.partitions = {
             each: previous[each] if keep and each in previous else PartitionState(each) for each in partitions
@@ -175,7 +176,7 @@ class Fetcher:
             resolve(self._waiter, None)
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Until something arrives, or for `timeout_s`."""
+        """Wait until something arrives, or for `timeout_s`."""
         self._waiter = self._loop.create_future()
         try:
             async with asyncio.timeout(timeout_s):
@@ -197,7 +198,7 @@ class Fetcher:
     # --- taking -------------------------------------------------------------------------------------------------------
 
     def take(self, max_records: int) -> list[Record]:
-        """Up to `max_records`, in offset order per partition; positions move past them and past hidden batches.
+        """Take up to `max_records`, in offset order per partition; positions move past them and past hidden batches.
 
         Raises the error of a partition, once, after the records before it, and when its turn among the partitions
         comes, whatever the others have; and AuthenticationFailed if brokers do not let this client in any more.
@@ -226,8 +227,8 @@ class Fetcher:
         return taken
 
     def take_chunks(self, max_bytes: int) -> list[tuple[TopicPartition, int, Chunk]]:
-        """Whole responses, undecoded, with the position before each, until they have `max_bytes`; positions move past
-        them. Nothing was taken with `take` from these partitions. Raises as `take`."""
+        """Take whole responses, undecoded, with the position before each, until they have `max_bytes`; positions move
+        past them. Nothing was taken with `take` from these partitions. Raises as `take`."""
         taken: list[tuple[TopicPartition, int, Chunk]] = []
         emptied: list[TopicPartition] = []
         failed: PartitionState | None = None
@@ -253,7 +254,7 @@ class Fetcher:
         return taken
 
     def _to_the_end(self, emptied: list[TopicPartition]) -> None:
-        """The other partitions come first next time."""
+        """Move the partition to the end: the others come first next time."""
         for topic_partition in emptied:
             self.partitions[topic_partition] = self.partitions.pop(topic_partition)
 
@@ -381,15 +382,16 @@ class Fetcher:
             self._fetch(node_id, transport, states, min(most, room_bytes))
 
     def _report_missing(self, leaderless: set[str]) -> None:
-        """Once, until it is there again. Not an error: the other topics are read, and it may be created again."""
+        """Log a missing topic once, until it is there again. It is no error: other topics are read, and it may be
+        created again."""
         self._gone &= self._cluster.missing
         for topic in sorted((leaderless & self._cluster.missing) - self._gone):
             self._gone.add(topic)
             _log.warning("topic %r does not exist any more: nothing is read of it until it is created again", topic)
 
     def _room_bytes(self) -> int:
-        """How much may be requested now. What is buffered for paused partitions only, so that nobody will take it, is
-        dropped when it is in the way, and fetched again."""
+        """How much may be requested now. Data that is buffered for paused partitions only is dropped when its space is
+        needed, and fetched again."""
         limit = self._settings.queued_max_bytes - sum(self._in_flight.values())
         buffered = self.buffered_bytes
         if limit - buffered < _LEAST_FETCH_BYTES and not any(
@@ -539,7 +541,7 @@ class Fetcher:
         self.notify()
 
     def _on_error(self, states: Iterable[PartitionState], error: KafkaError) -> None:
-        """Retry, with the current leader. One that does not pass is told, too."""
+        """Retry with the current leader; a fatal error is also reported to the reader."""
         again_at_s = self._loop.time() + self._settings.retry_backoff_s
         topics = set()
         for state in states:

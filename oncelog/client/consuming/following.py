@@ -32,9 +32,9 @@ class FollowedBatches:
     offset: int
     next_offset: int
     size_in_bytes: int
-    """Of everything fetched, also of what is hidden."""
+    """The size of everything fetched, hidden batches included."""
     high_watermark: int
-    """Of the last response of the partition."""
+    """The high watermark in the last response of the partition."""
 
 
 class BatchFollower:
@@ -77,7 +77,7 @@ class BatchFollower:
         await self._cluster.close()
 
     def follow(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Exactly these partitions, from these offsets on."""
+        """Follow exactly these partitions, from these offsets on."""
         fetcher = self._opened()
         fetcher.assign(offsets, keep=False)
         for place, offset in offsets.items():

@@ -28,12 +28,12 @@ class Positions:
         self._fetcher = fetcher
         self._settings = settings
         self._ahead: list[Record] = []
-        """Read ahead, returned up to `_ahead_index`."""
+        """The records read ahead, returned up to `_ahead_index`."""
         self._ahead_index = 0
         self._marks_processed = settings.enable_auto_commit or settings.on_revoke is not None
-        """Something commits when the consumer is closed."""
+        """True if something may commit when the consumer is closed."""
         self._processed: dict[PartitionState, int] = {}
-        """Where each partition was when the last poll began."""
+        """The position of each partition when the last poll began."""
 
     # --- records read ahead -------------------------------------------------------------------------------------------
 
@@ -61,18 +61,18 @@ class Positions:
         return self._ahead[start : self._ahead_index]
 
     def add_ahead(self, records: list[Record]) -> None:
-        """These were taken last."""
+        """Add the records that were taken last."""
         if self.has_ahead:
             self._ahead += records
         else:
             self._put_ahead(records)
 
     def put_back(self, records: list[Record]) -> None:
-        """These were returned last, and are not returned after all."""
+        """Put back the records of the last return, which are not returned after all."""
         self._put_ahead(records + self._ahead[self._ahead_index :])
 
     def give_back(self, partitions: Collection[TopicPartition]) -> None:
-        """What is ahead of these partitions is fetched again: their positions move back to before it."""
+        """Drop what is read ahead of these partitions and fetch it again: their positions move back."""
         self.rewind([each for each in self._ahead[self._ahead_index :] if each.topic_partition in partitions])
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -82,7 +82,8 @@ class Positions:
             self._put_ahead([each for each in left if each.topic_partition not in partitions])
 
     def rewind(self, records: Iterable[Record]) -> None:
-        """Back to before these records, which are not returned; what is ahead of their partitions comes after them."""
+        """Move back to before these records, which are not returned; what is ahead of their partitions comes after
+        them."""
         first: dict[TopicPartition, int] = {}
         for record in records:
             first.setdefault(record.topic_partition, record.offset)
@@ -99,13 +100,13 @@ class Positions:
     # --- what is processed --------------------------------------------------------------------------------------------
 
     def mark_processed(self) -> None:
-        """The program asks for more: it has processed what was returned."""
+        """Note that the program has processed what was returned, since it asks for more."""
         if self._marks_processed:
             self._processed = {state: self.next_offset(state) for state in self._fetcher.partitions.values()}
 
     def back_to_processed(self) -> None:
-        """The program has failed, and may not have processed what was returned since: no commit must cover that.
-        Nothing is read any more."""
+        """Move back to what is known to be processed: the program has failed, and no commit must cover records that it
+        may not have processed. Reading has ended."""
         self._put_ahead([])
         for state in self._fetcher.partitions.values():
             processed = self._processed.get(state, -1)
@@ -115,14 +116,14 @@ class Positions:
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def next_offset(self, state: PartitionState) -> int:
-        """Records ahead are not consumed yet."""
+        """The next offset to return: records read ahead are not consumed yet."""
         for record in self._ahead[self._ahead_index :]:
             if record.partition == state.topic_partition.partition and record.topic == state.topic_partition.topic:
                 return record.offset
         return state.position
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit: the offsets after everything that was returned."""
+        """The offsets to commit: those after everything that was returned."""
         return {
             state.topic_partition: OffsetAndMetadata(self.next_offset(state))
             for state in self._fetcher.partitions.values()
@@ -135,7 +136,7 @@ class Positions:
 
     @property
     def are_known_where_led(self) -> bool:
-        """As far as they can be: where a partition without a leader begins, none can say, and it has no records."""
+        """Whether all positions are known, except of partitions without a leader: their starts cannot be looked up."""
         unknown = self._unknown()
         leaderless = [each for each in unknown if self._cluster.leader(each) < 0]
         if leaderless:
@@ -171,7 +172,7 @@ class Positions:
         self._fetcher.wake()
 
     async def lag(self, partitions: Collection[TopicPartition], deadline: Deadline) -> dict[TopicPartition, Lag]:
-        """Of those partitions that are still assigned when the brokers have responded."""
+        """The lag of those partitions that are still assigned when the brokers have responded."""
         if not self.are_known:
             await self.find(deadline)
         latest = dict.fromkeys(partitions, LATEST)

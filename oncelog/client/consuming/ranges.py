@@ -27,7 +27,7 @@ from oncelog.protocol.generated.fetch_response import PartitionData
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
 
 NO_TOPIC_ID = UUID(int=0)
-"""What brokers respond that know no topic ids."""
+"""The topic id in responses of brokers that know none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class RangePiece:
     batches: Sequence[tuple[BatchHeader, memoryview]]
     next_offset: int
     size_in_bytes: int
-    """Of everything fetched, also of what is hidden."""
+    """The size of everything fetched, hidden batches included."""
     aborted_count: int
-    """Records of aborted transactions in the range that were left out."""
+    """How many records of aborted transactions were left out of the range."""
 
 
 class RangeReader:
@@ -110,7 +110,7 @@ class RangeReader:
             await asyncio.gather(ahead, return_exceptions=True)
 
     async def _fetch(self, topic_partition: TopicPartition, offset: int) -> PartitionData:
-        """A response with at least one batch. Raises RequestTimedOut when there is none in time."""
+        """Fetch a response with at least one batch. Raises RequestTimedOut when there is none in time."""
         patience = self._deadline()
         while True:
             data = await fetch_once(

@@ -18,7 +18,7 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.protocol.records.record import decode_records
 
 Fate = Literal["plain", "committed", "aborted", "open", "marker"]
-"""What became of a batch: see `RawBatch`."""
+"""The fate of a batch: see `RawBatch`."""
 
 
 @dataclass(frozen=True, slots=True)

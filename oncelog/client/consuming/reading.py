@@ -37,12 +37,12 @@ class Reading:
         self._is_polling = False
         self._is_closing = False
         self._has_read = False
-        """The last `read_ahead` got on."""
+        """True if the last `read_ahead` made progress."""
         self._next_error: KafkaError | None = None
         self._maintenance: asyncio.Task[None] | None = None
 
     async def open(self, deadline: Deadline) -> None:
-        """Without a group: all partitions of the topics. Raises UnknownTopic."""
+        """Assign all partitions of the topics if there is no group. Raises UnknownTopic."""
         pattern = self._settings.pattern
         if self.group is not None or not (self._topics or pattern is not None):
             return
@@ -66,7 +66,7 @@ class Reading:
                     await _within(deadline, self.group.leave(deadline))
 
     async def _stop_reading(self) -> None:
-        """A task that reads is told, and not left to wait."""
+        """Make a task that reads raise instead of waiting on."""
         self._is_closing = True
         self.fetcher.notify()
         if self._maintenance is not None:
@@ -74,7 +74,7 @@ class Reading:
             await asyncio.gather(self._maintenance, return_exceptions=True)
 
     async def _revoke_all(self) -> None:
-        """What `on_revoke` commits in the background is waited for."""
+        """Call `on_revoke` for all partitions, and wait for what it commits in the background."""
         owned = list(self.fetcher.partitions)
         hook = self._hook(is_lost=self.group is not None and not self.group.is_member)
         if self.group is not None and self.group.subscribes and owned and hook is not None:
@@ -82,7 +82,7 @@ class Reading:
             await self.commits.settle()
 
     def _hook(self, *, is_lost: bool) -> OnPartitions | None:
-        """For partitions that are given up."""
+        """The hook to call for partitions that are given up."""
         return (is_lost and self._settings.on_lost) or self._settings.on_revoke
 
     async def close(self) -> None:
@@ -101,11 +101,11 @@ class Reading:
         return await self.before_return(records) if self._commits_first else records
 
     def take_ahead(self, limit: int) -> list[Record]:
-        """What is ahead, to return it after `before_return`; nothing unless all is done that comes before that."""
+        """The records read ahead, to return after `before_return`; none until everything that comes before is done."""
         return self.positions.take_ahead(limit) if self._maintenance is None else []
 
     async def before_return(self, records: list[Record]) -> list[Record]:
-        """The records, committed if that comes before. None if the group rebalances: then they come again."""
+        """The records, committed first if so configured. None if the group rebalances: then they come again."""
         if not records or not self._commits_first:
             return records
         self._begin()
@@ -115,8 +115,8 @@ class Reading:
             self._end()
 
     async def read_ahead(self, timeout_ms: float, least: int, most: int) -> None:
-        """Until `least` records are ahead, and at most `most` if it reads any; or less, if a position moved past what
-        is hidden, or the time is over."""
+        """Read until `least` records are ahead, and at most `most` if it reads any; fewer if a position moved past
+        hidden batches, or the time is over."""
         fetcher, positions = self.fetcher, self.positions
         deadline = Deadline.after(timeout_ms)
         self._begin()
@@ -165,7 +165,7 @@ class Reading:
             self.group.last_poll_s = asyncio.get_running_loop().time()
 
     def raise_next(self, error: KafkaError) -> None:
-        """Raise it once nothing is ahead any more."""
+        """Raise this error once nothing is ahead any more."""
         self._next_error = error
 
     def _patience_s(self, deadline: Deadline) -> float:
@@ -174,7 +174,7 @@ class Reading:
 
     @property
     def is_settled(self) -> bool:
-        """The last poll did all that must be done before records can be returned."""
+        """Whether the last poll did all that must be done before records can be returned."""
         return self._maintenance is None
 
     # --- what must be done before records can be returned -------------------------------------------------------------
@@ -209,7 +209,7 @@ class Reading:
         try:
             await self.positions.find(deadline, waits_for_leaders=False)
         except CommitFailed as error:
-            # This member is fenced, and will be told to give up what it wanted to find.
+            # This member is fenced, and will have to give up what it wanted to find.
             await deadline.pause(self._settings.retry_backoff_ms, "OFFSET_FETCH", error)
 
     async def _apply(self, group: Membership, change: Rebalance, deadline: Deadline) -> None:
@@ -235,12 +235,12 @@ class Reading:
 
 
 def _closed() -> InvalidState:
-    """For a task that reads while another one closes the consumer."""
+    """The error for a task that reads while another one closes the consumer."""
     return InvalidState("the consumer is closed")
 
 
 async def _within(deadline: Deadline, step: Awaitable[None]) -> None:
-    """One step of a close, which fails alone."""
+    """Run one step of a close; its failure stops no other step."""
     with suppress(TimeoutError, KafkaError):
         async with asyncio.timeout_at(deadline.at_s):
             await step
@@ -253,7 +253,7 @@ def _membership(
     topics: Sequence[str],
     on_change: Callable[[], None],
 ) -> Membership:
-    """Imports what the protocol needs: a command reads partitions, without a group."""
+    """Make the membership; its protocol is imported only here, since a command reads partitions without a group."""
     chosen = _group_settings(settings, group_id)
     if settings.group_protocol == "consumer":
         from oncelog.client.groups.consumer_group import ConsumerGroupMembership

@@ -22,7 +22,7 @@ async def fetch_once(
     max_bytes: int = 1 << 20,
     max_wait_ms: int = 0,
 ) -> PartitionData:
-    """One Fetch, retried while the leader moves. It waits up to `max_wait_ms` for a first byte, if that is not 0.
+    """Send one Fetch, retried while the leader moves. It waits up to `max_wait_ms` for a first byte, if that is not 0.
     Raises the partition's error."""
     part = FetchPartition(partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(

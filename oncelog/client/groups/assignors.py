@@ -19,7 +19,7 @@ from oncelog.client.values.records import TopicPartition
 
 
 def assign_range(subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]) -> Assignment:
-    """Topic by topic, consecutive partitions to the members in order; the first members get the remainder."""
+    """Assign, topic by topic, consecutive partitions to the members in order; the first members get the remainder."""
     assignment: Assignment = {member: [] for member in subscriptions}
     for topic in _topics(subscriptions, partition_counts):
         members = sorted(member for member, each in subscriptions.items() if topic in each.topics)
@@ -33,7 +33,7 @@ def assign_range(subscriptions: Mapping[str, Subscription], partition_counts: Ma
 
 
 def assign_round_robin(subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]) -> Assignment:
-    """All partitions in order, one at a time to each member that subscribes to the topic."""
+    """Assign all partitions in order, one at a time to each member that subscribes to the topic."""
     assignment: Assignment = {member: [] for member in subscriptions}
     members = sorted(subscriptions)
     turn = 0
@@ -56,7 +56,8 @@ class Assignor:
     encode: Callable[[Subscription], bytes] = encode_subscription
     decode: Callable[[bytes], Subscription] = decode_subscription
     is_cooperative: bool = False
-    """Members keep their partitions while they join, and give up only what the new assignment leaves out (KIP-429)."""
+    """True if members keep their partitions while they join, and give up only what the new assignment leaves out
+    (KIP-429)."""
 
 
 ASSIGNORS = {

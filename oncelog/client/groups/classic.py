@@ -34,7 +34,7 @@ PROTOCOL_TYPE = "consumer"
 _LOST_MEMBERSHIP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))
 _MISSING_TOPIC_POLL_S = 1.0
 _JOIN_MARGIN_MS = 5_000
-"""A join waits for the other members, whose own work has max.poll.interval.ms, and a little longer."""
+"""How much longer than max.poll.interval.ms a join waits for the other members, which may work for that long."""
 
 
 class GroupMembership:
@@ -42,7 +42,7 @@ class GroupMembership:
         self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str], on_change: Callable[[], None]
     ) -> None:
         self.subscribes = bool(topics) or settings.pattern is not None
-        """The group assigns the partitions."""
+        """True if the group assigns the partitions."""
         self.last_poll_s = asyncio.get_running_loop().time()
         self.is_polling = False
         self._topics = tuple(topics)
@@ -52,10 +52,10 @@ class GroupMembership:
         self._member_id = ""
         self._generation_id = NO_GENERATION
         self._lost: ConsumerGroupMetadata | None = None
-        """What this member was in the generation that it lost."""
+        """This member's metadata in the generation that it lost."""
         self._needs_join = self.subscribes
         self._was_member = False
-        """It has joined before."""
+        """True once it has joined."""
         self._is_cooperative = all(ASSIGNORS[name].is_cooperative for name in settings.assignors)
         self._joining: asyncio.Task[None] | None = None
         self._pending: tuple[TopicPartition, ...] | None = None
@@ -73,7 +73,7 @@ class GroupMembership:
     def metadata(self) -> ConsumerGroupMetadata:
         settings = self._settings
         if self._lost is not None and not self.is_member:
-            # An empty group lets anybody commit who names no generation.
+            # An empty group accepts any commit without a generation.
             return self._lost
         return ConsumerGroupMetadata(
             settings.group_id, self._generation_id, self._member_id, settings.group_instance_id
@@ -202,7 +202,7 @@ class GroupMembership:
             await deadline.pause(0 if joined is None else self._cluster.retry_backoff_ms, "JOIN_GROUP")
 
     async def _join_once(self, owned: Sequence[TopicPartition], deadline: Deadline) -> JoinGroupResponse | None:
-        """None: retry (with the member id just received, or without the rejected one)."""
+        """Join once; None means retry (with the member id just received, or without the rejected one)."""
         settings = self._settings
         kept = Subscription(self._topics, owned, self._last.generation_id)
         before = Subscription(self._topics, self._last.owned, self._last.generation_id)
@@ -243,8 +243,9 @@ class GroupMembership:
 
     @property
     def _join_patience_ms(self) -> float:
-        """When a join is sent again: a member that the response did not reach would be removed by then. The coordinator
-        knows it by its id, and responds to the last request. Java's waits for max.poll.interval.ms."""
+        """How long to wait before a join is sent again: by then a member that the response did not reach would be
+        removed. The coordinator knows it by its id, and responds to the last request. Java's waits for
+        max.poll.interval.ms."""
         return max(self._settings.session_timeout_ms, self._cluster.request_timeout_ms)
 
     async def _sync(self, joined: JoinGroupResponse, deadline: Deadline) -> list[TopicPartition] | None:
@@ -298,7 +299,7 @@ class GroupMembership:
         return assignor.assign(subscriptions, self._partition_counts)
 
     async def _count_partitions(self, topics: set[str], since_s: float, deadline: Deadline) -> dict[str, int]:
-        """As the brokers had it at `since_s` or later."""
+        """The partition counts as the brokers had them at `since_s` or later."""
         stale = [topic for topic in sorted(topics) if self._cluster.refreshed_at_s(topic) < since_s]
         if stale:
             await self._cluster.refresh(stale, deadline)
@@ -308,8 +309,8 @@ class GroupMembership:
     # --- staying ------------------------------------------------------------------------------------------------------
 
     async def _keep_alive(self) -> None:
-        """From the response to JoinGroup until the next one is sent: from there on the coordinator keeps a member that
-        sends nothing."""
+        """Send heartbeats from the response to JoinGroup until the next one is sent: during a join the coordinator
+        keeps a silent member."""
         loop = asyncio.get_running_loop()
         settings = self._settings
         looked_at_s = loop.time()

@@ -41,7 +41,7 @@ _HEARTBEAT = Api(
 _JOINING_EPOCH = 0
 _LEAVING_EPOCH = -1
 _STATIC_LEAVING_EPOCH = -2
-"""A static member says that it comes back: its partitions wait for it, until its session times out."""
+"""The epoch with which a static member leaves to come back: its partitions wait for it until its session times out."""
 _FENCED = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
@@ -62,19 +62,19 @@ class ConsumerGroupMembership:
         self._has_sent = False
         self._names: dict[uuid.UUID, str] = {}
         self._assignment: Mapping[uuid.UUID, Sequence[int]] = {}
-        """As received; `_pending` is the same with names, until it is applied."""
+        """The assignment as received; `_pending` is the same with names, until it is applied."""
         self._is_unresolved = False
-        """Not all of its topics have names yet."""
+        """True while some topics of the assignment have no names yet."""
         self._pending: tuple[TopicPartition, ...] | None = None
         self._owned: tuple[TopicPartition, ...] = ()
         self._is_lost = False
-        """What is owned belongs to others by now."""
+        """True if other members may own by now what this one owned."""
         self._said: tuple[TopicPartition, ...] | None = None
-        """The partitions that the coordinator has heard of; None: it must hear everything."""
+        """The owned partitions last sent to the coordinator; None: the next heartbeat sends everything."""
         self._interval_s = 0.0
         self._wake = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
-        """Each for a heartbeat that is sent after it was added."""
+        """Futures that the next heartbeat sent after their creation resolves."""
         self._task: asyncio.Task[None] | None = None
 
     def metadata(self) -> ConsumerGroupMetadata:
@@ -203,8 +203,8 @@ class ConsumerGroupMembership:
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Until this member is fenced while it owns something, has left for its silence, or meets an error that does
-        not pass. Never two at a time: a join must not pass the request to leave of the same member id."""
+        """Send heartbeats until this member is fenced while it owns something, has left for its silence, or meets a
+        lasting error. Never two at a time: a join must not pass the request to leave of the same member id."""
         if not self._was_member:
             # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
             await self._cluster.topics_of(self._topics, Deadline.after(self._settings.api_timeout_ms))

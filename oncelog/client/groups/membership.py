@@ -38,8 +38,8 @@ class GroupSettings:
     remote_assignor: str | None
     api_timeout_ms: float
     pattern: str | None = None
-    """Chooses the topics. In a classic group the member matches them at each join, and a change is a reason to join
-    again; in one of KIP-848 the coordinator does."""
+    """The pattern that chooses the topics. In a classic group the member matches them at each join, and a change is a
+    reason to join again; in one of KIP-848 the coordinator does."""
     rack: str | None = None
 
 
@@ -49,16 +49,16 @@ class Rebalance:
 
     target: Sequence[TopicPartition]
     is_lost: bool = False
-    """What is given up may have another owner already: nothing of it can be committed."""
+    """True if the partitions given up may have another owner already: nothing of them can be committed."""
     is_assignment: bool = True
-    """False: the assignment is still to come; this only gives up what must not be kept until then."""
+    """False if the assignment is still to come, and this only gives up what must not be kept until then."""
 
 
 class Membership(Protocol):
     """It is made with an `on_change`, which it calls when `follow` may return something else than before."""
 
     subscribes: bool
-    """The group assigns the partitions."""
+    """True if the group assigns the partitions."""
     last_poll_s: float
     is_polling: bool
 
@@ -81,13 +81,13 @@ class Membership(Protocol):
         ...
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """Raises CommitFailed if this membership is no longer current."""
+        """Commit as this member. Raises CommitFailed if this membership is no longer current."""
         ...
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: Deadline, *, require_stable: bool
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's offsets. Raises CommitFailed as `commit` does, where the protocol knows who asks."""
+        """The group's offsets. Raises CommitFailed as `commit` does, where the protocol carries the member."""
         ...
 
     async def check_membership(self, deadline: Deadline) -> None:

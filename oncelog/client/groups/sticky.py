@@ -1,8 +1,8 @@
 """The assignors `sticky` and `cooperative-sticky`: as even as possible, with few moves.
 
-Owns: who of several members that claim a partition has it, the even shares, and what must be revoked before somebody
+Owns: which of several members that claim a partition has it, the even shares, and what must be revoked before another
 else may have it. Pure functions. Invariants: each partition has at most one owner; no move of one partition could make
-the shares more even; a cooperative assignment gives nobody what another member still holds (KIP-429).
+the shares more even; a cooperative assignment gives no member what another one still holds (KIP-429).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 def assign_sticky(subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]) -> Assignment:
-    """Everybody keeps what it has, unless another member has two fewer."""
+    """Each member keeps its partitions, unless another one has two fewer."""
     subscribers = {
         topic: sorted(member for member, each in subscriptions.items() if topic in each.topics)
         for topic in sorted({topic for each in subscriptions.values() for topic in each.topics})
@@ -44,8 +44,8 @@ def assign_sticky(subscriptions: Mapping[str, Subscription], partition_counts: M
 def assign_cooperative_sticky(
     subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
 ) -> Assignment:
-    """As `sticky`, but what moves from one member to another is given to nobody yet: its holder sees that it is gone,
-    revokes it and joins again, and then the next assignment can give it away."""
+    """As `sticky`, but what moves from one member to another is unassigned at first: its holder revokes it and joins
+    again, and the next assignment gives it to the other."""
     owners = _owners(subscriptions)
     holders: dict[TopicPartition, set[str]] = {}
     for member, subscription in subscriptions.items():
@@ -58,7 +58,8 @@ def assign_cooperative_sticky(
 
 
 def _owners(subscriptions: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
-    """Of two members that claim a partition the one of the newer generation has it; of the same generation, neither."""
+    """The owner of each partition: of two members that claim it the one of the newer generation; of one generation,
+    neither."""
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member, subscription in subscriptions.items():
         for place in subscription.owned:

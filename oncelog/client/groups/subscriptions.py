@@ -35,12 +35,13 @@ class Subscription:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The topics alone: for assignors that start from nothing."""
+    """Encode the topics alone, for assignors that start from nothing."""
     return _encode(ConsumerProtocolSubscription(topics=sorted(subscription.topics)), _PLAIN_VERSION)
 
 
 def encode_sticky_subscription(subscription: Subscription) -> bytes:
-    """With the last assignment as user data: it is not owned while the group rebalances (StickyAssignor)."""
+    """Encode the topics with the last assignment as user data: it is not owned while the group rebalances
+    (StickyAssignor)."""
     topics = _by_topic(subscription.owned)
     data = bytearray(count(topics))
     for name, partitions in topics:
@@ -51,8 +52,8 @@ def encode_sticky_subscription(subscription: Subscription) -> bytes:
 
 
 def encode_cooperative_subscription(subscription: Subscription) -> bytes:
-    """With what this member keeps while the group rebalances (KIP-429); the generation is in the user data as well, for
-    leaders that do not know version 2."""
+    """Encode the topics with what this member keeps while the group rebalances (KIP-429). The generation is in the user
+    data as well, for leaders that do not know version 2."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=_INT32.pack(subscription.generation_id),
@@ -63,7 +64,7 @@ def encode_cooperative_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """As any client and assignor but `sticky` encoded it."""
+    """Decode a subscription of any client and assignor but `sticky`."""
     message = _decode(data)
     generation_id = message.generation_id
     if generation_id < 0 and message.user_data is not None and len(message.user_data) == _INT32.size:
@@ -73,7 +74,8 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def decode_sticky_subscription(data: bytes) -> Subscription:
-    """The last assignment is in the user data; a member whose user data makes no sense had none, as in Java."""
+    """Decode a subscription whose user data is the last assignment; user data that makes no sense counts as none, as in
+    Java."""
     message = _decode(data)
     try:
         owned, generation_id = _decode_sticky(memoryview(message.user_data or b""))

@@ -86,7 +86,7 @@ async def on_partitions(hook: OnPartitions, partitions: Sequence[TopicPartition]
 
 
 async def on_closing(hook: OnPartitions, partitions: Sequence[TopicPartition]) -> None:
-    """The same at a close, which nothing stops."""
+    """As `on_partitions` at a close, which no error stops."""
     try:
         await on_partitions(hook, partitions)
     except Exception:
