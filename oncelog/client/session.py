@@ -125,12 +125,12 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         self._stack = AsyncExitStack()
         self._batch: SessionBatch[K, V, OutK, OutV] | None = None
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        """By this session, since the group last assigned partitions."""
+        """The offsets committed by this session since the group last assigned partitions."""
         self._committed_in = 0
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            # The producer first: whoever had this id is fenced before the group hands out its partitions.
+            # The producer first: the last holder of this id is fenced before the group hands out its partitions.
             await stack.enter_async_context(self._producer)
             await self._producer.init_transactions()
             await stack.enter_async_context(self._consumer)
@@ -179,7 +179,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         await self._ask_to_commit(batch)
 
     async def _ask_to_commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
-        """Until the outcome is known."""
+        """Commit again until the outcome is known."""
         while True:
             try:
                 return await batch.transaction.commit()
@@ -187,7 +187,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
                 _log.warning("%s; asking again", error)
 
     def _take_outcome(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
-        """Once its transaction ends, by whatever its end was interrupted: what isn't committed comes again."""
+        """Take the outcome of the last batch once its transaction has ended, even if the end was interrupted;
+        uncommitted records come again."""
         if batch.committed:
             self._committed |= batch.next_offsets
         elif not batch._is_undecided:
@@ -222,7 +223,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         self.records = records
         """The records, with the offsets behind them."""
         self.error: KafkaError | None = None
-        """Why it was aborted, if that was not raised."""
+        """The error that aborted the batch, if it was not raised."""
         self._session = session
         self._transaction = transaction
         self._is_entered = False
@@ -267,7 +268,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
             self._session._take_outcome(self)
 
     async def _comes_again_after(self, error: BaseException) -> bool:
-        """End the transaction, which has failed with `error`. Whether that is no reason to end the loop."""
+        """End the transaction, which has failed with `error`; returns whether the loop goes on."""
         try:
             await self._transaction.__aexit__(type(error), error, error.__traceback__)
         finally:
@@ -280,12 +281,12 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     @property
     def committed(self) -> bool:
-        """The results and the offsets of this batch are committed."""
+        """True once the results and the offsets of this batch are committed."""
         return self._transaction.state == "committed"
 
     @property
     def _is_undecided(self) -> bool:
-        """The commit was sent, and its outcome isn't known: the loop asks for it before it goes on."""
+        """True if the commit was sent and its outcome isn't known; the loop finds it out before it goes on."""
         return self.has_ended and self._transaction.state == "committing"
 
     @property

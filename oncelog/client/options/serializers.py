@@ -79,7 +79,8 @@ INT64 = Serde[int](_LONG.pack, _to_int)
 def serializing(
     key_serializer: Serializer[K] | None, value_serializer: Serializer[V] | None
 ) -> Callable[[ProducerRecord[K, V]], ProducerRecord] | None:
-    """None without serializers. Raises SerializationError; a part without a serializer stays as it is."""
+    """A function that serializes a record's parts; None without serializers. It raises SerializationError; a part
+    without a serializer stays as it is."""
     if key_serializer is None and value_serializer is None:
         return None
 
@@ -108,7 +109,7 @@ def _serialized(part: str, serializer: Serializer[T], topic: str, headers: list[
 def deserializing(
     key_deserializer: Deserializer[K] | None, value_deserializer: Deserializer[V] | None
 ) -> Callable[[Record], Record[K, V]] | None:
-    """None without deserializers. Raises DeserializationError."""
+    """A function that deserializes records; None without deserializers. It raises DeserializationError."""
     if key_deserializer is None and value_deserializer is None:
         return None
 

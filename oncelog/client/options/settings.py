@@ -30,7 +30,7 @@ GroupProtocol = Literal["classic", "consumer"]
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The names of those that a classic group may choose from; `groups.assignors` has them."""
 _MAX_NAME_BYTES = 32_767
-"""Of a string in the protocol."""
+"""The longest string in the protocol."""
 _CACHED_BATCHES = 5
 """Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
 
@@ -325,7 +325,7 @@ class ConsumerSettings(SecuritySettings):
                 raise ConfigError(f"partition_assignment_strategy has {name!r}, and must be of {known}")
 
     def _check_protocol(self) -> None:
-        """What the coordinator decides cannot be an option of a member."""
+        """Raise ConfigError for an option that the coordinator decides in this group protocol."""
         theirs = _CLASSIC_OPTIONS if self.group_protocol == "consumer" else _CONSUMER_OPTIONS
         defaults = {each.name: each.default for each in fields(self)}
         for name, instead in theirs.items():
@@ -443,13 +443,14 @@ def _apply(settings: ProducerSettings | ConsumerSettings, mode: DeliveryMode | N
 
 
 def _set_by(mode: DeliveryMode | None, modes: _Modes, name: str) -> str:
-    """For the error about an option that the mode has set, and not the program."""
+    """The words for an error about an option that the delivery mode has set; empty if the program set it."""
     sets: Mapping[str, object] = {} if mode is None else modes[mode]
     return f"delivery={mode!r} sets {name}={sets[name]!r}" if name in sets else ""
 
 
 def _check_name(option: str, name: str | None) -> None:
-    """A longer one would have the broker close the connection, without a word and every time."""
+    """Raise ConfigError for a name longer than the protocol allows: the broker would close the connection, each time
+    and without an error."""
     if name is None:
         return
     if not 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES:

@@ -51,7 +51,7 @@ class PartitionQueue:
         """A numbered batch failed for good: the log would see a gap before the next sequence."""
         self.last_sent: Batch | None = None
         self._known_producer_id = self.identity.producer_id
-        """The identity whose batches the log has written."""
+        """The producer id whose batches the log has."""
         self._next_sequence = 0
         self._next_serial = 0
 
@@ -77,7 +77,7 @@ class PartitionQueue:
         return batch, True
 
     def append_batch(self, encoded: bytes | memoryview, now_s: float) -> Batch:
-        """A whole batch, encoded elsewhere; what is buffered before it is sent before it."""
+        """Append a whole batch that was encoded elsewhere; records buffered before it are sent before it."""
         self.close_batches()
         batch = self._begin(now_s)
         batch.fill(encoded)
@@ -132,7 +132,7 @@ class PartitionQueue:
         batch.finish(base_offset, log_append_time_ms)
 
     def on_retriable(self, batch: Batch, muted_until_s: float) -> None:
-        """Not written, or not known to be: resend it with the same sequence."""
+        """Queue a batch again with the same sequence: it was not written, or may not have been."""
         self._remove(batch)
         self.muted_until_s = muted_until_s
         insort(self.retries, batch, key=_SERIAL)

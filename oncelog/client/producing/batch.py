@@ -73,17 +73,17 @@ class Batch:
     def __init__(self, topic_partition: TopicPartition, serial: int, created_at_s: float) -> None:
         self.topic_partition = topic_partition
         self.serial = serial
-        """Its sequence among the batches of the partition."""
+        """The batch's number among the batches of the partition."""
         self.created_at_s = created_at_s
         self.record_count = 0
         self.size_bytes = HEADER_SIZE
         self.closed = False
         self.awaited = False
-        """Somebody waits for its outcome: it does not linger."""
+        """True if a caller waits for its outcome: the batch does not linger."""
         self.on_awaited: Callable[[], object] = _nobody
         self.attempt_count = 0
         self.last_error: KafkaError | None = None
-        """Why the last attempt is repeated."""
+        """The error for which the last attempt is repeated."""
         self.identity = ProducerIdentity()
         self.sequence = -1
         self.encoded: bytes | None = None
@@ -238,7 +238,7 @@ class Delivery:
         return self._batch.metadata(self._index)
 
     def _outcome(self) -> tuple[RecordMetadata, KafkaError | None]:
-        """For hooks; it does not count as a report of the error to the program."""
+        """The outcome for hooks; it does not count as a report of the error to the program."""
         return self._batch.place(self._index), self._batch.error
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:

@@ -1,11 +1,11 @@
-"""Who fenced a producer, as far as its coordinator can tell (KIP-664).
+"""Finds out what fenced a producer, as far as its coordinator knows (KIP-664).
 
 Owns: what DescribeTransactions says about a fence. Does not own: noticing it (`transaction_manager`).
 
-A fence is a higher epoch, and a response names nobody. The state of the transactional id narrows it down: an instance
-and an operator begin with InitProducerId, a timeout does not. `Admin.fence_producer` leaves a transaction timeout that
-no producer has, so that it is recognised as an operator's; another tool's fence looks like an instance that has not
-begun a transaction yet.
+A fence is a higher epoch, and a response does not name its cause. The state of the transactional id narrows it down: an
+instance and an operator begin with InitProducerId, a timeout does not. `Admin.fence_producer` leaves a transaction
+timeout that no producer has, so that it is recognised as an operator's; another tool's fence looks like an instance
+that has not begun a transaction yet.
 """
 
 from contextlib import suppress
@@ -24,7 +24,8 @@ _ASK_AGAIN_MS = 10
 async def who_fenced(
     cluster: Cluster, transactional_id: str, fenced: ProducerIdentity, *, is_overdue: bool, deadline: Deadline
 ) -> FencedBy:
-    """`is_overdue`: the producer's transaction was open for longer than its timeout. Never raises."""
+    """Find out what fenced the producer; never raises. `is_overdue` says that its transaction was open for longer than
+    its timeout."""
     with suppress(KafkaError):
         while True:
             found = await describe_transaction(cluster, transactional_id, deadline)

@@ -37,7 +37,8 @@ class Intake:
         on_failed: Callable[[Batch], None],
     ) -> None:
         self.has_filled_a_batch = False
-        """The last record did. A caller that goes on without a turn of the event loop would starve the sender."""
+        """True if the last record filled its batch. A caller that goes on without a turn of the event loop would starve
+        the sender."""
         self._topics = topics
         self._accumulator = accumulator
         self._partitioner = Partitioner()
@@ -88,7 +89,7 @@ class Intake:
         return Delivery(batch, 0)
 
     def _checked(self, topic: object, key: object, value: object, headers: object) -> tuple[bytes | None, bytes | None]:
-        """The record's bytes, which nobody can change any more."""
+        """The record's bytes, immutable from here on."""
         key_bytes, value_bytes = _as_bytes("key", key), _as_bytes("value", value)
         if headers:
             _check_headers(headers)
@@ -102,7 +103,7 @@ class Intake:
         return key_bytes, value_bytes
 
     def _other_partition(self, topic: str, partition: int, leaders: tuple[int, ...]) -> int:
-        """Where a record without a key goes that its partition's batch has no room for, and those after it."""
+        """The partition for a record without a key whose batch is full, and for those after it."""
         if self._accumulator.queue(TopicPartition(topic, partition)).waiting:
             self._partitioner.on_batch_full(topic, len(leaders))
             return self._partitioner.partition(topic, None, leaders)
@@ -152,7 +153,7 @@ def _as_timestamp(timestamp_ms: object) -> int:
 
 
 def _as_int(name: str, number: object, hint: str) -> int:
-    """Of numpy's integers, too."""
+    """The value as an int, also of numpy's integers."""
     try:
         return index(number)  # type: ignore[arg-type]
     except TypeError:

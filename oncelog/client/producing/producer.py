@@ -255,7 +255,7 @@ class Producer(Generic[K, V]):
         return delivery
 
     async def _send_hooked(self, intake: Intake, record: ProducerRecord[K, V]) -> Delivery:
-        """As `send_soon`, with serializers and hooks: without any, a record must not pay for them."""
+        """As `send_soon`, with serializers and hooks; kept apart, so that records without any cost nothing more."""
         topic, partition = record.topic, record.partition
         try:
             topic, value, key, partition, headers, timestamp_ms = self._as_bytes(record)
@@ -339,7 +339,7 @@ class Producer(Generic[K, V]):
                 raise batch.error
 
     def _on_failed(self, batch: Batch) -> None:
-        """A transaction raises its failures itself, at its end."""
+        """Keep the batch's error for `flush`, unless in a transaction, which raises its failures at its end."""
         unseen = self._unseen_failures
         if self._manager is not None:
             return
@@ -425,8 +425,8 @@ class Producer(Generic[K, V]):
         return InvalidState(f"the producer is {state}", hint="use `async with Producer(...) as producer`")
 
     async def _wait_until_ready(self, topic: str) -> None:
-        """Until there are metadata of the topic, and buffer space. Raises as `_ready_intake`, and if the transaction
-        has ended meanwhile: the next one must not get the record."""
+        """Wait for metadata of the topic and for buffer space. Raises as `_ready_intake`, and if the transaction has
+        ended meanwhile: the next one must not get the record."""
         check_topic(topic)
         _, accumulator = self._require_open()
         manager = self._manager
@@ -439,8 +439,8 @@ class Producer(Generic[K, V]):
         self._ready_intake()
 
     async def _wait_for_room(self, topic: str, accumulator: Accumulator, deadline: Deadline) -> None:
-        """In the order of arrival. A batch that ends wakes one waiter, and may leave room for hundreds: each passes the
-        wake on while there is room, whether it uses it or fails."""
+        """Wait for buffer space in the order of arrival. A batch that ends wakes one waiter, and may leave room for
+        hundreds: each passes the wake on while there is room, whether it uses it or fails."""
         enqueue = self._room_waiters.append
         try:
             while not accumulator.has_room:
@@ -463,7 +463,7 @@ class Producer(Generic[K, V]):
 
 
 async def _creates_topics(cluster: Cluster, deadline: Deadline) -> bool:
-    """Imported only for a topic that seems not to exist."""
+    """Ask whether brokers create topics; the code is imported only for a topic that seems not to exist."""
     from oncelog.client.admin.cluster import creates_topics
 
     return await creates_topics(cluster, deadline)

@@ -36,7 +36,7 @@ class SendGate(Protocol):
 
     @property
     def produce_api(self) -> Api[ProduceRequest, ProduceResponse]:
-        """Which protocol of transactions the requests belong to."""
+        """The Produce API of the transaction protocol in use."""
 
     def identity(self) -> ProducerIdentity | None:
         """None while unknown; the gate then finds it out and wakes the sender."""
@@ -70,7 +70,7 @@ class Sender:
         settings: SendSettings,
         make_gate: "Callable[[Sender], SendGate]",
     ) -> None:
-        """A gate and its sender need each other: it is made once this is complete, and knows whom to wake."""
+        """`make_gate` gets the finished sender, since gate and sender need each other."""
         self.accumulator = accumulator
         self._cluster = cluster
         self._settings = settings

@@ -64,7 +64,7 @@ class Transaction(Generic[K, V]):
         self._identity = ProducerIdentity()
         self._outcome: str | None = None
         self._unawaited: dict[object, str] = {}
-        """The calls that nobody awaits yet, by name: a mapping, since threads of a blocking client may add to it."""
+        """The names of calls that are not awaited yet; a mapping, since threads of a blocking client may add to it."""
         self._running_count = 0
         self._none_runs = asyncio.Event()
         self._none_runs.set()
@@ -144,8 +144,8 @@ class Transaction(Generic[K, V]):
         await self._manager.send_offsets(offsets_of("send_offsets", offsets), metadata)
 
     def _hand_over(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
-        """`call`, of which the commit knows from now on. Not a coroutine function itself: without an `await` nothing of
-        it would run."""
+        """Return `call`, registered for the commit. This is no coroutine function, which would not register a call that
+        is never awaited."""
         token = object()
         self._unawaited[token] = name
         return self._run(token, call)
@@ -166,7 +166,7 @@ class Transaction(Generic[K, V]):
                 self._none_runs.set()
 
     async def _all_handed_over(self) -> None:
-        """Until every call that was made has ended. Raises if one was never awaited."""
+        """Wait until every call that was made has ended. Raises if one was never awaited."""
         if self._unawaited:
             name = next(iter(self._unawaited.values()))
             others = f", nor were {len(self._unawaited) - 1} other calls" if len(self._unawaited) > 1 else ""

@@ -60,9 +60,9 @@ from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommi
 
 _S = TransactionState
 _SECOND_PROTOCOL = 2
-"""Of the feature transaction.version (KIP-890)."""
+"""The level of the feature transaction.version that brings the second protocol (KIP-890)."""
 _EXPLAIN_MS = 1_000
-"""Who fenced a producer is worth waiting for as long, and no longer."""
+"""How long to wait for the coordinator to say what fenced a producer."""
 _FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
 _NONE = (0, TopicPartition("", -1))
 _MAY_COME_LATER = frozenset(
@@ -102,13 +102,13 @@ class TransactionManager:
         self._adding: asyncio.Task[None] | None = None
         self._has_offsets = False
         self._is_open_there = False
-        """The coordinator has confirmed that something is in the transaction."""
+        """True once the coordinator has confirmed that something is in the transaction."""
         self._commit_sent = False
         self._needs_new_epoch = False
         self._explained: KafkaError | None = None
         self._began_at_s = 0.0
         self.begun_count = 0
-        """Of transactions: which one a record belongs to that waits."""
+        """How many transactions have begun: tells a waiting record whether its own is still open."""
         self._is_second_protocol = False
 
     # --- SendGate -----------------------------------------------------------------------------------------------------
@@ -144,8 +144,8 @@ class TransactionManager:
         self.fail(error)
 
     def on_refused(self, error: KafkaError) -> None:
-        """A record or offsets were not taken. The transaction fails, since the caller need not look (KAFKA-9279); as in
-        Kafka's producer not for what a serializer refused, which the caller may write elsewhere."""
+        """Note that a record or offsets were not taken. The transaction fails, since the caller need not look
+        (KAFKA-9279); as in Kafka's producer not for what a serializer refused, which the caller may write elsewhere."""
         is_callers_mistake = isinstance(error, ConfigError) and not isinstance(error, UnknownTopic)
         if self.state is _S.OPEN and not error.fatal and not is_callers_mistake:
             self.fail(_unanswered(error) if error.retriable else error)
@@ -327,7 +327,7 @@ class TransactionManager:
             raise
 
     def reconnect(self) -> None:
-        """Requests that wait are sent again over new connections."""
+        """Close connections, so that waiting requests are sent again over new ones."""
         self._cluster.disconnect()
 
     async def close(self) -> None:
@@ -457,7 +457,7 @@ class TransactionManager:
             self._on_lost()
 
     def _on_lost(self) -> None:
-        """A request got no response: should it still arrive, it must not reach the next transaction."""
+        """Note that a request got no response: should it still arrive, it must not reach the next transaction."""
         self._needs_new_epoch = True
 
     async def _end(self, *, committed: bool) -> None:
@@ -526,7 +526,7 @@ class TransactionManager:
         return self.fail(error)
 
     async def explain(self, error: BaseException) -> None:
-        """Ask the coordinator who fenced this producer, if that is what the error says and it is not known yet."""
+        """Ask the coordinator what fenced this producer, if the error is a fence of unknown cause."""
         if not isinstance(error, ProducerFenced) or error is self._explained:
             return
         from oncelog.client.producing.fencing import who_fenced
@@ -590,6 +590,6 @@ def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:
 
 
 def _refused_offset(response: TxnOffsetCommitResponse) -> tuple[int, TopicPartition]:
-    """The first error code, and whose."""
+    """The first error code, and the partition that it is about."""
     parts = [(topic.name, each) for topic in response.topics for each in topic.partitions if each.error_code]
     return (parts[0][1].error_code, TopicPartition(parts[0][0], parts[0][1].partition_index)) if parts else _NONE

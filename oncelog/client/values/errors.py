@@ -170,7 +170,7 @@ class CorruptBatch(AbortableError):
 
 
 class AuthenticationFailed(FatalError):
-    """The broker did not accept who this client is, or the client not who the broker is. It is not tried again."""
+    """The broker did not accept this client's identity, or the client the broker's. It is not tried again."""
 
 
 class InvalidState(FatalError):
@@ -210,7 +210,7 @@ class ProducerFenced(FatalError):
         self.commit_unknown = commit_unknown
 
     def _attribute_to(self, by: FencedBy) -> None:
-        """The coordinator has told who it was."""
+        """Set the cause of the fence, as the coordinator reported it."""
         self.by, self.hint = by, self._hints.get(by, self.hint)
         self.args = (f"{self.message} ({self.hint})",)
 
@@ -327,7 +327,8 @@ def check_each(method: str, values: Sequence[object], kind: type) -> None:
 
 
 def unknown_option(owner: str, name: str, known: Iterable[str], hint: str = "") -> ConfigError:
-    """Of a client or a method: by default the hint is the nearest that it has, or whose setting it is."""
+    """The error for an option that a client or method does not have. The default hint is the nearest name, or the
+    client that has it."""
     from oncelog.protocol.names import nearest, owner_of
 
     if not hint:

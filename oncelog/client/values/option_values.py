@@ -92,7 +92,7 @@ class _Kind:
 
     @property
     def _method(self) -> str:
-        """Of a protocol, which has one."""
+        """The name of the only method of a protocol."""
         names: list[str] = [name for name in vars(self.origin) if not name.startswith("_")]
         return names[0]
 

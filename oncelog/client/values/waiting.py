@@ -13,9 +13,9 @@ from oncelog.client.values.errors import KafkaError, RequestTimedOut
 
 ResultT = TypeVar("ResultT")
 _LEAST_S = 0.0005
-"""Timers may fire so much too early."""
+"""How much too early a timer may fire."""
 _LEAST_ATTEMPT_S = 0.05
-"""Less is no time for an attempt, whose timeout would hide the error of the one before."""
+"""The least time for an attempt; the timeout of a shorter one would hide the error of the one before."""
 
 
 class Deadline:

@@ -45,7 +45,7 @@ class PendingRequest:
     ) -> None:
         self.api = api
         self.patience_s = patience_s
-        """Its timeout, if different from the connection's request timeout."""
+        """The timeout of this request, if different from the connection's."""
         self.version = version
         self.correlation_id = correlation_id
         self.on_answer = on_answer
@@ -60,9 +60,9 @@ class Connection:
     ) -> None:
         """`on_logged_in` is called after each login, with the lifetime of the session in milliseconds, 0 for no end."""
         self.ready = False
-        """Its versions are known, and it is logged in if it must be."""
+        """True once versions are known and a required login is done."""
         self.was_served = False
-        """The broker has answered something else than its versions and the login."""
+        """True once the broker has answered anything besides its versions and the login."""
         self._logged_in = on_logged_in
         self.finalized_features: dict[str, int] = {}
         self.features_epoch = -1
@@ -74,7 +74,7 @@ class Connection:
         self._to_send: list[bytes] = []
         self._login = login
         self._held: list[Callable[[], bytes]] | None = None
-        """Each makes the bytes of a request that waits for a login to be repeated; None while there is none."""
+        """Functions that make the bytes of requests waiting for a repeated login; None while there is none."""
 
     def open(self) -> bytes:
         return self._ask_versions(API_VERSIONS.maximum)

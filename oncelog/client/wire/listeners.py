@@ -1,6 +1,6 @@
 """What a listener speaks, found out by asking it: why a connection to it ends before anything is served.
 
-Owns: the comparison with what this client was told, in words. Does not own: connections (`transport`). Invariant: it
+Owns: the comparison with this client's options, in words. Does not own: connections (`transport`). Invariant: it
 names no protocol that the listener has not spoken; a listener that cannot be asked is no reason to give up.
 
 A broker ends a connection that begins in another protocol, and cannot say why. From the outside the first four answer
@@ -29,14 +29,14 @@ from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeReque
 
 _PATIENCE_MS = 1_000
 _NO_MECHANISM = "?"
-"""No listener has it, so one that lets clients log in names those that it has."""
+"""A mechanism that no listener has, so that one with logins answers with those that it has."""
 _SPOKEN: dict[tuple[bool, bool], SecurityProtocol] = {
     (False, False): "PLAINTEXT",
     (True, False): "SSL",
     (False, True): "SASL_PLAINTEXT",
     (True, True): "SASL_SSL",
 }
-"""By whether it has TLS, and whether it wants a login."""
+"""The protocol of a listener, by whether it has TLS and whether it requires a login."""
 
 
 async def check_listener(address: str, security: Security, deadline: Deadline) -> None:
@@ -64,8 +64,8 @@ async def check_listener(address: str, security: Security, deadline: Deadline) -
 
 
 async def _mechanisms(address: str, context: ssl.SSLContext | None, deadline: Deadline) -> Sequence[str] | None:
-    """Those that the listener lets clients log in with, none where they need not; None if it does not speak so. Raises
-    AuthenticationFailed if it has TLS, and does not accept this client."""
+    """The listener's login mechanisms, none where no login is needed; None if it does not speak this way. Raises
+    AuthenticationFailed if it has TLS and does not accept this client."""
     host, _, port = address.rpartition(":")
     transport = Transport(address, "oncelog", deadline.remaining_s * 1000)
     try:
@@ -90,7 +90,7 @@ async def _mechanisms(address: str, context: ssl.SSLContext | None, deadline: De
 
 
 def _unverified() -> ssl.SSLContext:
-    """Nothing is sent here that another server may not know."""
+    """A context without verification: nothing secret is sent over it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -34,7 +34,7 @@ MAX_TIMESTAMP = -3
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 CONSUMER = -1
 DEBUGGING_REPLICA = -2
-"""As Kafka's ListOffsetsRequest names it: who asks as this one gets the log end for LATEST."""
+"""The replica id that Kafka's ListOffsetsRequest calls so: with it LATEST is the log end."""
 
 
 def timestamp_of(at: "str | datetime | int") -> int:

@@ -1,4 +1,4 @@
-"""Who logs in, and how: a mechanism, with its credentials, as logins on any number of connections.
+"""A SASL mechanism with its credentials, which makes logins on any number of connections.
 
 Owns: PLAIN (RFC 4616), OAUTHBEARER (RFC 7628), the choice among mechanisms, what a failed login may be due to. Does not
 own: SCRAM (`scram`), the requests (`login`), the options (`security`). Invariant: no repr, error or log line has a
@@ -41,7 +41,8 @@ class OAuthBearerExchange:
         return self._token
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Of a token that it refuses, a broker says why before it ends the login; it waits for this reply."""
+        """Reply to a refusal: the broker explains why it refuses the token, and waits for this before it ends the
+        login."""
         return _SEPARATOR.encode() if challenge else None
 
 

@@ -19,8 +19,8 @@ from oncelog.client.values.errors import AuthenticationFailed
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MIN_ITERATIONS = 4_096
 MAX_ITERATIONS = 1_000_000
-"""Kafka's brokers store 4,096 to 16,384. More than a million would let a server that nobody has proved hold the loop
-for seconds."""
+"""The most iterations accepted; Kafka's brokers store 4,096 to 16,384. More than a million would let an unauthenticated
+server hold the loop for seconds."""
 _NO_BINDING = "n,,"
 _TOKEN = ",tokenauth=true"
 """Kafka's extension of SCRAM for delegation tokens (KIP-48)."""

@@ -29,7 +29,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 """How to log in: with a password, with a proof that one is known, with a token."""
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
-"""Those whose users a broker keeps."""
+"""The mechanisms whose credentials a broker stores."""
 EndpointIdentification = Literal["https", ""]
 """Whether the certificate must be for the host that was connected to."""
 TokenProvider = Callable[[], str | Awaitable[str]]
@@ -91,13 +91,13 @@ class SecuritySettings:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a connection needs to know."""
+    """The security of a connection, resolved."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     context: ssl.SSLContext | None = None
-    """None: no TLS."""
+    """The TLS context; None without TLS."""
     logins: "Logins | None" = None
-    """None: no login."""
+    """The logins to make; None without a login."""
 
 
 PLAINTEXT = Security()
@@ -114,14 +114,14 @@ def security_of(settings: SecuritySettings) -> Security:
 
 
 def security_options(settings: SecuritySettings) -> SecurityOptions:
-    """As the options of another client."""
+    """These settings as options of another client."""
     options: Any = {each.name: getattr(settings, each.name) for each in fields(SecuritySettings)}
     found: SecurityOptions = options
     return found
 
 
 def _refuse_unused(settings: SecuritySettings, prefix: str, is_used: bool, instead: str) -> None:
-    """Where they had no effect, the connection would be less safe than it looks."""
+    """Raise ConfigError for options without an effect: the connection would be less safe than it looks."""
     unused = [] if is_used else _set(settings, prefix)
     if unused:
         raise ConfigError(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from oncelog.client.wire.login import Login
 
 _LOGIN_AGAIN_AT = 0.85
-"""Of a session's lifetime, as Java's client at the earliest: what is left is for a request that the broker answers
-late, after which it sees the login."""
+"""The part of a session's lifetime after which to log in again, the earliest of Java's client: what is left is for a
+request that the broker answers late, after which it sees the login."""
 _LEAST_S = 0.001
 
 
@@ -86,13 +86,13 @@ class Transport(asyncio.BufferedProtocol):
         transport.write(self.connection.send(api, message, on_answer, patience_s))
 
     def _expect_sign(self) -> None:
-        """That the broker is there: its time begins now."""
+        """Expect a sign of life of the broker from now on."""
         self.last_sign_s = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
 
     async def wait_ready(self) -> None:
-        """Until the versions are known. Raises what ended the connection before."""
+        """Wait until the versions are known. Raises the error that ended the connection before."""
         await self._ready
 
     async def request(self, api: Api[RequestT, ResponseT], message: RequestT, timeout_s: float) -> ResponseT:
