@@ -53,7 +53,7 @@ class Life(Protocol):
     """HOST:PORT of each listener."""
 
     def admin_port(self) -> HttpPort:
-        """Of its fault injection, with a token that nobody else knows."""
+        """The port of its fault injection, with a token of its own."""
 
     def stop(self) -> None:
         """Answer what was begun, flush, end."""
@@ -66,7 +66,7 @@ class Life(Protocol):
 
 
 class Crashed(BaseException):
-    """A fault rule has ended the broker in the middle of an operation; nobody can handle it."""
+    """A fault rule has ended the broker in the middle of an operation; it cannot be handled."""
 
 
 class ThreadLife:

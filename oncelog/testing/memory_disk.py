@@ -15,7 +15,8 @@ _SECTOR_BYTES = 512
 
 
 class PowerCut(BaseException):
-    """The machine stops in the middle of an operation; the only thing to do next is `crash`. Nobody can handle it."""
+    """The machine stops in the middle of an operation; it cannot be handled, and the only thing to do next is
+    `crash`."""
 
 
 class Inode:

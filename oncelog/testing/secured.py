@@ -25,7 +25,7 @@ ClientStyle = Literal["oncelog", "aiokafka", "kafka-python", "confluent-kafka"]
 """Whose names of the settings."""
 USER = "test"
 OWN_USER = "oncelog-testing"
-"""As whom the broker object itself logs in."""
+"""The user by which the broker object itself logs in."""
 _JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";'
 
 
@@ -41,12 +41,12 @@ class Secured:
 
     @property
     def scram_mechanism(self) -> "ScramMechanism | None":
-        """Of the user, whom a running broker has to be told of."""
+        """The mechanism of the user, who has to be added to a running broker."""
         return cast("ScramMechanism", self.mechanism) if self.mechanism.startswith("SCRAM") else None
 
     def broker_settings(self, port: int) -> dict[str, str]:
-        """A listener for the clients of a test, then one for the broker object itself, which nobody else can log in
-        to."""
+        """The settings of a listener for the clients of a test, and of one for the broker object itself, to which no
+        other client can log in."""
         settings = {
             "listeners": f"{self.protocol}://127.0.0.1:{port},OWN://127.0.0.1:0",
             "listener.security.protocol.map": f"{self.protocol}:{self.protocol},OWN:SASL_PLAINTEXT",

@@ -210,7 +210,7 @@ def tls_context_of(chosen: "Target") -> "SSLContext | None":
 
 
 def _check_listeners(chosen: "Target", timeout_s: float) -> None:
-    """Raises ConfigError with what a listener speaks, if it is not what the command was told."""
+    """Raises ConfigError with what a listener speaks, if the command's options differ."""
     import asyncio
 
     from oncelog.client.admin.settings import AdminSettings

@@ -99,7 +99,7 @@ def named(
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What a command was told beside the cluster's name."""
+    """The options that a command was given beside the cluster's name."""
 
     timeout_s: float | None
     environment: Mapping[str, str]
@@ -174,7 +174,7 @@ def _profile(known: Mapping[str, Any], name: Any, path: str, named_by: str) -> d
 
 
 def _read(environment: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """The file, and its path. One that nobody has named need not exist."""
+    """The file and its path. The default file need not exist."""
     path = environment.get("ONCELOG_CONFIG")
     if not path:
         base = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oncelog.client.admin.security import ClientQuota
 
 _DEFAULT = "<default>"
-"""As Kafka's tools show whom no quota of their own covers."""
+"""As Kafka's tools show users and client ids without a quota of their own."""
 Entity = dict[str, str | None]
 """Whose a quota is, as the client has it: None is the default."""
 

@@ -51,7 +51,7 @@ class Access:
         self._host_names = frozenset(each.lower() for each in (*host_names, address.host) if each)
 
     def check(self, method: str, target: bytes, headers: Headers) -> Principal:
-        """Who asks. Raises HttpError."""
+        """The principal of a request. Raises HttpError."""
         found = dict(headers)
         if any(sum(name == each for name, _ in headers) > 1 for each in _ONCE):
             raise HttpError(400, "a header that decides who may ask is there twice")

@@ -12,7 +12,7 @@ import re
 import stat
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]{16,512}=*\Z")
-"""What a header may carry (RFC 6750), and long enough that nobody guesses it."""
+"""A token that a header may carry (RFC 6750), long enough not to be guessed."""
 
 
 class TokenError(Exception):

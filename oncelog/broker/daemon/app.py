@@ -138,7 +138,7 @@ class _App:
 
 
 def _busy_poll(loop: asyncio.AbstractEventLoop) -> BusyPoll | None:
-    """None on a single processor: who stays awake there keeps it from the client that is waited for."""
+    """The busy poll; None on a single processor, where staying awake would keep the processor from the clients."""
     return BusyPoll(loop.call_soon, time.perf_counter) if processor_count() > 1 else None
 
 

@@ -34,7 +34,7 @@ PLENTY_BYTES = 2**62
 
 Batches = list[tuple[BatchHeader, memoryview]]
 LOGIN_SECRET = "login-secret"
-"""What the broker says of users who do not exist is made of it (`security.login_secret`)."""
+"""The secret from which salts of unknown users are derived (`security.login_secret`)."""
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
 
@@ -296,8 +296,8 @@ class LogStore(Protocol):
 
     @property
     def rounds_are_whole(self) -> bool:
-        """A crash leaves all of a round or nothing, over all logs. Until then whoever needs one append durable no
-        later than another waits for the first."""
+        """True if a crash leaves all of a round or nothing, over all logs. If False, an append that must not outlive
+        another waits until the other is durable."""
 
     @property
     def is_busy(self) -> bool:

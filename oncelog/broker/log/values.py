@@ -16,7 +16,8 @@ class FetchIsolation(Enum):
 
 
 class AppendOrigin(Enum):
-    """Who appends. A client may not write control batches; its sequences are checked and its retries recognised."""
+    """The origin of an append. A client may not write control batches; its sequences are checked and its retries
+    recognised."""
 
     CLIENT = 0
     COORDINATOR = 1

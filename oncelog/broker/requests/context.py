@@ -99,7 +99,7 @@ class Peer:
         self.advertised: Final = advertised
         self._answers = answers
         self.principal = ANONYMOUS
-        """Who the client is; its listener's authentication sets it."""
+        """The client's principal; its listener's authentication sets it."""
         self.throttle: Callable[[int], None] | None = None
         """Keeps the connection from being read for so many milliseconds (`broker.requests.throttling`)."""
         self.login: Login | None = None

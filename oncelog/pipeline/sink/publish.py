@@ -78,7 +78,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """Where and as whom to publish."""
+    """The brokers to publish to, and the login."""
 
     bootstrap_servers: str
     sink_id: str

@@ -60,7 +60,7 @@ class SpoolWriter:
         self.record_count = 0
 
     def add(self, topic: str, partition: int, record_count: int, *parts: bytes | memoryview) -> None:
-        """One batch, in parts that nobody changes any more."""
+        """Add one batch, in parts that do not change any more."""
         size_bytes = sum(map(len, parts))
         self._index.append((topic, partition, size_bytes))
         self._parts += parts

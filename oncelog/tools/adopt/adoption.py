@@ -77,7 +77,7 @@ class Report:
 
 @dataclass(slots=True)
 class Watcher:
-    """What a caller is told on the way."""
+    """Callbacks for the progress of an adoption."""
 
     on_plan: Callable[[Report], None] = field(default=lambda _: None)
     """Before anything is written; an exception ends it there."""

@@ -83,7 +83,7 @@ class Report:
 
 @dataclass(slots=True)
 class Watcher:
-    """What a caller is told on the way."""
+    """Callbacks for the progress of a graduation."""
 
     on_plan: Callable[[Report], None] = field(default=lambda _: None)
     """Before the first step; an exception ends it there."""

@@ -29,7 +29,7 @@ _LETTERS: dict[str, Letter] = {"committed": "C", "aborted": "A", "open": "O", "p
 
 
 class _Patience:
-    """How long the cluster may give nothing to who waits for an end that is there."""
+    """How long to wait for records up to an end that exists, while the cluster sends none."""
 
     def __init__(self, timeout_ms: float) -> None:
         self._timeout_ms = timeout_ms

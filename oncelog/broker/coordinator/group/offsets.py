@@ -36,7 +36,7 @@ from oncelog.protocol.topics import ZERO_UUID
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits: a member of a generation, or an anonymous client (generation -1, no member id)."""
+    """The committer: a member of a generation, or an anonymous client (generation -1, no member id)."""
 
     group_id: str
     generation_id: int

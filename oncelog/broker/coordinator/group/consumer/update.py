@@ -60,7 +60,8 @@ class GroupUpdate:
         self.may_describe: TopicFilter | None = None
         """Which topics the member in question may know of: an expression finds no others."""
         self.matches: Matches | None = None
-        """None: nobody can wait until much is matched, which then stays as it is until the next heartbeat."""
+        """The matches of expressions; None where the caller cannot wait for many: they stay as they are until the next
+        heartbeat."""
         self._is_copy = False
         self._reads_otherwise = False
         self._is_behind = False
