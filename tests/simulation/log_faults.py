@@ -260,13 +260,13 @@ def put_back_what_is_obsolete(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_a_torn_frame_for_a_whole_one(patch: pytest.MonkeyPatch) -> None:
-    sections = journal._sections
+    sections = journal.decode_sections
 
     def as_far_as_they_go(body: memoryview) -> Iterator[Section]:
         with suppress(struct.error):
             yield from sections(body)
 
-    patch.setattr(journal, "_sections", as_far_as_they_go)
+    patch.setattr(journal, "decode_sections", as_far_as_they_go)
     patch.setattr(journal, "crc32c", lambda data, crc=0: 0)
 
 

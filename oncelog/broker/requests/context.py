@@ -61,7 +61,7 @@ class AnswerBound(Protocol):
     """The memory for responses that are not sent yet (`broker.net.memory`)."""
 
     @property
-    def next_answer_bytes(self) -> int:
+    def next_response_bytes(self) -> int:
         """The size limit of the next response with records."""
 
 
