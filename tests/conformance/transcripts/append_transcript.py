@@ -312,20 +312,20 @@ def operators(talk: Conversation) -> Told:
     yield "an unknown transaction", talk.settled("unknown to all")
     yield "a transaction without an id", talk.settled("")
     producer = talk.started("operated", transaction_timeout_ms=54_321)
-    yield "started", _told(talk, producer)
+    yield "started", _shown(talk, producer)
     producer.add(1, topic=topic)
-    yield "added", _told(talk, producer)
+    yield "added", _shown(talk, producer)
     producer.produce(1, topic=topic)
     producer.add_offsets()
-    yield "with offsets", _told(talk, producer)
+    yield "with offsets", _shown(talk, producer)
     yield "producers of the other partition", _producers(talk, topic, producer)
     yield "producers", _producers(talk, topic, producer, partition=1)
     producer.ended(True)
-    yield "committed", _told(talk, producer)
+    yield "committed", _shown(talk, producer)
     yield "producers, committed", _producers(talk, topic, producer, partition=1)
 
 
-def _told(talk: Conversation, producer: Producer) -> Any:
+def _shown(talk: Conversation, producer: Producer) -> Any:
     state = talk.described(producer.transactional_id)
     return (
         name(state.error_code),

@@ -77,7 +77,7 @@ def _code(value: int) -> str:
     return ErrorCode(value).name
 
 
-def _told(response: Any, names: Mapping[Any, str]) -> Any:
+def _shown(response: Any, names: Mapping[Any, str]) -> Any:
     """An answer without ids: its error, whether it has a session, and each partition."""
     partitions = []
     for topic in response.responses:
@@ -100,7 +100,7 @@ def _told(response: Any, names: Mapping[Any, str]) -> Any:
 
 def _fetch(broker: Broker, version: int, offsets: Mapping[Key, int], **fields: Any) -> Any:
     names = {topic: TOPIC for topic, _ in offsets if topic != NO_TOPIC}
-    return _told(broker.ask(fetch_request(offsets, **fields), version), names)
+    return _shown(broker.ask(fetch_request(offsets, **fields), version), names)
 
 
 def produced(broker: Broker, topic_id: UUID) -> Told:
@@ -135,7 +135,7 @@ def fetched(broker: Broker, topic_id: UUID) -> Told:
         )
         topics = [FetchTopic(topic_id=topic_id, partitions=[partition])]
         answer = broker.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 13)
-        yield f"last fetched epoch {epoch}, from {offset}", _told(answer, {topic_id: TOPIC})
+        yield f"last fetched epoch {epoch}, from {offset}", _shown(answer, {topic_id: TOPIC})
     for replica_id in (-2, -3, 1, 7):
         state = ReplicaState(replica_id=replica_id)
         for epoch in (-1, 0):
@@ -158,7 +158,7 @@ def sessions(broker: Broker, topic_id: UUID) -> Told:
     names = {topic_id: TOPIC, NO_TOPIC: "none"}
     whole: dict[Key, int] = {(topic_id, 0): 12, (topic_id, 1): 3, (NO_TOPIC, 0): 0, (topic_id, 99): 0}
     first = broker.ask(fetch_request(whole, session_epoch=0), 13)
-    yield "the first answer has everything", _told(first, names)
+    yield "the first answer has everything", _shown(first, names)
     session_id = first.session_id
     epoch = 0
 
@@ -166,7 +166,7 @@ def sessions(broker: Broker, topic_id: UUID) -> Told:
         nonlocal epoch
         epoch += 1
         request = fetch_request(offsets or {}, session_id=session_id, session_epoch=epoch, **fields)
-        return _told(broker.ask(request, 13), names)
+        return _shown(broker.ask(request, 13), names)
 
     yield "then errors alone", again()
     _produce(broker, 13, topic_id, 1)
@@ -186,16 +186,16 @@ def sessions(broker: Broker, topic_id: UUID) -> Told:
         ("an unknown session", {"session_id": session_id ^ 1, "session_epoch": 1}),
         ("no session, but an epoch", {"session_id": 0, "session_epoch": 1}),
     ):
-        yield name, _told(broker.ask(fetch_request({}, **fields), 13), names)
+        yield name, _shown(broker.ask(fetch_request({}, **fields), 13), names)
     mixed = fetch_request({}, session_id=session_id, session_epoch=epoch + 1)
-    yield "names in a session of ids", _told(broker.ask(mixed, 12), names)
+    yield "names in a session of ids", _shown(broker.ask(mixed, 12), names)
     yield "still there", again()
     yield "everything forgotten", again(forgotten=[(topic_id, 0), (topic_id, 1)])
     yield "gone with its last partition", again()
     empty = broker.ask(fetch_request({}, session_epoch=0), 13)
-    yield "a session of nothing", _told(empty, names)
+    yield "a session of nothing", _shown(empty, names)
     last = fetch_request({(topic_id, 0): 12}, session_id=empty.session_id, session_epoch=-1)
-    yield "ended by the client", _told(broker.ask(last, 13), names)
+    yield "ended by the client", _shown(broker.ask(last, 13), names)
 
 
 def waits(broker: Broker, topic_id: UUID) -> Told:
@@ -216,7 +216,7 @@ def waits(broker: Broker, topic_id: UUID) -> Told:
         yield name, "answered" if reply.is_there else "waits"
         if not reply.is_there:
             broker.let_pass(1_100)
-        yield f"{name}: the answer", _told(reply.message, {topic_id: TOPIC})
+        yield f"{name}: the answer", _shown(reply.message, {topic_id: TOPIC})
 
 
 def offsets(broker: Broker, topic_id: UUID) -> Told:
@@ -277,20 +277,20 @@ def made_anew(broker: Broker, topic_id: UUID) -> Told:
     readers = []
     for version, key in ((13, old_id), (12, "again")):
         first = broker.ask(fetch_request({(key, 0): 0, (key, 3): 1}, session_epoch=0), version)
-        yield f"at first, version {version}", _told(first, names)
+        yield f"at first, version {version}", _shown(first, names)
         readers.append((version, first.session_id))
     broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="again")], timeout_ms=5_000), 6)
     broker.let_pass(1_000)
     for version, session_id in readers:
         request = fetch_request({}, session_id=session_id, session_epoch=1)
-        yield f"gone, version {version}", _told(broker.ask(request, version), names)
+        yield f"gone, version {version}", _shown(broker.ask(request, version), names)
     new_id = _create(broker, "again", 4)
     names[new_id] = "new"
     for version, session_id in readers:
         request = fetch_request({}, session_id=session_id, session_epoch=2)
-        yield f"there again, version {version}", _told(broker.ask(request, version), names)
+        yield f"there again, version {version}", _shown(broker.ask(request, version), names)
     request = fetch_request({(old_id, 0): 0, (new_id, 0): 0}, session_epoch=-1)
-    yield "without a session", _told(broker.ask(request, 13), names)
+    yield "without a session", _shown(broker.ask(request, 13), names)
 
 
 _WHOLE = "Kafka fills the limit with a part of one more batch, which clients drop; we return whole batches"

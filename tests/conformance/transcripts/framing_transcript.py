@@ -318,10 +318,10 @@ def outcome(bootstrap: str, row: Row) -> str:
                 select.select([connection], [], [], 0.05)
         if row.ends:
             connection.shutdown(socket.SHUT_WR)
-        return ", ".join(_told(connection, row))
+        return ", ".join(_shown(connection, row))
 
 
-def _told(connection: socket.socket, row: Row) -> Iterator[str]:
+def _shown(connection: socket.socket, row: Row) -> Iterator[str]:
     asked = iter(row.asked)
     while True:
         if row.is_silent and not select.select([connection], [], [], _SILENCE_S)[0]:
