@@ -68,7 +68,7 @@ test-compiled: $(COMPILED)/.test ## Run the fast tests and a sample of the simul
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@cp -R $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
-	  $(addprefix --ignore=tests/test_,packaging.py tidy.py types.py) $(ARGS)
+	  $(addprefix --ignore=tests/test_,add_pages.py packaging.py release_check.py tidy.py types.py) $(ARGS)
 	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20
 
 .PHONY: wheel
