@@ -6,6 +6,7 @@ fetched epoch that ended earlier in this log a diverging epoch (KIP-595), offset
 """
 
 from functools import partial
+from typing import NamedTuple
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
 from oncelog.broker.cluster.topics import Topics
@@ -92,23 +93,13 @@ def plan_partition(
     )
 
 
-class PartitionRead:
+class PartitionRead(NamedTuple):
     """A partition of a response whose records are not in memory yet."""
 
-    __slots__ = ("_log", "_max_bytes", "_wanted", "data")
-
-    def __init__(
-        self, wanted: FetchedPartition, log: PartitionLog, max_bytes: int, data: Completion[PartitionData]
-    ) -> None:
-        self._wanted = wanted
-        self._log = log
-        self._max_bytes = max_bytes
-        self.data = data
-        """It fails with KafkaError."""
-
-    def at_most_bytes(self) -> int:
-        """How many bytes its records may add to the response."""
-        return min(self._max_bytes, self._log.stored.read_at_most(self._wanted.fetch_offset))
+    data: Completion[PartitionData]
+    """It fails with KafkaError."""
+    at_most_bytes: int
+    """How many bytes its records may add to the response."""
 
 
 def read_partition(
@@ -117,7 +108,8 @@ def read_partition(
     """The response for a partition that was planned in this turn, with its records, now or later. Raises KafkaError."""
     found = log.read(wanted.fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
     if isinstance(found, Completion):
-        return PartitionRead(wanted, log, max_bytes, found.map(partial(_with_records, wanted, bounds)))
+        at_most_bytes = min(max_bytes, log.stored.read_at_most(wanted.fetch_offset))
+        return PartitionRead(found.map(partial(_with_records, wanted, bounds)), at_most_bytes)
     return _with_records(wanted, bounds, found)
 
 

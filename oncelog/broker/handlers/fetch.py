@@ -428,7 +428,7 @@ class _Fetch:
         bytes_left = self._bytes_left
         for partition in partitions:
             part = self._read(partition, bytes_left, at_least_one=not self._read_count)
-            size = part.at_most_bytes() if isinstance(part, PartitionRead) else len(part.records or b"")
+            size = part.at_most_bytes if isinstance(part, PartitionRead) else len(part.records or b"")
             if size:
                 self._read_count += 1
                 bytes_left = bytes_left - size if bytes_left > size else 0
