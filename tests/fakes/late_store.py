@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.store import Batches, Failure, OpenedLog, PartitionKey, ReadResult
+from oncelog.broker.log.store import (
+    ALL_DURABLE,
+    Batches,
+    OpenedLog,
+    Outlives,
+    PartitionKey,
+    ReadResult,
+    RoundEnds,
+    Verdicts,
+)
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.memory.memory_log import MemoryLog
 from oncelog.broker.storage.memory.store import MemoryLogStore
@@ -47,12 +56,25 @@ class LateLog:
         return map(self._later, self._log.replay(from_offset, to_offset))
 
 
+class _Awaited:
+    """What a commit adds is worth waiting for."""
+
+    outlives = Outlives.MACHINE
+    rounds_are_whole = True
+    may_be_lost = False
+
+    def answer_ahead(self) -> bool:
+        return False
+
+    def settle(self) -> None:
+        return
+
+
 class LateLogStore(MemoryLogStore):
-    def __init__(
-        self, scheduler: Scheduler, clock: Clock, failure: Failure, compaction: CompactionSettings | None = None
-    ) -> None:
-        super().__init__(clock, failure, compaction)
+    def __init__(self, scheduler: Scheduler, clock: Clock, compaction: CompactionSettings | None = None) -> None:
+        super().__init__(clock, compaction)
         self._scheduler = scheduler
+        self.durability = _Awaited()
         self.late_logs: list[LateLog] = []
 
     def _later(self, value: T) -> Completion[T]:
@@ -60,21 +82,16 @@ class LateLogStore(MemoryLogStore):
         self._scheduler.call_soon(lambda: completion.complete(value))
         return completion
 
-    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog | Completion[OpenedLog]:
-        return self._later(self.create(topic, partition, topic_id, config))
-
-    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        opened = super().create(topic, partition, topic_id, config)
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Completion[OpenedLog]:
+        opened = super().open(topic, partition, topic_id, config)
+        assert isinstance(opened, OpenedLog)
         opened.stored = LateLog(self._logs[topic, partition], self._scheduler)
         self.late_logs.append(opened.stored)
-        return opened
+        return self._later(opened)
 
-    @property
-    def commits_at_once(self) -> bool:
-        return False
-
-    def commit(self, append_count: int) -> Completion[None]:
-        return self._later(None)
+    def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts]:
+        return self._later(ALL_DURABLE)
 
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
+        super().move_starts(starts)
         return self._later(None)

@@ -11,11 +11,11 @@ import pytest
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
-from oncelog.broker.log.rounds import GrowingLog, Rounds
-from oncelog.broker.log.store import Failure
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import RoundEnds
 from oncelog.broker.log.values import AbortedTransaction, EndMarker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
-from oncelog.broker.storage.local.file_sync import LARGE_BYTES
+from oncelog.broker.storage.local.file_sync import LARGE_BYTES, SyncSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.recovered_log import RecoveryReport
@@ -29,6 +29,7 @@ from oncelog.protocol.records.batch import BatchHeader, encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.scheduler import ManualClock, ManualScheduler
+from tests.fakes.shared_store import SharedLog
 
 TOPIC_ID = UUID(int=77)
 
@@ -94,8 +95,12 @@ def read_records(
     """What a fetch of this isolation gets, whether the page cache has it or not."""
     bounds = log.bounds(isolation)
     log.check_readable(fetch_offset)
+    if isinstance(log.stored, SharedLog):
+        log.stored.pace.is_instant = True
     found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
-    if isinstance(found, Completion):
+    if isinstance(log.stored, SharedLog):
+        log.stored.pace.is_instant = False
+    elif isinstance(found, Completion):
         with pytest.MonkeyPatch.context() as patch:
             for segment in segments_of(log):
                 patch.setattr(segment, "warm_from", 0)
@@ -118,18 +123,16 @@ def local_logs(
     compaction: CompactionSettings | None = None,
 ) -> LogManager:
     """The logs of a data directory, as a broker opens them."""
-    failure = Failure(on_failure)
     store = LocalLogStore(
         disk,
         clock,
         scheduler,
-        failure,
-        policy=policy,
+        on_failure,
+        syncing=SyncSettings(policy, measures_syncs=measures_syncs),
         progress=progress,
-        measures_syncs=measures_syncs,
         compaction=compaction,
     )
-    return LogManager(store, Rounds(scheduler, store, failure), listener or Listener(), clock)
+    return LogManager(store, Rounds(scheduler, store), listener or Listener(), clock)
 
 
 class Listener:
@@ -148,8 +151,9 @@ def delete_topic(manager: LogManager, scheduler: Scheduler, topic: str, partitio
     """Its files go when the scheduler runs."""
 
     def steps() -> Sliced[None]:
-        withdrawn = yield from manager.withdraw(topic, TOPIC_ID, partition_count)
-        yield from manager.delete(withdrawn)
+        removal = manager.store.topics.begin_removal(topic, TOPIC_ID)
+        yield from manager.withdraw(topic, partition_count, removal)
+        yield from removal.delete()
 
     Slices(scheduler).run_own(steps())
 
@@ -159,7 +163,7 @@ class NotedRounds(Rounds):
 
     on_begin: Callable[[], None] | None = None
 
-    def _take(self) -> list[tuple[GrowingLog, int]]:
+    def _take(self) -> RoundEnds:
         if self.on_begin is not None:
             self.on_begin()
         return super()._take()
@@ -190,25 +194,22 @@ class Logs:
         self.compaction_problems: list[str] = []
         self.damaged: list[str] = []
         self.checks: list[CheckSummary] = []
-        self.failure = Failure(self.failures.append)
         self.store = LocalLogStore(
             self.disk,
             self.clock,
             self.scheduler,
-            self.failure,
-            policy=policy,
+            self.failures.append,
+            syncing=SyncSettings(policy, appends_on_loop=1, measures_syncs=False, large_bytes=large_bytes),
             on_report=self.reports.append,
             on_checked=self.checks.append,
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
-            measures_syncs=False,
             journal_file_bytes=journal_file_bytes,
-            appends_on_loop=1,
-            large_bytes=large_bytes,
         )
+        self.failure = self.store.failure
         self._is_serving = False
         self.had_lost_answers = False
         """At the start."""
-        self.rounds = NotedRounds(self.scheduler, self.store, self.failure)
+        self.rounds = NotedRounds(self.scheduler, self.store)
         self.manager = LogManager(
             self.store,
             self.rounds,
@@ -228,14 +229,15 @@ class Logs:
         self.serve()
         return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)
 
-    def serve(self) -> None:
-        """Every log that was found is open, and what a power cut may have taken from an open transaction is aborted."""
+    def serve(self, *, is_recovered: bool = False) -> None:
+        """What a power cut may have taken from an open transaction is aborted. `is_recovered`: every log that was found
+        is open."""
         if not self._is_serving:
             self._is_serving = True
-            self.had_lost_answers = self.store.ahead.may_be_lost
-            self.store.begin_serving()
+            self.had_lost_answers = self.store.durability.may_be_lost
+            self.store.begin_serving(is_recovered=is_recovered and not self.manager.offline_count)
             with suppress(OSError):
-                self.store.ahead.settle()
+                self.store.durability.settle()
 
     def end_transaction(
         self,
@@ -274,12 +276,12 @@ class Logs:
         if cleaner is None:
             raise RuntimeError("these logs are not compacted")
         before = cleaner.round_count
-        cleaner.step()
+        cleaner.step(self.manager.logs)
         while cleaner.is_busy:
             self.scheduler.run()
             self.scheduler.run_timers()
             if not cleaner.is_busy:
-                cleaner.step()
+                cleaner.step(self.manager.logs)
         return cleaner.round_count - before
 
     def stopped_cleanly(self) -> "Logs":

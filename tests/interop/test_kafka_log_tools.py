@@ -100,7 +100,7 @@ def write_compacted_partition(path: Path) -> Path:
             log.append_end_txn_marker(EndMarker(0, 0, number % 4 == 0, 0), wall_ms)
         scheduler.run()
         if number % 90 == 89 and cleaner is not None:
-            cleaner.step()
+            cleaner.step(manager.logs)
             while cleaner.is_busy:
                 scheduler.run()
                 scheduler.run_timers()

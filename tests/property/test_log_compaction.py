@@ -299,7 +299,7 @@ def test_a_round_ends_when_the_log_start_moves_or_the_policy_changes() -> None:
         logs, log = writer.logs, writer.log
         cleaner = logs.store.cleaner
         assert cleaner is not None
-        cleaner.step()
+        cleaner.step(logs.manager.logs)
         assert cleaner.is_busy
         if change == "start":
             logs.delete_records(log, segments_of(log)[1].base_offset)

@@ -39,7 +39,7 @@ def steps_of(written: Iterable[bytes]) -> Iterator[Step]:
 def ends_at_a_start(virtual: VirtualBroker, wall_ms: int) -> bool:
     """Whether a start at this time ends a transaction at once: one that is over its time, or, while the start after a
     power cut could not be noted, any."""
-    return not virtual.broker.logs.store.ahead.are_possible or any(
+    return not virtual.broker.logs.store._mark.are_possible or any(
         metadata.state is TransactionState.ONGOING and wall_ms - metadata.start_timestamp_ms >= metadata.timeout_ms
         for metadata in (status.metadata for status in virtual.broker.transactions.current())
     )

@@ -19,6 +19,7 @@ from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
 from oncelog.protocol.records.record import Record
+from tests.fakes.logs import segments_of
 from tests.simulation.log_faults import (
     Plant,
     compact_past_the_last_stable_offset,
@@ -134,7 +135,7 @@ def call_clean_what_was_not_mapped(patch: pytest.MonkeyPatch) -> None:
     complete = LogCleaner._complete
 
     def all_of_it(self: LogCleaner, log: Any, clean_offset: int) -> None:
-        complete(self, log, max(clean_offset, log.segments[len(log.segments) - 1].base_offset))
+        complete(self, log, max(clean_offset, segments_of(log)[-1].base_offset))
 
     patch.setattr(LogCleaner, "_complete", all_of_it)
 
@@ -142,9 +143,9 @@ def call_clean_what_was_not_mapped(patch: pytest.MonkeyPatch) -> None:
 def move_the_checkpoint_first(patch: pytest.MonkeyPatch) -> None:
     begin = LogCleaner._begin
 
-    def too_early(self: LogCleaner, log: Any, dirty_offset: int, end_offset: int, wall_ms: int) -> None:
-        self._checkpoint.set(log.owner.topic, log.owner.partition, end_offset)
-        begin(self, log, dirty_offset, end_offset, wall_ms)
+    def too_early(self: LogCleaner, log: Any, stored: Any, dirty_offset: int, end_offset: int, wall_ms: int) -> None:
+        self._checkpoint.set(log.topic, log.partition, end_offset)
+        begin(self, log, stored, dirty_offset, end_offset, wall_ms)
 
     patch.setattr(LogCleaner, "_begin", too_early)
 

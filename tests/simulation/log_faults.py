@@ -14,7 +14,7 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
-from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, recovery
+from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, log_recovery, recovery
 from oncelog.broker.storage.local.journal import Journal, Tail
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
@@ -107,7 +107,7 @@ def spare_the_active_segment(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_what_is_deleted_in_the_active_segment(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalLog, "maybe_roll", lambda self: None)
+    patch.setattr(LocalLog, "maybe_roll", lambda self, producers: None)
 
 
 def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def drop_the_newest_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def compact_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalLogStore, "_cleanable_end", lambda self, log: log.log_end_offset)
+    patch.setattr(LocalLogStore, "_cleanable_end", lambda self, view, log: log.log_end_offset)
 
 
 def keep_aborted_data(patch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     ) -> Any:
         return recover(disk, directory, topic_id, config, None, *more, **named)
 
-    patch.setattr(recovery, "recover_log", forgetful)
+    patch.setattr(log_recovery, "recover_log", forgetful)
 
 
 def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch)
         known = points if disk.exists(directory) else None
         return recover(disk, directory, topic_id, config, known, *more, **named)
 
-    patch.setattr(recovery, "recover_log", trusting)
+    patch.setattr(log_recovery, "recover_log", trusting)
 
 
 def go_offline_without_a_word(patch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ class LogWorld:
     def _compact(self) -> None:
         cleaner = self.logs.store.cleaner
         if cleaner is not None:
-            cleaner.step()
+            cleaner.step(self.logs.manager.logs)
             for _ in range(self.random.choice([0, 5, 60])):
                 self.logs.scheduler.run_one()
                 self.logs.scheduler.run_timers()
@@ -303,7 +303,7 @@ class LogWorld:
             self._turn()
         disk.append_error = None
         was_settled = self.logs.store.file_sync.is_journal_settled
-        self.logs.store.step()
+        self.logs.store.step(self.logs.manager.logs)
         if not was_settled and self.logs.store.file_sync.is_journal_settled:
             # A journal begins with a commit of everything, also of a round that waits for a turn yet.
             self._rounds.append(tuple(log.log_end_offset for log in self.open))
@@ -543,7 +543,7 @@ class LogWorld:
             at_once(self.logs.manager.open("topic", slot, _topic_id(slot), partition.config))
             for slot, partition in enumerate(self.partitions)
         ]
-        self.logs.manager.complete_recovery()
+        self.logs.serve(is_recovered=True)
         self.logs.serve()
         self._rounds = [tuple(log.log_end_offset for log in self.open)]
         self.logs.rounds.on_begin = lambda: self._rounds.append(tuple(log.log_end_offset for log in self.open))

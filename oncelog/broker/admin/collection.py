@@ -97,7 +97,7 @@ class Collection:
 
     def _partitions(self) -> _Rows:
         for log in list(self._broker.logs.logs):
-            if not log.is_deleted and not log.offline_error:
+            if not log.is_closed and not log.offline_error:
                 values = (
                     log.log_start_offset,
                     log.log_end_offset,

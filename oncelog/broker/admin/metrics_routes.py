@@ -51,11 +51,9 @@ class MetricsRoutes:
         raise HttpError(404, "there are /metrics, /healthz, /readyz and /witness")
 
     def _not_ready(self) -> str | None:
-        if self._broker.rounds.failure.failed:
-            return "the disk has failed"
-        full = self._broker.rounds.failure.space.error
-        if full is not None:
-            return f"the disk is full: {full}"
+        trouble = self._broker.logs.store.trouble
+        if trouble is not None:
+            return "the disk has failed" if trouble.is_final else f"the disk is full: {trouble.error}"
         loaded = self._broker.transactions.list_all()
         if loaded.done and loaded.error is not None:
             return "transactions are still being loaded"

@@ -4,16 +4,17 @@ Owns: the leader and epoch of each partition, and how an epoch follows from the 
 (`broker.cluster.metadata_log`), where in a log an epoch began (`broker.log.partition_log`), the check of a client's
 epoch (`broker.cluster.leader_epoch`).
 Invariants
-- This node leads every existing partition. Each start of it is a new leadership: one RegisterBrokerRecord raises the
-  epochs of all partitions at once, however many there are, and is durable before a batch carries such an epoch. While
-  the disk has no room for it, logs can be read as the last start left them, and not appended to.
+- A start leads every existing partition. It is a new leadership: one RegisterBrokerRecord raises the epochs of all
+  partitions at once, however many there are, and is durable before a batch carries such an epoch. While the disk has no
+  room for it, logs can be read as the last start left them, and not appended to.
+- A partition that is lost at run time has no leader that this node knows of, until it is gained again: in a new epoch,
+  once the PartitionChangeRecord of that is durable.
 - The epochs of a partition only increase, and no two runs of the broker share one. A new partition has epoch 0.
 
-Leader changes at run time would be made here too: code that depends on leadership asks here each time, or watches.
-KIP-101, KIP-320, KIP-631.
+Code that depends on leadership asks here each time, or watches. KIP-101, KIP-320, KIP-631.
 """
 
-from collections.abc import Callable
+from typing import Protocol
 from uuid import UUID
 
 from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
@@ -28,6 +29,17 @@ NO_LEADER = -1
 """In the place of a node id."""
 
 
+class LeadershipListener(Protocol):
+    def on_epochs_changed(self) -> None:
+        """The leader epochs of this start are durable."""
+
+    def on_lost(self, topic: str, partition: int) -> None:
+        """This node no longer leads the partition."""
+
+    def on_gained(self, topic: str, partition: int) -> None:
+        """It leads it again, in an epoch that is durable."""
+
+
 class Leadership:
     def __init__(self, node_id: int, metadata: MetadataLog, scheduler: Scheduler) -> None:
         self.node_id = node_id
@@ -38,7 +50,9 @@ class Leadership:
         self._metadata = metadata
         self._state = metadata.state
         self._scheduler = scheduler
-        self._watchers: list[Callable[[], None]] = []
+        self._listeners: list[LeadershipListener] = []
+        self._lost: dict[UUID, set[int]] = {}
+        """The partitions of each topic that this node does not lead."""
 
     def begin(self, incarnation_id: UUID) -> None:
         """Lead every partition, in a new epoch, once that is durable."""
@@ -48,14 +62,42 @@ class Leadership:
                 self._scheduler.call_later(_RETRY_MS, lambda: self.begin(incarnation_id))
                 return
             self.is_durable = True
-            for on_gained in self._watchers:
-                on_gained()
+            for listener in self._listeners:
+                listener.on_epochs_changed()
 
         self._metadata.register(self.node_id, incarnation_id).then(on_written)
 
-    def watch(self, on_gained: Callable[[], None]) -> None:
-        """Call `on_gained()` when this node's leader epochs have changed."""
-        self._watchers.append(on_gained)
+    def watch(self, listener: LeadershipListener) -> None:
+        self._listeners.append(listener)
+
+    def lose(self, topic: str, partition: int) -> None:
+        """Another node leads a partition, as of now."""
+        known = self._state.topics.get(topic)
+        if known is None or not self.leads(known, partition):
+            return
+        self._lost.setdefault(known.topic_id, set()).add(partition)
+        for listener in self._listeners:
+            listener.on_lost(topic, partition)
+
+    def gain(self, topic: str, partition: int) -> Completion[None]:
+        """Lead a partition that was lost, in a new epoch; completes once that is durable. Fails with KafkaError if it
+        cannot be written."""
+        known = self._state.topics.get(topic)
+        if known is None or self.leads(known, partition):
+            return Completion.of(None)
+
+        def gained(_: None) -> None:
+            lost = self._lost.get(known.topic_id, set())
+            if partition in lost:
+                lost.remove(partition)
+                for listener in self._listeners:
+                    listener.on_gained(topic, partition)
+
+        return self._metadata.change_leader(known.topic_id, (partition,), self.node_id).map(gained)
+
+    def leads(self, topic: Topic, partition: int) -> bool:
+        """Whether this node leads a partition that exists."""
+        return partition not in self._lost.get(topic.topic_id, ())
 
     @property
     def registration(self) -> Registration:
@@ -82,14 +124,18 @@ class Leadership:
         return self.leaders_of(known, range(partition, partition + 1))[0]
 
     def leaders_of(self, topic: Topic, partitions: range) -> list[Leader]:
-        """The leader of each of these partitions, which must exist, in order."""
+        """The leader of each of these partitions, which must exist, in order; `NO_LEADER` where it is not known."""
         leaders: list[Leader] = []
         for span, origin in spans(topic.epoch_origins, partitions):
             leaders += [Leader(self.node_id, origin + self._state.epochs_of_starts)] * len(span)
+        for partition in self._lost.get(topic.topic_id, ()):
+            if partition in partitions:
+                at = partition - partitions.start
+                leaders[at] = Leader(NO_LEADER, leaders[at].epoch)
         return leaders
 
     def node_of(self, topic: str, partition: int) -> int | None:
-        """The node that leads a partition; None if the partition does not exist."""
+        """The node that leads a partition, `NO_LEADER` if that is not known; None if the partition does not exist."""
         leader = self.leader_of(topic, partition)
         return None if leader is None else leader.node_id
 

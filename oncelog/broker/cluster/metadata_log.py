@@ -14,7 +14,7 @@ Records are Kafka's own metadata records in Kafka's own framing (KIP-631), so th
 config record named `cluster.id`, so that the replayed log alone is enough.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
@@ -24,6 +24,7 @@ from uuid import UUID
 
 from oncelog.broker.cluster.metadata_records import (
     EPOCHS_A_START,
+    PARTITION_CHANGE,
     EpochOrigins,
     Leader,
     NewPartitions,
@@ -31,6 +32,7 @@ from oncelog.broker.cluster.metadata_records import (
     decode_metadata_record,
     encode_metadata_batch,
     spans,
+    with_new_leader,
     with_partitions,
 )
 from oncelog.broker.cluster.metadata_snapshot import (
@@ -40,8 +42,6 @@ from oncelog.broker.cluster.metadata_snapshot import (
     encode_snapshot,
 )
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
-from oncelog.broker.log.store import Failure
-from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.broker.turns.slices import Sliced
@@ -157,7 +157,15 @@ class ClusterState:
             case producer_ids_record.ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case _:
-                self.security.replay(record, offset)
+                self._replay_rare(record, offset)
+
+    def _replay_rare(self, record: Any, offset: int) -> None:
+        if getattr(record, "API_KEY", None) != PARTITION_CHANGE:
+            self.security.replay(record, offset)
+        elif record.leader >= 0:
+            topic = self._topic(record.topic_id, offset)
+            origins = with_new_leader(topic.epoch_origins, record.partition_id, topic.partition_count)
+            self._put(replace(topic, epoch_origins=origins))
 
     def _replay_partitions(self, topic_id: UUID, count: int, leader_epoch: int, offset: int) -> None:
         topic = self._topic(topic_id, offset)
@@ -262,7 +270,8 @@ class SnapshotSettings:
     max_interval_ms: int
     """0: no time limit."""
     delete_log_below: Callable[[PartitionLog, int], Completion[None]]
-    failure: Failure
+    on_error: Callable[[OSError], None]
+    """Called for a snapshot that cannot be written or deleted; the next one may be."""
 
 
 class MetadataLog:
@@ -409,7 +418,7 @@ class MetadataLog:
     def _on_snapshot(self, settings: SnapshotSettings, snapshot: SnapshotId, error: Exception | None) -> None:
         self._is_taking_snapshot = False
         if error is not None:
-            self._judge(settings, error)
+            self._report(settings, error)
             return
         before, self._snapshot = self._snapshot, snapshot
         kept = {snapshot, snapshot if before is None else before}
@@ -420,14 +429,24 @@ class MetadataLog:
                 try:
                     self._files.keep_only(kept)
                 except OSError as problem:
-                    self._judge(settings, problem)
+                    self._report(settings, problem)
 
         deleted.then(delete_files)
 
-    def _judge(self, settings: SnapshotSettings, error: Exception) -> None:
-        """A full disk is not fatal: the next snapshot may find room."""
-        if isinstance(error, OSError) and not is_transient(error):
-            settings.failure.fail(error)
+    def _report(self, settings: SnapshotSettings, error: Exception) -> None:
+        if isinstance(error, OSError):
+            settings.on_error(error)
+
+    def change_leader(self, topic_id: UUID, partitions: Iterable[int], node_id: int) -> Completion[None]:
+        """This node leads these partitions of a topic from now on, in their next leader epoch (KIP-631)."""
+        from oncelog.protocol.generated.partition_change_record import PartitionChangeRecord  # a start writes none
+
+        return self.write(
+            [
+                PartitionChangeRecord(topic_id=topic_id, partition_id=partition, isr=(node_id,), leader=node_id)
+                for partition in partitions
+            ]
+        )
 
     def set_features(self, levels: Mapping[str, int]) -> Completion[None]:
         """Finalize these levels, with immediate effect."""

@@ -53,6 +53,22 @@ def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrig
     return origins if origins and origins[-1][1] == origin else (*origins, (first, origin))
 
 
+def with_new_leader(origins: EpochOrigins, partition: int, partition_count: int) -> EpochOrigins:
+    """`origins` after one partition has got a leader, and with it the next leader epoch."""
+    changed: list[tuple[int, int]] = []
+    for indexes, origin in spans(origins, range(partition_count)):
+        pieces = [(indexes.start, origin)]
+        if partition in indexes:
+            pieces = [(indexes.start, origin)] if indexes.start < partition else []
+            pieces.append((partition, origin + 1))
+            if partition + 1 in indexes:
+                pieces.append((partition + 1, origin))
+        for piece in pieces:
+            if not changed or changed[-1][1] != piece[1]:
+                changed.append(piece)
+    return tuple(changed)
+
+
 def spans(origins: EpochOrigins, indexes: range) -> Iterator[tuple[range, int]]:
     """The partitions `indexes` in order, grouped by origin."""
     ends = [first for first, _ in origins[1:]] + [indexes.stop]
@@ -74,7 +90,9 @@ _MODULES: dict[int, ModuleType] = {
         producer_ids_record,
     )
 }
-_SECURITY_RECORDS = {
+PARTITION_CHANGE = 5
+_RARE_RECORDS = {
+    PARTITION_CHANGE: "partition_change_record",
     10: "delegation_token_record",
     11: "user_scram_credential_record",
     14: "client_quota_record",
@@ -150,8 +168,8 @@ def encode_metadata_record(record: Any, version: int = 0) -> bytes:
 
 def _module_of(api_key: int) -> ModuleType | None:
     module = _MODULES.get(api_key)
-    if module is None and api_key in _SECURITY_RECORDS:
-        module = _MODULES[api_key] = import_module(f"oncelog.protocol.generated.{_SECURITY_RECORDS[api_key]}")
+    if module is None and api_key in _RARE_RECORDS:
+        module = _MODULES[api_key] = import_module(f"oncelog.protocol.generated.{_RARE_RECORDS[api_key]}")
     return module
 
 

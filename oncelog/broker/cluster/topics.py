@@ -4,12 +4,14 @@ Owns: creation, growth and deletion (through the metadata log), the lookup from 
 Does not own: the rules (`broker.cluster.topic_rules`), records and files (`broker.log`), the durable metadata
 (`broker.cluster.metadata_log`).
 Invariants
-- A partition has a log only if it exists in the metadata log.
+- A partition has an open log only if it exists in the metadata log and this node leads it: the log is opened when it is
+  gained, by a creation, a start or a change of leader, and no look-up creates one.
 - A topic's files are deleted only once its removal is durable; its name is free again once they are out of the way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
+from uuid import UUID
 
 from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
@@ -23,15 +25,30 @@ from oncelog.broker.cluster.metadata_records import NewPartitions
 from oncelog.broker.cluster.topic_rules import check_collision, check_topic_name
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.store import Withdrawn
-from oncelog.broker.turns.completion import Completion
+from oncelog.broker.log.partition_log import PartitionLog, not_led
+from oncelog.broker.log.store import Removal
+from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.broker.turns.ports import Entropy
 from oncelog.broker.turns.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC
+
+
+class LeaderListener(Protocol):
+    """Who works on partitions that this node leads: the coordinators, with the logs of their own topics."""
+
+    topic: str
+
+    def lose(self, partition: int) -> None:
+        """Called before the log resigns."""
+
+    def gain(self, partition: int, epoch: int) -> None:
+        """Called once the log is open."""
+
+    def on_topic_changed(self, name: str) -> None:
+        """A topic was created, deleted or extended."""
 
 
 class Topics:
@@ -60,7 +77,11 @@ class Topics:
         for good, and those whose removal is durable."""
         self._watchers: list[Callable[[str], None]] = []
         self._removal_watchers: list[Callable[[str], Sliced[None]]] = []
-        leadership.watch(self._on_gained)
+        self._leader_listeners: list[LeaderListener] = []
+        self._opening: dict[UUID, Completion[None]] = {}
+        """Topics of which not all logs are open yet that this node leads."""
+        leadership.watch(self)
+        logs.watch_losses(leadership.lose)
 
     def watch(self, on_change: Callable[[str], None]) -> None:
         """Call `on_change(name)` in the turn in which a topic is created, deleted or extended."""
@@ -69,6 +90,11 @@ class Topics:
     def watch_removals(self, on_removed: Callable[[str], Sliced[None]]) -> None:
         """Run the steps of `on_removed(name)` once the removal of a topic is durable, before its name is free again."""
         self._removal_watchers.append(on_removed)
+
+    def watch_leaders(self, listener: LeaderListener) -> None:
+        """Tell `listener` which partitions of its topic this node loses and gains at run time."""
+        self._leader_listeners.append(listener)
+        self.watch(listener.on_topic_changed)
 
     def _notify_watchers(self, name: str) -> None:
         for on_change in self._watchers:
@@ -81,23 +107,81 @@ class Topics:
         are neither opened nor touched. Returns a line for each change, and one for everything left alone.
         """
         state = self._metadata.state
-        store = self._logs.store
-        lines = store.finish_removals(state.removed, state.topics_by_id)
+        storage = self._logs.store.topics
+        lines = storage.finish_removals(state.removed, state.topics_by_id)
         known = {(METADATA_TOPIC, 0)}
         for topic in self.all():
-            config = self._config_of(topic)
-            for index in range(topic.partition_count):
-                known.add((topic.name, index))
-                if store.holds(topic.name, index, topic.topic_id):
-                    log = yield from self._logs.open(topic.name, index, topic.topic_id, config)
-                    self._lead(log, topic)
+            known.update((topic.name, index) for index in range(topic.partition_count))
+            yield from self._open(topic, range(topic.partition_count), elements=0)  # nobody is served who would wait
         state.removed.clear()
-        self._logs.complete_recovery()
-        store.begin_serving()
-        unknown = store.unknown_entries(known)
+        self._logs.begin_serving()
+        unknown = storage.unknown_entries(known)
         if unknown:
             lines.append(f"left as it is, because it is not in the metadata log: {printable_names(unknown)}")
         return lines
+
+    # -- the logs of partitions that this node leads
+
+    def _open(self, topic: Topic, partitions: Iterable[int], elements: int = LOG_OPEN_ELEMENTS) -> Sliced[None]:
+        """Each takes as long as several requests."""
+        config = self._config_of(topic)
+        for index in partitions:
+            log = yield from self._logs.open(topic.name, index, topic.topic_id, config)
+            if self._leads(topic, index):
+                self._lead(log, topic)
+            else:  # deleted meanwhile, or lost again
+                self._logs.resign(topic.name, index)
+            yield elements
+
+    def _open_new(self, topic: Topic, partitions: range) -> Completion[None]:
+        """Open the logs of new partitions, in slices; those of the first slice in this turn."""
+        opened = self._slices.run_own(self._open(topic, partitions))
+        if not opened.done:
+            self._opening[topic.topic_id] = opened
+            opened.then(lambda _: self._end_opening(topic.topic_id))
+        return opened
+
+    def _end_opening(self, topic_id: UUID) -> None:
+        self._opening.pop(topic_id, None)
+
+    def _leads(self, topic: Topic, partition: int) -> bool:
+        return topic.topic_id in self._metadata.state.topics_by_id and self._leadership.leads(topic, partition)
+
+    def _lead(self, log: PartitionLog, topic: Topic) -> None:
+        (leader,) = self._leadership.leaders_of(topic, range(log.partition, log.partition + 1))
+        log.lead(leader.epoch)
+        log.is_led = self._leadership.is_durable
+
+    def on_epochs_changed(self) -> None:
+        """See `LeadershipListener`."""
+        for log in self._logs.logs:
+            topic = self.get(log.topic)
+            if topic is not None:
+                self._lead(log, topic)
+
+    def on_lost(self, name: str, partition: int) -> None:
+        """See `LeadershipListener`. Coordinators first: their waiters look for another one."""
+        for listener in self._leader_listeners:
+            if listener.topic == name:
+                listener.lose(partition)
+        self._logs.resign(name, partition)
+
+    def on_gained(self, name: str, partition: int) -> None:
+        """See `LeadershipListener`."""
+        self._slices.run_own(self._gain(name, partition))
+
+    def _gain(self, name: str, partition: int) -> Sliced[None]:
+        topic = self.get(name)
+        if topic is None or not self._leads(topic, partition):
+            return
+        yield from self._open(topic, (partition,))
+        epoch = self._leadership.epoch_of(name, partition)
+        if epoch is not None and self._logs.get(name, partition) is not None:
+            for listener in self._leader_listeners:
+                if listener.topic == name:
+                    listener.gain(partition, epoch)
+
+    # -- looking up
 
     def get(self, name: str) -> Topic | None:
         return self._metadata.state.topics.get(name)
@@ -109,46 +193,28 @@ class Topics:
         return self._metadata.state.topics.values()
 
     def partition(self, name: str, index: int) -> PartitionLog:
-        """The log of a partition; raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR if it is offline."""
+        """The log of a partition. Raises UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER if this node does not lead
+        it, KAFKA_STORAGE_ERROR if it is offline."""
         log = self._logs.get(name, index)
         if log is None or name in self._hidden:
-            log = self.find_partition(name, index)
-            if log is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
+            raise self.missing(name, index)
         if log.offline_error is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_error)
         return log
+
+    def missing(self, name: str, index: int) -> KafkaError:
+        """Why there is no log of such a partition: UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER."""
+        if self.has_partition(name, index) and name not in self._hidden:
+            return not_led(f"{name}-{index}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
 
     def has_partition(self, name: str, index: int) -> bool:
         topic = self.get(name)
         return topic is not None and 0 <= index < topic.partition_count
 
     def find_partition(self, name: str, index: int) -> PartitionLog | None:
-        log = self._logs.get(name, index)
-        if log is not None:
-            return None if name in self._hidden else log
-        topic = self.get(name)
-        if topic is None or not 0 <= index < topic.partition_count:
-            return None
-        self._slices.charge(LOG_OPEN_ELEMENTS)  # it takes as long as several requests
-        log = self._logs.create(name, index, topic.topic_id, self._config_of(topic))
-        self._lead(log, topic)
-        return log
-
-    def _lead(self, log: PartitionLog, topic: Topic) -> None:
-        (leader,) = self._leadership.leaders_of(topic, range(log.partition, log.partition + 1))
-        log.lead(leader.epoch)
-        log.is_led = self._leadership.is_durable
-
-    def _on_gained(self) -> None:
-        for log in self._logs.logs:
-            topic = self.get(log.topic)
-            if topic is not None:
-                self._lead(log, topic)
-
-    def open_log(self, name: str, index: int) -> PartitionLog | None:
-        """The log of a partition if it is open, as all are that had files at the start."""
-        return self._logs.get(name, index)
+        """The log of a partition that this node leads and clients may use, offline or not."""
+        return None if name in self._hidden else self._logs.get(name, index)
 
     def _config_of(self, topic: Topic) -> LogConfig:
         known = self._log_configs.get(topic.name)
@@ -164,9 +230,10 @@ class Topics:
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
         partitions = NewPartitions(topic.topic_id, range(partition_count), self._leadership.of_new_partitions)
         written = self._write_partitions(name, partitions.indexes, topic_records(topic, partitions))
-        self._notify_watchers(name)
         made = self._metadata.state.topics[name]
-        return written.map(lambda _: made)
+        opened = self._open_new(made, partitions.indexes)
+        self._notify_watchers(name)
+        return all_of([written, opened]).map(lambda _: made)
 
     def _write(self, records: Sequence[Any]) -> Completion[None]:
         """Raises KafkaError if the records cannot be appended, as on a full disk: nothing has changed then."""
@@ -183,7 +250,7 @@ class Topics:
     def _make_way(self, name: str, partitions: range) -> None:
         """Runs before the creation is logged: after a restart the owner of such a directory would be unknown."""
         try:
-            self._logs.store.make_way(name, partitions)
+            self._logs.store.topics.make_way(name, partitions)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make room for {name}: {error}") from error
 
@@ -205,8 +272,9 @@ class Topics:
         new = range(topic.partition_count, partition_count)
         partitions = NewPartitions(topic.topic_id, new, self._leadership.of_new_partitions)
         written = self._write_partitions(name, new, [partitions])
+        opened = self._open_new(self._metadata.state.topics[name], new)
         self._notify_watchers(name)
-        return written
+        return all_of([written, opened]).map(lambda _: None)
 
     def on_config_change(self, resource_type: int, name: str) -> None:
         """Settings of a topic, or the broker's defaults for all topics, have changed: open logs apply them at once, or
@@ -235,34 +303,35 @@ class Topics:
         topic = self.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
-        self._logs.store.prepare_removal(topic.topic_id)
+        removal = self._logs.store.topics.begin_removal(name, topic.topic_id)
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
         self._deleting.add(name)
         self._notify_watchers(name)
-        return written.flat_map(lambda _: self._slices.run_own(self._remove(topic)))
+        return written.flat_map(lambda _: self._slices.run_own(self._remove(topic, removal)))
 
-    def _remove(self, topic: Topic) -> Sliced[None]:
+    def _remove(self, topic: Topic, removal: Removal) -> Sliced[None]:
         """Remove what is left of a topic whose removal is durable; in slices, as it may have 10,000 open logs."""
         name = topic.name
         self._hidden.add(name)
         for on_removed in self._removal_watchers:
             yield from on_removed(name)
         self._log_configs.pop(name, None)
-        withdrawn = yield from self._logs.withdraw(name, topic.topic_id, topic.partition_count)
+        yield from self._logs.withdraw(name, topic.partition_count, removal)
         self._hidden.discard(name)
         self._deleting.discard(name)
-        self._slices.run_own(self._delete_files(withdrawn))
+        self._slices.run_own(self._delete_records(topic, removal))
 
-    def _delete_files(self, withdrawn: Withdrawn) -> Sliced[None]:
-        all_gone = yield from self._logs.delete(withdrawn)
+    def _delete_records(self, topic: Topic, removal: Removal) -> Sliced[None]:
+        all_gone = yield from removal.delete()
         if all_gone:
-            self._metadata.state.removed.pop(withdrawn.topic_id, None)
+            self._metadata.state.removed.pop(topic.topic_id, None)
 
     def ensure_internal(self, name: str) -> Completion[Topic]:
         """`__consumer_offsets` or `__transaction_state`, created on first use with one replica. Raises KafkaError."""
         topic = self.get(name)
         if topic is not None:
-            return Completion.of(topic)
+            made = topic
+            return self._opening.get(topic.topic_id, Completion.of(None)).map(lambda _: made)
         partition_count, config = self._internal_topics[name]
         return self.create(name, partition_count, config)
 
@@ -287,11 +356,13 @@ class InternalTopicSource:
         try:
             return self._topics.partition(self._name, index)
         except KafkaError as error:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+            is_elsewhere = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            code = ErrorCode.NOT_COORDINATOR if is_elsewhere else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            raise KafkaError(code, str(error)) from error
 
     def partitions_with_data(self) -> Iterable[int]:
         topic = self._topics.get(self._name)
         for index in range(topic.partition_count if topic else 0):
-            log = self._topics.open_log(self._name, index)
+            log = self._topics.find_partition(self._name, index)
             if log is not None and (log.log_end_offset > 0 or log.offline_error is not None):
                 yield index

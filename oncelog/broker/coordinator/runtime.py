@@ -40,6 +40,7 @@ _CACHED_KEY_LENGTH = 64
 _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
 }
 """As Kafka translates them: clients look up the coordinator again and retry; the log's own codes would mislead them."""
 

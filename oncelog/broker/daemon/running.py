@@ -151,7 +151,7 @@ class RunningBroker:
             while logs.store.is_busy:
                 await _ended(logs.store.when_idle())
 
-        if not self.broker.rounds.failure.failed:
+        if not self.broker.rounds.is_over:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(flush(), _FLUSH_TIMEOUT_S)
 
@@ -217,7 +217,7 @@ class RunningBroker:
         broker.metrics.waiting_fetches = broker.purgatory.waiting_count
         broker.metrics.fetch_sessions = len(broker.fetch_sessions)
         broker.metrics.offline_partitions = broker.logs.offline_count
-        broker.metrics.disk_full = int(broker.rounds.failure.space.error is not None)
+        broker.metrics.disk_full = int(broker.logs.store.trouble is not None)
 
     def _bounds(self) -> "Iterator[Bound]":
         """How much of each limit is in use; what is named like a setting has its value as the limit."""

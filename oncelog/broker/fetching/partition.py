@@ -35,7 +35,7 @@ def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID if is_recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     log = topics.find_partition(name, wanted.index)
     if log is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise topics.missing(name, wanted.index)
     return log
 
 

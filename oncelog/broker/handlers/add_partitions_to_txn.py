@@ -130,7 +130,7 @@ def _refusals(
     for partition in partitions:
         if partition[0] in forbidden:
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif context.broker.topics.find_partition(*partition) is None:
+        elif not context.broker.topics.has_partition(*partition):
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
 

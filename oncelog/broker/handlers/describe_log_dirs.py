@@ -39,7 +39,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))
     total_bytes, usable_bytes = broker.logs.store.volume_bytes()
-    if broker.rounds.failure.space.error is not None:
+    if broker.logs.store.trouble is not None:
         usable_bytes = 0
     directory = DescribeLogDirsResult(
         log_dir=str(broker.config.data_dir), topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes

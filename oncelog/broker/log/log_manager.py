@@ -6,12 +6,14 @@ Invariant: a partition has at most one open log.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any
 from uuid import UUID
 
+from oncelog.broker.log.listeners import PartitionListener
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.partition_log import PartitionListener, PartitionLog
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
-from oncelog.broker.log.store import LogStore, OpenedLog, Withdrawn
+from oncelog.broker.log.store import LogStore, OpenedLog, PartitionKey, Removal
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.broker.turns.schedule import Schedule
@@ -42,9 +44,12 @@ class LogManager:
         self._listener = listener
         self._clock = clock
         self._on_damage = on_damage
+        self._loss_watchers: list[Callable[[str, int], None]] = []
         self._offline: dict[str, set[int]] = {}
         """Few, and asked for by each Metadata."""
-        self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._logs: dict[PartitionKey, PartitionLog] = {}
+        self._pending: dict[PartitionKey, Completion[Any]] = {}
+        """Logs that the store is opening or releasing: who wants to open one waits for that."""
         self._retention_check_interval_ms = retention_check_interval_ms
         self._retention = Schedule(clock)
         self._is_retaining = False
@@ -66,19 +71,20 @@ class LogManager:
         return sum(map(len, self._offline.values()))
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Sliced[PartitionLog]:
-        """Recover the log of a partition at startup; returns the log if it is already open."""
-        log = self._logs.get((topic, partition))
+        """The log of a partition that this node leads now, recovered by the store; at once if it is already open."""
+        key = topic, partition
+        while (pending := self._pending.get(key)) is not None:
+            yield pending
+        log = self._logs.get(key)
         if log is None:
             opened = self.store.open(topic, partition, topic_id, config)
             if isinstance(opened, Completion):
+                self._pending[key] = opened
                 yield opened
+                del self._pending[key]
                 opened = opened.result()
             log = self._add(topic, partition, topic_id, config, opened)
         return log
-
-    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """The log of a new partition: neither in the store nor open."""
-        return self._add(topic, partition, topic_id, config, self.store.create(topic, partition, topic_id, config))
 
     def _add(self, topic: str, partition: int, topic_id: UUID, config: LogConfig, opened: OpenedLog) -> PartitionLog:
         log = PartitionLog(
@@ -90,30 +96,55 @@ class LogManager:
             self._rounds,
             self._listener,
             self._clock,
-            on_damage=self._on_offline,
+            keeper=self,
         )
         self._logs[topic, partition] = log
         if log.offline_error is not None:
             self._offline.setdefault(topic, set()).add(partition)
         return log
 
-    def _on_offline(self, log: PartitionLog, problem: str) -> None:
+    def watch_losses(self, on_lost: Callable[[str, int], None]) -> None:
+        """Call `on_lost(topic, partition)` when the store finds that another node leads a partition."""
+        self._loss_watchers.append(on_lost)
+
+    def on_lost(self, log: PartitionLog) -> None:
+        """See `LogKeeper`."""
+        for on_lost in self._loss_watchers:
+            on_lost(log.topic, log.partition)
+
+    def on_offline(self, log: PartitionLog, problem: str) -> None:
+        """See `LogKeeper`."""
         if self._logs.get((log.topic, log.partition)) is log:
             self._offline.setdefault(log.topic, set()).add(log.partition)
         if self._on_damage is not None:
             self._on_damage(log, problem)
 
-    def complete_recovery(self) -> None:
-        """Every log in the store is open."""
-        if not self._offline:
-            self.store.complete_recovery()
+    def begin_serving(self) -> None:
+        """Every log that the store holds is open."""
+        self.store.begin_serving(is_recovered=not self._offline)
 
-    # -- deleting topics
+    # -- giving logs away, and deleting them
 
-    def withdraw(self, topic: str, topic_id: UUID, partition_count: int) -> Sliced[Withdrawn]:
+    def resign(self, topic: str, partition: int) -> Completion[None]:
+        """Another node leads a partition: waiters get NOT_LEADER_OR_FOLLOWER. Completes once the store has let go."""
+        key = topic, partition
+        log = self._logs.pop(key, None)
+        if log is None:
+            return Completion.of(None)
+        self._offline.get(topic, set()).discard(partition)
+        log.resign()
+        released = self.store.release(topic, partition, log.producer_state)
+        if not released.done:
+            self._pending[key] = released
+            released.then(lambda _: self._end_pending(key))
+        return released
+
+    def _end_pending(self, key: PartitionKey) -> None:
+        del self._pending[key]
+
+    def withdraw(self, topic: str, partition_count: int, removal: Removal) -> Sliced[None]:
         """Remove a topic's partitions; waiters get UNKNOWN_TOPIC_OR_PARTITION. When done, the name is free and the
-        records await `delete`."""
-        withdrawn = Withdrawn(topic, topic_id, [])
+        records await `Removal.delete`."""
         self._offline.pop(topic, None)
         for start in range(0, partition_count, _WITHDRAWN_AT_ONCE):
             opened = []
@@ -125,19 +156,13 @@ class LogManager:
                     opened.append(partition)
             yield _WITHDRAWN_AT_ONCE // PARTITIONS_AN_ELEMENT + len(opened) * _DELETED_LOG_ELEMENTS
             if opened:
-                yield from self.store.withdraw(withdrawn, opened)
-        return withdrawn
-
-    def delete(self, withdrawn: Withdrawn) -> Sliced[bool]:
-        """Delete the records of a topic; returns whether all are gone. The next start deletes what is left."""
-        yield from self.store.delete(withdrawn)
-        return withdrawn.all_gone
+                yield from removal.withdraw(opened)
 
     # -- shrinking
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> Completion[None]:
         """Advance the log start offset (DeleteRecords); completes once it is durable. If it fails with KafkaError,
-        nothing has changed."""
+        nothing has changed, or the log was closed meanwhile."""
         try:
             log.check_log_start(before_offset)
         except KafkaError as error:
@@ -147,7 +172,10 @@ class LogManager:
         moved: Completion[None] = Completion()
 
         def on_moved(done: Completion[None]) -> None:
-            if done.error is None:
+            refusal = log.refusal()
+            if refusal is not None:
+                moved.fail(refusal)
+            elif done.error is None:
                 moved.complete(None)
             else:
                 problem = f"the new log start is not durable: {done.error}"
@@ -161,12 +189,12 @@ class LogManager:
         what readers have seen. If it fails with OSError, nothing has changed."""
         for log, offset in starts.items():
             if offset == log.log_end_offset:  # at once: what comes meanwhile must not share a segment with what goes
-                log.stored.maybe_roll()
+                log.stored.maybe_roll(log.producer_state)
         durable = self.store.move_starts({(log.topic, log.partition): offset for log, offset in starts.items()})
 
         def show(_: None) -> None:
             for log, offset in starts.items():
-                if not log.is_deleted:
+                if not log.is_closed:
                     log.advance_log_start(offset)
 
         return durable.map(show)
@@ -175,7 +203,7 @@ class LogManager:
 
     def step(self) -> None:
         """One background turn: retention, producer expiry and the store's own work, each when it is due."""
-        self.store.step()
+        self.store.step(self._logs.values())
         if self._retention.take(self._retention_check_interval_ms):
             self.apply_retention(self._clock.wall_ms())
         if self._expiry.take(_PRODUCER_EXPIRY_INTERVAL_MS):
@@ -189,7 +217,7 @@ class LogManager:
         starts: dict[PartitionLog, int] = {}
         for log in self._logs.values():
             if log.offline_error is None:
-                new_start = log.stored.retention_start(log.high_watermark, wall_ms)
+                new_start = log.stored.retention_start(log.config, log.high_watermark, wall_ms)
                 if new_start is not None and new_start > log.log_start_offset:
                     starts[log] = new_start
                 else:
@@ -199,9 +227,8 @@ class LogManager:
             self._move_starts(starts).then(self._on_retained)
 
     def _on_retained(self, done: Completion[None]) -> None:
+        """A store that has failed over it says so itself."""
         self._is_retaining = False
-        if isinstance(done.error, OSError):
-            self._rounds.failure.fail(done.error)
 
     # -- stopping
 
@@ -211,14 +238,14 @@ class LogManager:
 
         Returns the error that kept the stop from being clean, such as a full disk; durable records are safe anyway.
         """
-        self.store.stop_background()
         problem: OSError | None = None
-        if not self._rounds.failure.failed:
+        if not self._rounds.is_over:
             try:
                 self._rounds.run_now()
             except OSError as error:
                 problem = error
-        is_clean = problem is None and not self._rounds.failure.failed
-        problem = self.store.close(cleanly=is_clean) or problem
-        self._rounds.failure.end()  # timers may still be due
+        is_clean = problem is None and not self._rounds.is_over
+        producers = {key: log.producer_state for key, log in self._logs.items() if log.offline_error is None}
+        problem = self.store.close(producers, cleanly=is_clean) or problem
+        self._rounds.end()
         return problem

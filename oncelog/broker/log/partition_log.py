@@ -11,15 +11,15 @@ Invariants
 KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a first batch is returned whole).
 """
 
-from bisect import insort
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from oncelog.broker.log.batch_timestamps import with_timestamp
 from oncelog.broker.log.batch_validation import check_size, validate_batch
+from oncelog.broker.log.durability_waiters import DurabilityWaiters
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
+from oncelog.broker.log.listeners import LogKeeper, PartitionListener
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import (
@@ -43,14 +43,9 @@ from oncelog.broker.log.values import (
 )
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Buffer, Clock, WallMs
-from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (
-    CRC_AT,
-    LAST_OFFSET_DELTA_AT,
-    MAX_TIMESTAMP_AT,
     PREFIX,
-    PRODUCER_ID_AT,
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
     encode_batch,
@@ -66,7 +61,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_wait_offset = itemgetter(0)
 # A NamedTuple's own constructor is a Python function that does only this.
 _new_result = tuple.__new__
 
@@ -79,31 +73,21 @@ Records = tuple[memoryview, tuple[AbortedTransaction, ...] | None]
 """Batches, and the aborted transactions among them for a read_committed reader."""
 
 
-class PartitionListener(Protocol):
-    """Notifications from the log to the layers above, called in the turn in which the change happens."""
-
-    def on_high_watermark(self, log: "PartitionLog") -> None:
-        """The high watermark has advanced, and possibly the last stable offset."""
-
-    def on_log_start_offset(self, log: "PartitionLog") -> None:
-        """The log start offset has advanced, and possibly the last stable offset."""
-
-
 class PartitionLog:
     __slots__ = (
         "_clock",
-        "_failure",
+        "_closing_error",
+        "_keeper",
         "_kept_epochs",
         "_listener",
         "_notified_high_watermark",
-        "_on_damage",
         "_rounds",
         "_waiters",
         "answered_offset",
         "config",
         "epochs",
         "high_watermark",
-        "is_deleted",
+        "is_closed",
         "is_led",
         "last_stable_offset",
         "leader_epoch",
@@ -128,32 +112,33 @@ class PartitionLog:
         listener: PartitionListener,
         clock: Clock,
         *,
-        on_damage: Callable[["PartitionLog", str], None] | None = None,
+        keeper: LogKeeper | None = None,
     ) -> None:
-        """`on_damage` is called once, with the reason, if the log goes offline after it was opened."""
+        """Without a `keeper` nobody learns what becomes of this log."""
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
         self.epochs = opened.epochs
         self._kept_epochs = opened.epochs.entries  # as the store has them, or will with the next commit
         self.is_led = True
-        """Whether the leader epoch is known to be durable: nothing is appended before that."""
+        """Whether this node leads the partition, in a leader epoch that is durable: nothing is appended before that."""
         self.config = config
         self.producer_state = opened.producer_state
         self.offline_error = opened.offline_error
-        self._on_damage = on_damage
-        self.is_deleted = False
+        self._keeper = keeper
+        self.is_closed = False
+        """Whether the partition was deleted, or another node leads it: then it is neither read nor written here."""
+        self._closing_error = ErrorCode.NONE
         self.stored = opened.stored
         self._rounds = rounds
-        self._failure = rounds.failure
         self._listener = listener
         self._clock = clock
-        self._waiters: deque[tuple[int, Completion[Any], Any]] = deque()
+        self._waiters = DurabilityWaiters()
         self.log_start_offset = opened.log_start_offset
         self.log_end_offset = opened.log_end_offset
         self.high_watermark = opened.log_start_offset
         self.last_stable_offset = opened.log_start_offset
-        opened.stored.attach(self)
+        opened.stored.attach(self.take_offline)
         self.advance_high_watermark(opened.log_end_offset)
         self._notified_high_watermark = opened.log_end_offset
         self.answered_offset = 0  # what was answered before it was durable is below it
@@ -212,9 +197,9 @@ class PartitionLog:
         prefix = PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
         if is_log_append_time:
             timestamp = log_append_time_ms = wall_ms
-            parts = _with_timestamp(prefix, batch, attributes | TIMESTAMP_TYPE_MASK, wall_ms)
+            parts = with_timestamp(prefix, batch, attributes | TIMESTAMP_TYPE_MASK, wall_ms)
         elif attributes & TIMESTAMP_TYPE_MASK:
-            parts = _with_timestamp(prefix, batch, attributes & ~TIMESTAMP_TYPE_MASK, timestamp)
+            parts = with_timestamp(prefix, batch, attributes & ~TIMESTAMP_TYPE_MASK, timestamp)
         else:
             parts = (prefix, batch[PREFIX.size :])
         self._write(parts, len(batch), last_offset + 1, timestamp)
@@ -280,7 +265,7 @@ class PartitionLog:
             self._kept_epochs = self.epochs.entries
             self.stored.keep_epochs(self._kept_epochs)
         try:
-            self.stored.append(parts, size_bytes, next_offset, timestamp)
+            self.stored.append(parts, size_bytes, next_offset, timestamp, self.config, self.producer_state)
         except StoreError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be written: {error}") from error
 
@@ -356,7 +341,7 @@ class PartitionLog:
         later: Completion[T] = Completion()
 
         def on_done(_: Completion[T]) -> None:
-            error: Exception | None = self._refusal()  # meanwhile it may have been deleted
+            error: Exception | None = self.refusal()  # meanwhile it may have been deleted
             if error is None:
                 error = stored.error
                 if isinstance(error, StoreError | StoreDamagedError):
@@ -379,8 +364,9 @@ class PartitionLog:
         """Durable data is damaged: from now on every request fails instead of returning fewer records."""
         if self.offline_error is None:
             self.offline_error = f"{self.name} is offline: {problem}"
-            if self._on_damage is not None:
-                self._on_damage(self, self.offline_error)
+            self.stored.on_offline()
+            if self._keeper is not None:
+                self._keeper.on_offline(self, self.offline_error)
             # Fetches that wait for data check again; this turn may belong to one of them.
             self._rounds.call_soon(lambda: self._listener.on_high_watermark(self))
 
@@ -442,7 +428,7 @@ class PartitionLog:
 
     def is_durable(self, next_offset: int) -> bool:
         """Everything below `next_offset` is, though its round may still have to end."""
-        return next_offset <= self.high_watermark or (self._rounds.commits_at_once and not self._failure.failed)
+        return next_offset <= self.high_watermark or self._rounds.commits_at_once
 
     def when_durable(self, next_offset: int) -> Completion[None]:
         """Completes once everything below `next_offset` is durable; never, if the disk fails first."""
@@ -454,15 +440,12 @@ class PartitionLog:
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int) -> None:
         """Complete the caller's `completion` then. The caller may end it earlier; no round is started for it."""
-        waiters = self._waiters
         if self.is_durable(next_offset):
             completion.complete(value)
-        elif self.is_deleted:
-            completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))
-        elif waiters and waiters[-1][0] > next_offset:
-            insort(waiters, (next_offset, completion, value), key=_wait_offset)
+        elif self.is_closed:
+            completion.fail(self._closed())
         else:
-            waiters.append((next_offset, completion, value))
+            self._waiters.add(completion, value, next_offset)
 
     def start_round(self) -> None:
         """Start a round for what is appended and not durable yet: see `Rounds.start_round`."""
@@ -502,11 +485,7 @@ class PartitionLog:
         if high_watermark == self._notified_high_watermark:
             return
         self._notified_high_watermark = high_watermark
-        waiters = self._waiters
-        while waiters and waiters[0][0] <= high_watermark:
-            _, completion, value = waiters.popleft()
-            if not completion.done:
-                completion.complete(value)
+        self._waiters.complete(high_watermark)
         self._listener.on_high_watermark(self)
 
     def _update_last_stable_offset(self) -> None:
@@ -542,7 +521,7 @@ class PartitionLog:
     def reclaim(self) -> None:
         """Delete what is stored below the log start, the active segment too: Kafka keeps that until it is due."""
         if self.log_start_offset == self.log_end_offset:
-            self.stored.maybe_roll()
+            self.stored.maybe_roll(self.producer_state)
         if self.stored.drop_below(self.log_start_offset):
             self._rounds.arm(self)
 
@@ -558,45 +537,51 @@ class PartitionLog:
         return self.producer_state.expire(self._clock.monotonic_ms(), self.config.producer_id_expiration_ms)
 
     def on_deleted(self) -> None:
-        """The partition is deleted: fail its waiters."""
-        self.is_deleted = True
+        """The partition is deleted: fail its waiters with UNKNOWN_TOPIC_OR_PARTITION."""
         self.stored.abandon()
-        waiters, self._waiters = self._waiters, deque()
-        for _, completion, _ in waiters:
-            if not completion.done:
-                completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))
+        self._close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def on_lost(self) -> None:
+        """The store has found that another node leads the partition: the keeper lets this log resign."""
+        if self._keeper is not None:
+            self._keeper.on_lost(self)
+
+    def resign(self) -> None:
+        """Another node leads the partition now: fail its waiters with NOT_LEADER_OR_FOLLOWER."""
+        self._close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _close(self, error: ErrorCode) -> None:
+        self.is_closed, self.is_led, self._closing_error = True, False, error
+        self._waiters.fail(self._closed())
         self._listener.on_high_watermark(self)
 
+    def _closed(self) -> KafkaError:
+        if self._closing_error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return not_led(self.name)
+        return KafkaError(self._closing_error, f"{self.name} was deleted")
+
     def _check_readable(self) -> None:
-        refusal = self._refusal()
+        refusal = self.refusal()
         if refusal is not None:
             raise refusal
 
-    def _refusal(self) -> KafkaError | None:
+    def refusal(self) -> KafkaError | None:
+        """Why the log can be neither read nor written; None if it can be read."""
         if self.offline_error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error)
-        if self.is_deleted:
-            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
-        return None
+        return self._closed() if self.is_closed else None
 
     def _check_writable(self) -> None:
-        if self.is_led and not (self.is_deleted or self._failure.failed or self.offline_error is not None):
+        if self.is_led and self.offline_error is None and not self._rounds.is_over:
             return
         self._check_readable()
-        if self._failure.failed:
+        if self._rounds.is_over:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk has failed, the broker is stopping")
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} has no leader epoch yet: its disk is full")
-
-
-def _with_timestamp(prefix: bytes, batch: memoryview, attributes: int, timestamp: int) -> tuple[Buffer, ...]:
-    """The batch with LogAppendTime and its timestamp (KIP-32), which the checksum covers."""
-    head = b"".join(
-        (
-            attributes.to_bytes(2, "big"),
-            batch[LAST_OFFSET_DELTA_AT:MAX_TIMESTAMP_AT],
-            timestamp.to_bytes(8, "big", signed=True),
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} has no leader epoch yet: there is no space to write it"
         )
-    )
-    rest = batch[PRODUCER_ID_AT:]
-    checksum = crc32c(rest, crc32c(head)).to_bytes(4, "big")
-    return prefix, batch[PREFIX.size : CRC_AT], checksum, head, rest
+
+
+def not_led(name: str) -> KafkaError:
+    """The answer for a partition that exists and that this node does not lead."""
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this node does not lead {name}: ask for the metadata again")

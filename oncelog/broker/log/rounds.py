@@ -5,8 +5,8 @@ Owns: when a round begins, and that all of its logs advance together. Does not o
 Invariants
 - At most one round is in flight; what is appended during a round belongs to the next one.
 - A high watermark advances only after the records below it are committed. All logs of a round advance in one turn,
-  before any waiter or listener is called.
-- After a failure of the store nothing more is acknowledged.
+  before any waiter or listener is called; those that the store could not make durable do not advance.
+- Once the store is in final trouble nothing more is acknowledged.
 
 A client sends its pipelined requests one by one, and as fast as it gets the responses of a round. So where rounds hold
 several appends, a round waits for a turn of the loop that brings none; and for a few more while it holds fewer than the
@@ -18,9 +18,17 @@ the next append, when a reader asks for it (`start_round`), or a few millisecond
 
 import errno
 from collections.abc import Callable
-from typing import Protocol
 
-from oncelog.broker.log.store import AnswersAhead, Failure, LogStore
+from oncelog.broker.log.store import (
+    ALL_DURABLE,
+    Durability,
+    GrowingLog,
+    LogStore,
+    Outlives,
+    RoundEnds,
+    Verdict,
+    Verdicts,
+)
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler, Stopwatch
 from oncelog.protocol import mypyc_attr
@@ -35,35 +43,21 @@ _EMPTY_TURNS = 8
 with three turns 92, with twelve 74."""
 
 
-class GrowingLog(Protocol):
-    """A partition's log, as a round needs it."""
-
-    is_deleted: bool
-    log_end_offset: int
-
-    def advance_high_watermark(self, next_offset: int) -> None: ...
-
-    def notify_high_watermark(self) -> None: ...
-
-
-_Ends = list[tuple[GrowingLog, int]]
-"""The logs of a round, and up to which offset it makes each durable."""
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Rounds:
     def __init__(
         self,
         scheduler: Scheduler,
         store: LogStore,
-        failure: Failure,
         stopwatch: Stopwatch | None = None,
     ) -> None:
         """`stopwatch` is called when a round begins, and what it returns when its records can be read."""
         self._stopwatch = stopwatch
+        self.is_over = False
+        """Nothing is appended or acknowledged any more."""
+        store.watch_failure(self.end)
         self._scheduler = scheduler
         self._store = store
-        self.failure = failure
         self.round_count = 0
         self.append_count = 0
         self._appends_begun = 0
@@ -72,7 +66,7 @@ class Rounds:
         """The logs of the next round."""
         self._is_scheduled = False
         self._is_in_flight = False
-        self._gathers = not store.commits_at_once
+        self._gathers = store.durability.outlives >= Outlives.POWER_CUT
         self._last_append_count = 0
         """How many appends the last round had."""
         self._appends_seen = 0
@@ -112,28 +106,26 @@ class Rounds:
         self._scheduler.call_soon(function)
 
     @property
-    def are_whole(self) -> bool:
-        """See `LogStore.rounds_are_whole`."""
-        return self._store.rounds_are_whole
-
-    @property
-    def ahead(self) -> AnswersAhead:
-        """See `LogStore.ahead`."""
-        return self._store.ahead
+    def durability(self) -> Durability:
+        """See `LogStore.durability`."""
+        return self._store.durability
 
     @property
     def commits_at_once(self) -> bool:
-        """See `LogStore.commits_at_once`: what was appended is as durable as it gets, and may be answered."""
-        return not self._gathers
+        """What was appended is as durable as it gets, and may be answered."""
+        return not self._gathers and not self.is_over
+
+    def end(self) -> None:
+        """The store has failed, or was closed; timers may still be due."""
+        self.is_over = True
 
     def answer_ahead(self, append_count: int) -> bool:
         """Whether the last appends, that many, may be answered in this turn, as parts of a transaction: a kill cannot
         undo them, nothing that is appended later is durable before them, and the next start knows of a power cut that
-        did undo them (`AnswersAhead`)."""
-        store = self._store
+        did undo them."""
         if not self._gathers:
             return True
-        if self._is_in_flight or not (store.rounds_are_whole and store.ahead.are_possible and store.write_ahead()):
+        if self._is_in_flight or not self._store.durability.answer_ahead():
             return False
         self._ahead_count += append_count
         return True
@@ -148,17 +140,16 @@ class Rounds:
         if no file descriptor is left."""
         if self._is_in_flight or self._store.is_busy:
             raise OSError(errno.EBUSY, "a flush round is in flight")
-        failure = self.failure
-        while self._dirty and not failure.failed:
+        while self._dirty and not self.is_over:
             ends = self._take()
             self._store.commit_now()
-            if not failure.failed:
+            if not self.is_over:
                 _advance(ends)
 
-    def _take(self) -> _Ends:
+    def _take(self) -> RoundEnds:
         logs, self._dirty = self._dirty, {}
         self._appends_begun, self._ahead_count = self.append_count, 0
-        return [(log, log.log_end_offset) for log in logs if not log.is_deleted]
+        return [(log, log.log_end_offset) for log in logs if not log.is_closed]
 
     def _run(self) -> None:
         if self._ahead_count and self._ahead_count == self.append_count - self._appends_begun:
@@ -172,13 +163,13 @@ class Rounds:
         self._commit()
 
     def _commit(self) -> None:
-        if self.failure.failed or not self._dirty:
+        if self.is_over or not self._dirty:
             return
         self._last_append_count = append_count = self.append_count - self._appends_begun
         ends = self._take()
         self.round_count += 1
         on_ended = None if self._stopwatch is None else self._stopwatch()
-        committing = self._store.commit(append_count)
+        committing = self._store.commit(ends, append_count)
         if committing is None:
             _advance(ends, on_ended)
             return
@@ -219,17 +210,24 @@ class Rounds:
         self._empty_turns += 1
         return True
 
-    def _on_committed(self, ends: _Ends, on_ended: Callable[[], None] | None, committed: Completion[None]) -> None:
+    def _on_committed(
+        self, ends: RoundEnds, on_ended: Callable[[], None] | None, committed: Completion[Verdicts]
+    ) -> None:
         self._is_in_flight = False
-        if self.failure.failed or committed.error is not None:
-            return
-        _advance(ends, on_ended)
+        verdicts = committed.result()
+        if verdicts is not ALL_DURABLE:
+            for log, _ in ends:  # before others advance: what follows from that must find these gone
+                if verdicts.get(log.stored) is Verdict.NOT_LEADER and not log.is_closed:
+                    log.on_lost()
+            ends = [(log, next_offset) for log, next_offset in ends if log.stored not in verdicts]
+        if ends:
+            _advance(ends, on_ended)
         if self._dirty and not self._is_scheduled:
             self._is_scheduled = True
             self._scheduler.call_soon(self._run)
 
 
-def _advance(ends: _Ends, on_ended: Callable[[], None] | None = None) -> None:
+def _advance(ends: RoundEnds, on_ended: Callable[[], None] | None = None) -> None:
     for log, next_offset in ends:
         log.advance_high_watermark(next_offset)
     if on_ended is not None:

@@ -5,21 +5,24 @@ the same tests (`tests/unit/storage`). A `PartitionLog` decides offsets, sequenc
 a store keeps batches in offset order and makes them durable.
 
 Contract
-- A log appends in the turn of its decision. An append that raises has changed nothing.
-- `LogStore.commit` makes everything appended before it durable, in all logs. A crash may lose uncommitted records; it
-  never loses committed ones without an error when the log is opened.
+- A log appends in the turn of its decision, and gives the store all that it needs for it: the store never asks the log.
+  An append that raises has changed nothing.
+- `LogStore.commit` makes everything appended before it durable, in all logs, or says which of them it could not. A
+  crash may lose uncommitted records; it never loses committed ones without an error when the log is opened.
+- A log without records keeps its end, its producers and its epochs.
 - File positions are internal to the store: its callers use offsets, which are always batch boundaries.
 - What is not cached is fetched: `read` and the lookups return a Completion of their result instead. Records that are
   deleted meanwhile may be missing from it; whoever uses it looks at the log start first.
-- When a store can no longer be trusted it reports that once, through `Failure`: nothing is acknowledged afterwards.
+- A store that can no longer be trusted as a whole says so itself to whoever runs it, and acknowledges nothing more.
 """
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from oncelog.broker.log.disk_space import DiskSpace
 from oncelog.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
@@ -47,34 +50,34 @@ class StoreDamagedError(Exception):
     """Durable data is damaged or unreadable: the log must go offline rather than serve fewer records."""
 
 
-class Failure:
-    """Whether the store of this node can still be trusted. If not, nothing more is acknowledged: after a failed fsync
-    the kernel may have dropped the pages, and a second fsync that succeeds would prove nothing."""
+class Trouble(NamedTuple):
+    """Why a store accepts no appends."""
 
-    __slots__ = ("_on_failure", "_watchers", "failed", "space")
+    error: OSError
+    is_final: bool
+    """Nothing is acknowledged any more, and the broker must end. Otherwise the store lacks space, for a while."""
 
-    def __init__(self, on_failure: Callable[[OSError], None]) -> None:
-        """`on_failure` is called once, with the first error."""
-        self.failed = False
-        self.space = DiskSpace()
-        """Without it, writes are refused and nothing has failed."""
-        self._on_failure = on_failure
-        self._watchers: list[Callable[[], None]] = []
 
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` at that moment."""
-        self._watchers.append(watcher)
+class Outlives(IntEnum):
+    """What the records of a committed round outlive, from the least to the most."""
 
-    def fail(self, error: OSError) -> None:
-        if not self.failed:
-            self.failed = True
-            for watcher in self._watchers:
-                watcher()
-            self._on_failure(error)
+    NOTHING = 0
+    """They end with the process."""
+    KILL = 1
+    """The end of the process."""
+    POWER_CUT = 2
+    """The end of the operating system, too."""
+    MACHINE = 3
+    """The loss of the machine: they are elsewhere."""
 
-    def end(self) -> None:
-        """The store was closed: nothing more is acknowledged either, and nothing is written behind a clean stop."""
-        self.failed = True
+
+class Verdict(Enum):
+    """What has become of the part of a round that is not durable."""
+
+    NOT_LEADER = "another node leads this partition"
+    """What was not committed before is not part of the log."""
+    FAILED = "nobody knows"
+    """It is not acknowledged, and the store refuses what follows."""
 
 
 class AbortedEntry(NamedTuple):
@@ -92,40 +95,71 @@ FoundRecord = tuple[int, int]
 """The offset of a record, and its timestamp."""
 
 
-class LogOwner(Protocol):
-    """The PartitionLog of a stored log, as the store's background work sees it (compaction, retention, checks)."""
+class LogView(Protocol):
+    """A PartitionLog, as the store's work in the background sees it (`LogStore.step`)."""
 
     topic: str
     partition: int
     config: LogConfig
     producer_state: ProducerStateManager
+    stored: "StoredLog"
     log_start_offset: int
     last_stable_offset: int
     high_watermark: int
     log_end_offset: int
-    is_deleted: bool
+    is_closed: bool
     offline_error: str | None
 
     @property
     def name(self) -> str: ...
 
-    def take_offline(self, problem: str) -> None:
-        """Durable data is damaged: reads and writes are rejected from now on."""
+
+class GrowingLog(Protocol):
+    """A PartitionLog, as a round needs it."""
+
+    stored: "StoredLog"
+    is_closed: bool
+    log_end_offset: int
+
+    def advance_high_watermark(self, next_offset: int) -> None: ...
+
+    def notify_high_watermark(self) -> None: ...
+
+    def on_lost(self) -> None:
+        """Another node leads the partition."""
+
+
+RoundEnds = list[tuple[GrowingLog, int]]
+"""The logs of a round, and up to which offset it makes each durable."""
+Verdicts = Mapping["StoredLog", Verdict]
+"""Those logs of a round whose part is not durable; that of all others is."""
+ALL_DURABLE: Verdicts = MappingProxyType({})
 
 
 class StoredLog(Protocol):
     """The records of one partition. Called by its PartitionLog only, on the event loop."""
 
-    def attach(self, owner: LogOwner) -> None:
-        """Set the log that owns these records; called once, before anything else. A log that the store has
-        withdrawn has none, so that a deleted log is freed at once."""
+    def attach(self, on_damage: Callable[[str], None]) -> None:
+        """Called once, before anything else. The store calls `on_damage` with the reason when it finds durable data
+        damaged that nobody reads; not for a log that was closed, which is freed at once then."""
+
+    def on_offline(self) -> None:
+        """The log is neither read nor written any more, nor compacted; what is stored stays as it is."""
 
     @property
     def size_bytes(self) -> int: ...
 
-    def append(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
+    def append(
+        self,
+        parts: tuple[Buffer, ...],
+        size_bytes: int,
+        next_offset: int,
+        timestamp: int,
+        config: LogConfig,
+        producers: ProducerStateManager,
+    ) -> None:
         """Add one batch of `size_bytes`, whose last offset is `next_offset - 1` and greatest timestamp `timestamp`.
-        Raises StoreError."""
+        `config` says when a new segment begins, `producers` are those before this batch. Raises StoreError."""
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
         """The next batch is the first of a leader epoch; store all epochs that have batches, with their start offsets,
@@ -167,10 +201,10 @@ class StoredLog(Protocol):
         comes later has come. Raises, or fails with, StoreError, and StoreDamagedError if a batch is damaged or missing:
         replay without it would give a different state."""
 
-    def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
+    def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
         """The log start offset that age and size allow (retention.ms, retention.bytes); None: delete nothing."""
 
-    def maybe_roll(self) -> None:
+    def maybe_roll(self, producers: ProducerStateManager) -> None:
         """Everything is to be deleted: what is appended from now on is stored apart from it. Without space for that it
         is not, and `drop_below` keeps what it would have to delete with it."""
 
@@ -179,7 +213,7 @@ class StoredLog(Protocol):
         Returns whether that needs a commit first."""
 
     def abandon(self) -> None:
-        """The partition is deleted: no more reads or writes."""
+        """The partition is deleted: it is neither read nor written any more."""
 
 
 @dataclass(slots=True)
@@ -195,35 +229,34 @@ class OpenedLog:
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
 
-@dataclass(slots=True)
-class Withdrawn:
-    """A deleted topic, and those of its partitions whose records still use disk space."""
-
-    topic: str
-    topic_id: UUID
-    partitions: list[int]
-    all_gone: bool = True
-    """No deletion has failed so far."""
-
-
-class AnswersAhead(Protocol):
-    """What becomes of answers to what is not durable yet, if the power is cut."""
+class Durability(Protocol):
+    """What records outlive once they are appended, answered and committed."""
 
     @property
-    def are_possible(self) -> bool:
-        """True if the next run will know that such answers may have been undone."""
+    def outlives(self) -> Outlives:
+        """What a committed record outlives; it never changes. Where that is no power cut, a commit adds nothing: what
+        was appended is as durable as it gets."""
+
+    @property
+    def rounds_are_whole(self) -> bool:
+        """True if a crash leaves all of a round or nothing, over all logs. If False, an append that must not outlive
+        another waits until the other is durable."""
+
+    def answer_ahead(self) -> bool:
+        """Let everything appended so far outlive a kill of the process, which the next commit makes durable. False: it
+        must wait for that, as it cannot be done now, or the next run would not know that a power cut has undone it."""
 
     @property
     def may_be_lost(self) -> bool:
-        """True until `settle` if answers of an earlier run may have been lost."""
+        """True until `settle` if what an earlier run has answered ahead may have been lost."""
 
     def settle(self) -> None:
-        """Whatever may lack them is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
+        """Whatever may lack it is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
 
 
 class Blobs(Protocol):
     """Small values beside the logs that a start needs, by path: snapshots of the metadata log in its folder, and
-    `LOGIN_SECRET`. A `Disk` is one."""
+    `LOGIN_SECRET`. A `Disk` is one. Who gets an OSError reports it to `LogStore.on_blob_error`."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -240,64 +273,80 @@ class Blobs(Protocol):
         """Missing is fine. Raises OSError."""
 
 
-class LogStore(Protocol):
-    """All records of one node."""
+class Removal(Protocol):
+    """The end of one topic's storage: begun before its removal is logged; once that is durable, the partitions are
+    withdrawn, and then deleted. After a stop in between, `TopicStorage.finish_removals` does the rest."""
 
-    @property
-    def blobs(self) -> Blobs: ...
+    def withdraw(self, partitions: Sequence[int]) -> Sliced[None]:
+        """Free the names of these partitions, whose logs were abandoned."""
 
-    @property
-    def problems(self) -> Sequence[str]:
-        """Problems of the store as a whole, a line each; logs are recovered nevertheless."""
+    def delete(self) -> Sliced[bool]:
+        """Delete the records of what was withdrawn; returns whether all are gone. What cannot be deleted is reported,
+        and the next start retries."""
 
-    # -- opening
 
-    def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether the store had, or should have had, records of this partition when it was opened."""
-
-    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog | Completion[OpenedLog]:
-        """Recover a partition, at once or later; at startup, before anything is served."""
-
-    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        """An empty partition that the store did not hold when it was opened."""
-
-    def complete_recovery(self) -> None:
-        """Every partition is open, and none of them offline."""
-
-    def begin_serving(self) -> None:
-        """From now on the event loop must not block; before, nothing is served and a replay may block on reads."""
+class TopicStorage(Protocol):
+    """The life of the storage of topics, from before their creation to after their removal."""
 
     def partitions(self) -> Collection[PartitionKey]:
         """Everything named like a partition, known or not."""
 
+    def make_way(self, topic: str, partitions: range) -> None:
+        """Before partitions are created: rename what occupies their names, and report it. Raises OSError."""
+
+    def begin_removal(self, topic: str, topic_id: UUID) -> Removal:
+        """Before the removal of a topic is logged: once it is, a start deletes what is left of it."""
+
+    def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
+        """At a start: delete what is left of removed topics (id and name); returns a line for each."""
+
     def unknown_entries(self, known: Container[PartitionKey]) -> list[str]:
         """The names of entries that belong to none of these partitions."""
+
+
+class LogStore(Protocol):
+    """All records of one node."""
+
+    @property
+    def topics(self) -> TopicStorage: ...
+
+    @property
+    def blobs(self) -> Blobs: ...
+
+    def on_blob_error(self, error: OSError) -> None:
+        """An operation of `blobs` has failed, whose caller has lost nothing."""
+
+    # -- the logs
+
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog | Completion[OpenedLog]:
+        """Recover a partition that this node leads now, at once or later; an empty one if the store has none. At a
+        start, before `begin_serving`, it may block."""
+
+    def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
+        """This node no longer leads an open partition, whose log appends and reads nothing more. What was committed
+        stays; once it completes, the partition can be opened again. Of what was not committed nothing need stay."""
+
+    def begin_serving(self, *, is_recovered: bool) -> None:
+        """Every partition that the store holds is open, and if `is_recovered` none of them is offline. From now on the
+        event loop must not block; before, nothing is served and a replay may block on reads."""
 
     # -- durability
 
     @property
-    def commits_at_once(self) -> bool:
-        """A commit costs nothing: nothing is gained by fewer of them."""
-
-    def commit(self, append_count: int) -> Completion[None] | None:
-        """Make everything appended so far durable, `append_count` batches; None: it is already. Never completes, or
-        fails, after a failure of the store."""
-
-    def write_ahead(self) -> bool:
-        """Let everything appended so far outlive a kill of the process, which the next commit makes durable; False: it
-        cannot be done now, wait for that."""
+    def durability(self) -> Durability: ...
 
     @property
-    def ahead(self) -> AnswersAhead:
-        """Whether what was written ahead may be answered."""
+    def trouble(self) -> Trouble | None: ...
+
+    def watch_failure(self, on_failed: Callable[[], None]) -> None:
+        """Call `on_failed` at the moment at which final trouble begins."""
+
+    def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts] | None:
+        """Make everything appended so far durable: `append_count` batches, of these logs. None: it is already, all of
+        it. It never fails."""
 
     def commit_now(self) -> None:
-        """The same, at once and for every log, whatever the flush policy. Raises OSError."""
-
-    @property
-    def rounds_are_whole(self) -> bool:
-        """True if a crash leaves all of a round or nothing, over all logs. If False, an append that must not outlive
-        another waits until the other is durable."""
+        """The same at once, whatever `Durability.outlives`; at a start and a clean stop. Raises OSError."""
 
     @property
     def is_busy(self) -> bool:
@@ -310,36 +359,17 @@ class LogStore(Protocol):
         """Make new log start offsets durable, before readers see them. Fails with StoreError on a full disk, or
         OSError; then nothing has changed."""
 
-    # -- topics
-
-    def make_way(self, topic: str, partitions: range) -> None:
-        """Before partitions are created: rename what occupies their names, and report it. Raises OSError."""
-
-    def prepare_removal(self, topic_id: UUID) -> None:
-        """Before the removal of a topic is logged: once it is, a start deletes what is left of it."""
-
-    def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
-        """Free the names of abandoned partitions; those with records are added to `withdrawn`."""
-
-    def delete(self, withdrawn: Withdrawn) -> Sliced[None]:
-        """Delete the records of withdrawn partitions; what cannot be deleted is reported; the next start retries."""
-
-    def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
-        """At startup: delete what is left of removed topics (id and name); returns a line for each."""
-
     # -- the rest
 
     def volume_bytes(self) -> tuple[int, int]:
         """The size of the volume, and its free space."""
 
-    def step(self) -> None:
-        """One background turn: compaction and other deferred work."""
+    def step(self, logs: Iterable[LogView]) -> None:
+        """One background turn, with the open logs: compaction and other deferred work."""
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         """Settings of the cleaner have changed."""
 
-    def stop_background(self) -> None:
-        """Before a clean stop: end compaction and checks."""
-
-    def close(self, *, cleanly: bool) -> OSError | None:
-        """The last call. `cleanly`: write what saves the next start a scan; returns the error that prevented it."""
+    def close(self, producers: Mapping[PartitionKey, ProducerStateManager], *, cleanly: bool) -> OSError | None:
+        """The last call: end compaction and checks. `cleanly`: write what saves the next start a scan, with the
+        producers of each log that is not offline; returns the error that prevented it."""

@@ -107,7 +107,7 @@ class Listeners:
             connection.finish()
         await self._open.wait_empty(_CLOSE_TIMEOUT_S)
         for connection in self._open.all():
-            if self._broker.rounds.failure.failed or not connection.is_waiting_for_us:
+            if self._broker.rounds.is_over or not connection.is_waiting_for_us:
                 connection.abort()
         await self._open.wait_empty(_LAST_FLUSH_S)
         await self._abort_connections()

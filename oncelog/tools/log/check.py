@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from oncelog.broker.assembly.broker import METADATA_LOG_CONFIG
+from oncelog.broker.assembly.storage import METADATA_LOG_CONFIG
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS

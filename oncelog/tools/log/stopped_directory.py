@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from uuid import UUID
 
-from oncelog.broker.assembly.broker import METADATA_LOG_CONFIG
+from oncelog.broker.assembly.storage import METADATA_LOG_CONFIG
 from oncelog.broker.cluster.metadata_log import ClusterState, MetadataLog, Topic
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.config.settings import load_config
@@ -17,7 +17,6 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
-from oncelog.broker.log.store import Failure
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, CleanerCheckpoint
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of, read_topic_id
@@ -42,11 +41,9 @@ class StoppedDirectory:
         """What a start would report about the metadata snapshots."""
         self._disk = disk
         self._clock = SystemClock()
-        loop, failure = _NoLoop(), Failure(_raise)
-        self.store = LocalLogStore(
-            disk, self._clock, loop, failure, on_report=self.reports.append, measures_syncs=False
-        )
-        self.logs = LogManager(self.store, Rounds(loop, self.store, failure), _NoListener(), self._clock)
+        loop = _NoLoop()
+        self.store = LocalLogStore(disk, self._clock, loop, _raise, on_report=self.reports.append)
+        self.logs = LogManager(self.store, Rounds(loop, self.store), _NoListener(), self._clock)
         self.cleaned = CleanerCheckpoint(disk)
         self._config, _ = load_config()
 
@@ -63,7 +60,7 @@ class StoppedDirectory:
     def settle_journal(self, damaged_topics: Collection[str]) -> None:
         """Before segments are repaired. A damaged metadata log names no partitions: those with directories have ids."""
         directories = {}
-        for topic, partition in self.store.partitions():
+        for topic, partition in self.store.topics.partitions():
             with suppress(OSError):
                 topic_id = read_topic_id(self._disk, directory_of(topic, partition))
                 if topic_id is not None:
@@ -96,7 +93,7 @@ class StoppedDirectory:
             (directory_of(topic.name, index), index, topic)
             for topic in state.topics.values()
             for index in range(topic.partition_count)
-            if self.store.holds(topic.name, index, topic.topic_id)
+            if self.store.directory.was_found(topic.name, index, topic.topic_id)
         ]
         for _, index, topic in sorted(found, key=lambda place: place[0]):
             yield topic.name, index, topic.topic_id, self.config_of(topic)
@@ -105,7 +102,7 @@ class StoppedDirectory:
         """Do what a start does to the files, for every partition: put back what only the journal has, remove torn
         writes and what is left of removed topics. `on_recovered` is called after each. Raises KafkaError, OSError."""
         state = self.metadata()
-        self.store.finish_removals(state.removed, state.topics_by_id)
+        self.store.topics.finish_removals(state.removed, state.topics_by_id)
         for topic, partition, topic_id, config in self.partitions_of(state):
             at_once(self.logs.open(topic, partition, topic_id, config))
             on_recovered()
@@ -115,8 +112,7 @@ class StoppedDirectory:
 
     def complete(self) -> None:
         """Every log was opened."""
-        self.logs.complete_recovery()
-        self.store.begin_serving()
+        self.logs.begin_serving()
 
     def close(self) -> None:
         """A clean stop, as the broker's. Raises OSError."""

@@ -68,8 +68,8 @@ def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLo
     """And every log is opened, every round committed, every byte fetched in a later turn."""
     stores: list[LateLogStore] = []
 
-    def make(config: Any, system: Any, log: Any, failure: Any, *_: Any) -> LateLogStore:
-        stores.append(LateLogStore(system.scheduler, system.clock, failure))
+    def make(config: Any, system: Any, log: Any, *_: Any) -> LateLogStore:
+        stores.append(LateLogStore(system.scheduler, system.clock))
         return stores[-1]
 
     monkeypatch.setattr(assembly, "_store", make)

@@ -254,7 +254,7 @@ def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path:
     (tmp_path / f"{name}-0").mkdir()
     manager.close()
     manager, _ = start(tmp_path)
-    manager.store.make_way(name, range(1))
+    manager.store.topics.make_way(name, range(1))
     (stray,) = [entry for entry in os.listdir(tmp_path) if entry.startswith("t")]
     assert stray.endswith("-stray")
     manager.close()

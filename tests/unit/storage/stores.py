@@ -12,9 +12,10 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.rounds import Rounds
-from oncelog.broker.log.store import Failure, LogStore
+from oncelog.broker.log.store import LogStore
 from oncelog.broker.log.values import AppendResult, EndMarker, ReadBounds
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.file_sync import SyncSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
@@ -23,18 +24,21 @@ from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.late_store import LateLogStore
-from tests.fakes.logs import TOPIC_ID, FetchResult, Listener
+from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 T = TypeVar("T")
-MakeStore = Callable[[ManualScheduler, ManualClock, Failure, CompactionSettings], LogStore]
+MakeStore = Callable[[ManualScheduler, ManualClock, Callable[[OSError], None], CompactionSettings], LogStore]
 
 
 def _local(policy: str, disk: MemoryDisk) -> MakeStore:
     def make(
-        scheduler: ManualScheduler, clock: ManualClock, failure: Failure, compaction: CompactionSettings
+        scheduler: ManualScheduler,
+        clock: ManualClock,
+        on_failure: Callable[[OSError], None],
+        compaction: CompactionSettings,
     ) -> LogStore:
-        return LocalLogStore(disk, clock, scheduler, failure, policy=policy, compaction=compaction)
+        return LocalLogStore(disk, clock, scheduler, on_failure, syncing=SyncSettings(policy), compaction=compaction)
 
     return make
 
@@ -47,9 +51,21 @@ def _cold() -> MemoryDisk:
 
 
 def _memory(
-    scheduler: ManualScheduler, clock: ManualClock, failure: Failure, compaction: CompactionSettings
+    scheduler: ManualScheduler,
+    clock: ManualClock,
+    on_failure: Callable[[OSError], None],
+    compaction: CompactionSettings,
 ) -> LogStore:
-    return MemoryLogStore(clock, failure, compaction)
+    return MemoryLogStore(clock, compaction)
+
+
+def _late(
+    scheduler: ManualScheduler,
+    clock: ManualClock,
+    on_failure: Callable[[OSError], None],
+    compaction: CompactionSettings,
+) -> LogStore:
+    return LateLogStore(scheduler, clock, compaction)
 
 
 COLD = "files that are not in the page cache"
@@ -58,7 +74,7 @@ STORES: dict[str, Callable[[], MakeStore]] = {
     "files, synced behind": lambda: _local("os", MemoryDisk()),
     COLD: lambda: _local("fsync", _cold()),
     "memory": lambda: _memory,
-    "everything later": lambda: LateLogStore,
+    "everything later": lambda: _late,
 }
 
 
@@ -75,15 +91,13 @@ class Stored:
         self._make = STORES[name]()
         self.config = replace(LogConfig(), **settings)  # type: ignore[arg-type]
         self._begin()
-        self.store.complete_recovery()
-        self.store.begin_serving()
+        self.manager.begin_serving()
         self.log = self.create(0)
 
     def _begin(self) -> None:
-        failure = Failure(self.failures.append)
         compaction = CompactionSettings(self.scheduler, 1_000_000, 0, self.problems.append)
-        self.store = self._make(self.scheduler, self.clock, failure, compaction)
-        self.rounds = Rounds(self.scheduler, self.store, failure)
+        self.store = self._make(self.scheduler, self.clock, self.failures.append, compaction)
+        self.rounds = Rounds(self.scheduler, self.store)
         self.manager = LogManager(self.store, self.rounds, self.listener, self.clock)
 
     def start_again(self) -> None:
@@ -92,14 +106,21 @@ class Stored:
             return
         assert self.manager.close() is None
         self._begin()
-        opened = Slices(self.scheduler).run_own(self.manager.open("topic", 0, TOPIC_ID, self.config))
-        self.settle()
-        self.log = opened.result()
-        self.store.complete_recovery()
-        self.store.begin_serving()
+        self.log = self.create(0)
+        self.manager.begin_serving()
 
     def create(self, partition: int) -> PartitionLog:
-        return self.manager.create("topic", partition, TOPIC_ID, self.config)
+        """The log of a partition that this node leads now."""
+        opening = Slices(self.scheduler).run_own(self.manager.open("topic", partition, TOPIC_ID, self.config))
+        self.scheduler.run()
+        return opening.result()
+
+    def give_away(self) -> None:
+        """Another node leads the partition, for a while."""
+        released = self.manager.resign("topic", 0)
+        self.scheduler.run()
+        assert released.done
+        self.log = self.create(0)
 
     def append(self, data: memoryview) -> AppendResult:
         return self.log.append(data, wall_ms=self.clock.wall_ms())
@@ -160,9 +181,5 @@ class Stored:
         return found
 
     def delete_topic(self) -> None:
-        def steps():  # type: ignore[no-untyped-def]
-            withdrawn = yield from self.manager.withdraw("topic", TOPIC_ID, 1)
-            yield from self.manager.delete(withdrawn)
-
-        Slices(self.scheduler).run_own(steps())
+        delete_topic(self.manager, self.scheduler, "topic")
         self.settle()

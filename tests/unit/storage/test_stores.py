@@ -12,11 +12,14 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import batch
+from tests.simulation.log_model import known
 from tests.unit.storage.stores import STORES, Stored
 
 SEEDS = range(4)
 every_store = pytest.mark.parametrize("name", STORES)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
+
+_BOUNDS = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
 
 
 @dataclass
@@ -260,6 +263,51 @@ def test_a_log_whose_records_are_all_deleted_keeps_its_end_its_producers_and_its
         stored.append(batch(1, producer_id=7, base_sequence=25))
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert stored.append(batch(1, producer_id=7, base_sequence=20)).base_offset == 20
+
+
+@every_store
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_partition_that_is_given_away_and_taken_back_is_as_it_was_committed(name: str, is_empty: bool) -> None:
+    stored = Stored(name, segment_bytes=700)
+    filled(stored, 5)
+    before = stored.log
+    if is_empty:
+        moved = stored.manager.delete_records(before, before.log_end_offset)
+        stored.settle()
+        moved.result()
+        stored.let_work()
+    found = stored.replayed(before.log_start_offset)
+    assert bool(found) is not is_empty
+    for _ in range(2):
+        stored.give_away()
+        after = stored.log
+        assert after is not before
+        assert [getattr(after, bound) for bound in _BOUNDS] == [getattr(before, bound) for bound in _BOUNDS]
+        assert after.epochs.entries == before.epochs.entries
+        assert known(after.producer_state) == known(before.producer_state)
+        assert stored.replayed(after.log_start_offset) == found
+        with pytest.raises(KafkaError) as refused_append:
+            before.append(batch(1), wall_ms=stored.clock.wall_ms())
+        with pytest.raises(KafkaError) as refused_read:
+            before.check_readable(0)
+        assert refused_append.value.code is refused_read.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        before = after
+    assert stored.append(batch(1)).base_offset == before.log_end_offset - 1
+    stored.settle()
+    stored.start_again()
+    assert stored.log.log_end_offset == before.log_end_offset
+    assert stored.replayed(stored.log.log_start_offset)[: len(found)] == found
+
+
+@every_store
+def test_who_waits_for_a_partition_that_is_given_away_looks_for_its_new_leader(name: str) -> None:
+    stored = Stored(name)
+    stored.append(batch(1))
+    durable = stored.log.when_durable(1)
+    was_durable = durable.done
+    stored.give_away()
+    code = durable.error.code if isinstance(durable.error, KafkaError) else None
+    assert code is (None if was_durable else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @every_store

@@ -82,8 +82,8 @@ class LocalMarkerChannel:
     def send(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
     ) -> Completion[list[ErrorCode]]:
-        if node_id != self._node_id:
-            raise ValueError(f"the local channel of node {self._node_id} cannot reach node {node_id}")
+        if node_id != self._node_id:  # nobody is known to lead them now: asked again later
+            return Completion.of([ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(partitions))
         return all_of([self._writer.write_marker(topic, partition, marker) for topic, partition in partitions])
 
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:

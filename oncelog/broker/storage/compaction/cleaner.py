@@ -12,7 +12,8 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from oncelog.broker.log.store import Failure, LogOwner
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.store import LogView
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.retention import SegmentList
 from oncelog.broker.turns.ports import Clock, Scheduler, WallMs
@@ -48,10 +49,9 @@ class CompactionRound(Protocol):
 
 
 class CleanableLog(Protocol):
-    """A candidate for compaction: a stored log as a list of segments."""
+    """What a store has of a candidate for compaction: a list of segments."""
 
-    owner: LogOwner
-    is_deleted: bool
+    is_closed: bool
 
     @property
     def segments(self) -> SegmentList: ...
@@ -82,30 +82,32 @@ class CompactionSettings:
 class LogCleaner(Generic[LogT]):
     def __init__(
         self,
-        logs: Callable[[], Iterable[LogT]],
+        stored_of: Callable[[LogView], LogT],
         checkpoint: Checkpoint,
-        cleanable_end: Callable[[LogT], int],
-        begin_round: Callable[[LogT, int, int, int], CompactionRound],
+        cleanable_end: Callable[[LogView, LogT], int],
+        begin_round: Callable[[LogView, LogT, int, int, int], CompactionRound],
         clock: Clock,
-        failure: Failure,
+        on_disk_error: Callable[[OSError], None],
         settings: CompactionSettings,
     ) -> None:
-        """`logs` returns the open logs, `cleanable_end` the offset up to which one is stable and durable. `begin_round`
-        takes a log, the offset where its dirty part begins, the offset where its last cleanable segment ends, and the
-        bytes of memory for its keys."""
-        self._logs = logs
+        """`stored_of` returns what the store has of a log, `cleanable_end` the offset up to which it is stable and
+        durable. `begin_round` takes a log and what is stored of it, the offset where its dirty part begins, the offset
+        where its last cleanable segment ends, and the bytes of memory for its keys. `on_disk_error` is called for an
+        error that does not pass."""
+        self._stored_of = stored_of
         self._checkpoint = checkpoint
         self._cleanable_end = cleanable_end
         self._begin_round = begin_round
-        self._failure = failure
+        self._on_disk_error = on_disk_error
         self._settings = settings
-        self._log: LogT | None = None
+        self._log: LogView | None = None
+        self._stored: LogT | None = None
         self._round: CompactionRound | None = None
         self._slices: Generator[Slice, None, None] | None = None
         self._log_start_offset = 0
         self._clock = clock
         self._schedule = Schedule(clock)
-        self._uncleanable: set[LogT] = set()
+        self._uncleanable: set[LogView] = set()
         self.round_count = 0
 
     @property
@@ -116,12 +118,12 @@ class LogCleaner(Generic[LogT]):
         """The settings have changed; they apply from the next round."""
         self._settings = replace(self._settings, memory_bytes=memory_bytes, backoff_ms=backoff_ms)
 
-    def step(self) -> None:
-        """Look for work, unless a round is in progress or the backoff has not passed."""
+    def step(self, logs: Iterable[LogView]) -> None:
+        """Look for work in the open logs, unless a round is in progress or the backoff has not passed."""
         if self._slices is not None or not self._schedule.take(self._settings.backoff_ms):
             return
         wall_ms = self._clock.wall_ms()
-        chosen = self._choose(wall_ms)
+        chosen = self._choose(logs, wall_ms)
         if chosen is not None:
             self._begin(*chosen, wall_ms)
 
@@ -131,36 +133,38 @@ class LogCleaner(Generic[LogT]):
 
     # -- choosing
 
-    def _choose(self, wall_ms: WallMs) -> tuple[LogT, int, int] | None:
+    def _choose(self, logs: Iterable[LogView], wall_ms: WallMs) -> tuple[LogView, LogT, int, int] | None:
         """The log with the most to gain, and the offsets where its dirty part begins and its cleanable part ends."""
-        best: tuple[float, LogT, int, int] | None = None
-        for log in self._logs():
-            if not log.owner.config.is_compacted or log.owner.offline_error is not None or log in self._uncleanable:
+        best: tuple[float, LogView, LogT, int, int] | None = None
+        for log in logs:
+            if not log.config.is_compacted or log.offline_error is not None or log in self._uncleanable:
                 continue
-            dirty_offset = self._dirty_offset(log)
-            end_offset = _last_cleanable(log, dirty_offset, self._cleanable_end(log), wall_ms)
+            stored = self._stored_of(log)
+            dirty_offset = self._dirty_offset(log, stored)
+            stable_end = self._cleanable_end(log, stored)
+            end_offset = _last_cleanable(log.config, stored.segments, dirty_offset, stable_end, wall_ms)
             if end_offset <= dirty_offset:
                 continue
-            ratio = _dirty_ratio(log, dirty_offset, end_offset)
-            if _is_overdue(log, dirty_offset, wall_ms):
+            ratio = _dirty_ratio(stored.segments, dirty_offset, end_offset)
+            if _is_overdue(log.config, stored.segments, dirty_offset, wall_ms):
                 ratio += 1
-            elif ratio <= log.owner.config.min_cleanable_dirty_ratio:  # 1.0: never for that alone, as in Kafka
+            elif ratio <= log.config.min_cleanable_dirty_ratio:  # 1.0: never for that alone, as in Kafka
                 continue
             if best is None or ratio > best[0]:
-                best = (ratio, log, dirty_offset, end_offset)
+                best = (ratio, log, stored, dirty_offset, end_offset)
         return best[1:] if best is not None else None
 
-    def _dirty_offset(self, log: LogT) -> int:
-        first = log.segments[0].base_offset if len(log.segments) else 0
-        offset = max(self._checkpoint.get(log.owner.topic, log.owner.partition), first)
-        return offset if offset <= log.owner.log_end_offset else first
+    def _dirty_offset(self, log: LogView, stored: LogT) -> int:
+        first = stored.segments[0].base_offset if len(stored.segments) else 0
+        offset = max(self._checkpoint.get(log.topic, log.partition), first)
+        return offset if offset <= log.log_end_offset else first
 
     # -- working
 
-    def _begin(self, log: LogT, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
-        self._log = log
-        self._log_start_offset = log.owner.log_start_offset
-        self._round = self._begin_round(log, dirty_offset, end_offset, self._settings.memory_bytes)
+    def _begin(self, log: LogView, stored: LogT, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
+        self._log, self._stored = log, stored
+        self._log_start_offset = log.log_start_offset
+        self._round = self._begin_round(log, stored, dirty_offset, end_offset, self._settings.memory_bytes)
         self._slices = self._round.slices(wall_ms)
         self._settings.scheduler.call_soon(self._run_slice)
 
@@ -179,29 +183,29 @@ class LogCleaner(Generic[LogT]):
                 self._complete(log, current.result.clean_offset)
         except (KafkaError, ProtocolError) as damage:
             self._uncleanable.add(log)
-            self._settings.on_problem(f"{log.owner.name} cannot be compacted: {damage}")
+            self._settings.on_problem(f"{log.name} cannot be compacted: {damage}")
             self._end()
         except OSError as error:
             self._end()
-            self._on_disk_error(log, error)
+            self._on_error(log, error)
         else:
             self._wait(work)
 
-    def _complete(self, log: LogT, clean_offset: int) -> None:
+    def _complete(self, log: LogView, clean_offset: int) -> None:
         try:
-            self._checkpoint.set(log.owner.topic, log.owner.partition, clean_offset)
+            self._checkpoint.set(log.topic, log.partition, clean_offset)
         except OSError as error:
-            self._on_disk_error(log, error)
+            self._on_error(log, error)
         else:
             self.round_count += 1
             self._schedule.expedite()
 
-    def _on_disk_error(self, log: LogT, error: OSError) -> None:
+    def _on_error(self, log: LogView, error: OSError) -> None:
         if is_transient(error):
-            if not log.is_deleted:
-                self._settings.on_problem(f"{log.owner.name} is not compacted for now: {error}")
+            if not log.is_closed:
+                self._settings.on_problem(f"{log.name} is not compacted for now: {error}")
         else:
-            self._failure.fail(error)
+            self._on_disk_error(error)
 
     def _wait(self, work: Slice) -> None:
         if work is None:
@@ -213,30 +217,34 @@ class LogCleaner(Generic[LogT]):
         log = self._log
         if error is not None and log is not None:
             self._end()
-            self._on_disk_error(log, error if isinstance(error, OSError) else OSError(str(error)))
+            self._on_error(log, error if isinstance(error, OSError) else OSError(str(error)))
         else:
             self._run_slice()
 
-    def _is_still_wanted(self, log: LogT) -> bool:
+    def _is_still_wanted(self, log: LogView) -> bool:
         return (
-            not log.is_deleted
-            and log.owner.offline_error is None
-            and log.owner.config.is_compacted
-            and log.owner.log_start_offset == self._log_start_offset
+            not log.is_closed
+            and self._stored is not None
+            and not self._stored.is_closed
+            and log.offline_error is None
+            and log.config.is_compacted
+            and log.log_start_offset == self._log_start_offset
         )
 
     def _end(self) -> None:
         slices, self._slices = self._slices, None
-        self._log = self._round = None
+        self._log = self._stored = self._round = None
         if slices is not None:
             slices.close()
 
 
-def _last_cleanable(log: CleanableLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
+def _last_cleanable(
+    config: LogConfig, segments: SegmentList, dirty_offset: int, stable_end: int, wall_ms: WallMs
+) -> int:
     """The end of the last segment that is old enough, stable and durable (Kafka's cleanableOffsets)."""
     end_offset = dirty_offset
-    lag_ms = log.owner.config.min_compaction_lag_ms
-    for segment in list(log.segments)[:-1]:
+    lag_ms = config.min_compaction_lag_ms
+    for segment in list(segments)[:-1]:
         if segment.next_offset > stable_end:
             break
         if lag_ms > 0 and segment.next_offset > dirty_offset and segment.max_timestamp > wall_ms - lag_ms:
@@ -245,9 +253,9 @@ def _last_cleanable(log: CleanableLog, dirty_offset: int, stable_end: int, wall_
     return end_offset
 
 
-def _dirty_ratio(log: CleanableLog, dirty_offset: int, end_offset: int) -> float:
+def _dirty_ratio(segments: SegmentList, dirty_offset: int, end_offset: int) -> float:
     clean_bytes = dirty_bytes = 0
-    for segment in log.segments:
+    for segment in segments:
         if segment.next_offset <= dirty_offset:
             clean_bytes += segment.size_bytes
         elif segment.base_offset < end_offset:
@@ -255,9 +263,9 @@ def _dirty_ratio(log: CleanableLog, dirty_offset: int, end_offset: int) -> float
     return dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0
 
 
-def _is_overdue(log: CleanableLog, dirty_offset: int, wall_ms: WallMs) -> bool:
+def _is_overdue(config: LogConfig, segments: SegmentList, dirty_offset: int, wall_ms: WallMs) -> bool:
     """A complete dirty segment begins with a record older than `max.compaction.lag.ms`: as in Kafka not only the first,
     which may have no timestamp, or a later one."""
-    until_ms = wall_ms - log.owner.config.max_compaction_lag_ms
-    dirty = [segment for segment in list(log.segments)[:-1] if segment.next_offset > dirty_offset]
+    until_ms = wall_ms - config.max_compaction_lag_ms
+    dirty = [segment for segment in list(segments)[:-1] if segment.next_offset > dirty_offset]
     return any(0 < segment.first_timestamp < until_ms for segment in dirty)

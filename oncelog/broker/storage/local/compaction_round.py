@@ -9,6 +9,7 @@ A slice that must block on the disk is yielded as a function to run off the loop
 
 from collections.abc import Callable, Generator, Iterator
 
+from oncelog.broker.log.store import LogView
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
 from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
@@ -30,6 +31,7 @@ _MAX_RELATIVE_OFFSET = 2**31 - 1
 class LocalCompactionRound:
     def __init__(
         self,
+        view: LogView,
         log: LocalLog,
         disk: Disk,
         dirty_offset: int,
@@ -40,6 +42,7 @@ class LocalCompactionRound:
         """`dirty_offset`: where the dirty part begins; `end_offset`: where the last cleanable segment ends; `secure` is
         called before a segment with gaps is put in place."""
         self._secure = secure
+        self._view = view
         self._log = log
         self._disk = disk
         self._dirty_offset = dirty_offset
@@ -52,12 +55,12 @@ class LocalCompactionRound:
         aborted = AbortedTransactions(
             entry for segment in self._log.segments for entry in segment.transaction_index.entries
         )
-        producers, log_end_offset = known_producers(self._log.producer_state), self._log.owner.log_end_offset
+        producers, log_end_offset = known_producers(self._view.producer_state), self._view.log_end_offset
         yield from self._read_keys(aborted)
         clean_offset = self._map.latest_offset + 1
         if clean_offset <= self._dirty_offset:
             return
-        while self._log.owner.high_watermark < log_end_offset:
+        while self._view.high_watermark < log_end_offset:
             # A power cut may lose the last batches of a producer: until they are durable the earlier ones must stay.
             yield None
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
@@ -68,11 +71,9 @@ class LocalCompactionRound:
             producers,
             self._end_offset,
             wall_ms,
-            self._log.owner.config.delete_retention_ms,
+            self._view.config.delete_retention_ms,
         )
-        for group in _groups(
-            segments, self._log.owner.config.segment_bytes, self._log.owner.config.segment_index_bytes
-        ):
+        for group in _groups(segments, self._view.config.segment_bytes, self._view.config.segment_index_bytes):
             replaced = yield from self._clean(group, batch_filter)
             if not replaced:
                 return
@@ -139,7 +140,7 @@ class LocalCompactionRound:
             return set()
 
     def _copy(self, segment: Segment, new: Segment, batch_filter: BatchFilter) -> Iterator[Slice]:
-        index_interval_bytes = self._log.owner.config.index_interval_bytes
+        index_interval_bytes = self._view.config.index_interval_bytes
         unsynced_bytes = 0
         left = SLICE_BYTES
         for piece in replay_pieces(self._log.segments, segment.base_offset, segment.next_offset):

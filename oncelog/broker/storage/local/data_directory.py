@@ -213,7 +213,7 @@ class DataDirectory:
         whose = f"a partition of the topic with id {found}" if found is not None else "not a partition of this broker"
         is_proved = found is None or any(found in known for known in self._topic_ids)
         if is_proved and self._flushed.is_whole and not self._had_records(topic_id, partition):
-            lines.append(self._set_aside(topic, partition, f"it is {whose}"))
+            lines.append(self.set_aside(topic, partition, f"it is {whose}"))
             return None
         return f"the directory is {whose}, {topic} has id {topic_id}: restore its own directory, or remove this one"
 
@@ -236,9 +236,10 @@ class DataDirectory:
         standing = [partition for partition in partitions if f"{topic}-{partition}" in present]
         for partition in standing:
             if self._disk.exists(directory_of(topic, partition)):
-                yield partition, self._set_aside(topic, partition, "it existed before the topic")
+                yield partition, self.set_aside(topic, partition, "it existed before the topic")
 
-    def _set_aside(self, topic: str, partition: int, why: str) -> str:
+    def set_aside(self, topic: str, partition: int, why: str) -> str:
+        """Rename the directory in the place of a partition; returns a line about it. Raises OSError."""
         directory = directory_of(topic, partition)
         number: int = self._clock.wall_ms()
         while self._disk.exists(stray_name(topic, partition, number)):

@@ -18,12 +18,12 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ParamSpec, Protocol
+from typing import NamedTuple, ParamSpec, Protocol
 from uuid import UUID
 
-from oncelog.broker.log.store import Failure
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.boot_mark import BootMark
+from oncelog.broker.storage.local.failure import Failure
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogPoints
 from oncelog.broker.storage.local.journal import Journal, LeftOut, synced_span
 from oncelog.broker.storage.local.sync_targets import SyncedLog, SyncTarget, entries_of, failed_of, unopened_of
@@ -48,6 +48,23 @@ RunAll = Callable[[Sequence[Callable[[], None]]], None]
 """Calls each function and returns when all have returned; possibly in parallel."""
 
 
+class SyncSettings(NamedTuple):
+    """How rounds are written."""
+
+    policy: str = "fsync"
+    """`oncelog.flush.policy`."""
+    appends_on_loop: int = APPENDS_ON_LOOP
+    """A round of up to so many appends is synced on the loop."""
+    measures_syncs: bool = True
+    """Not after a slow sync, for the next hundred rounds; otherwise each is taken to be quick."""
+    large_bytes: int = LARGE_BYTES
+    """Where a log has more in a round, its files are synced, and the journal only says so."""
+    run_all: RunAll | None = None
+    stopwatch: Stopwatch | None = None
+    """Called when the writing of a round begins, and what it returns once that is durable, both in the thread that
+    writes."""
+
+
 class Points(Protocol):
     """Records, for recovery, up to which offset the segments of each log are durable (`FlushedOffsets`)."""
 
@@ -67,7 +84,7 @@ class _Round:
 
     __slots__ = ("committing", "ends", "error", "is_in_journal", "sections", "targets")
 
-    committing: Completion[None]
+    committing: Completion[bool]
     """Set for a round that does not end in the turn in which it begins."""
     error: OSError | None
     """Why the journal, or `flushed-offsets`, could not be written."""
@@ -96,28 +113,19 @@ class FileSync:
     def __init__(
         self,
         scheduler: Scheduler,
-        policy: str,
         failure: Failure,
         points: Points,
         journal: Journal,
         clock: Clock,
-        run_all: RunAll | None = None,
-        *,
-        measures_syncs: bool = True,
-        large_bytes: int = LARGE_BYTES,
-        appends_on_loop: int = APPENDS_ON_LOOP,
-        stopwatch: Stopwatch | None = None,
+        settings: SyncSettings,
     ) -> None:
-        """A round of up to `appends_on_loop` appends is synced on the loop; if `measures_syncs` not after a slow sync,
-        for the next hundred rounds. Where a log has more than `large_bytes` in a round, its files are synced and the
-        journal only says so. `stopwatch` is called when the writing of a round begins, and what it returns once that is
-        durable, both in the thread that writes."""
-        if policy not in POLICIES:
-            raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
-        self.policy = policy
+        """Raises ValueError for an unknown policy."""
+        if settings.policy not in POLICIES:
+            raise ValueError(f"oncelog.flush.policy is {settings.policy!r}, it must be one of {', '.join(POLICIES)}")
+        self.policy = settings.policy
         self.failure = failure
         self.journal = journal
-        self.large_bytes = large_bytes
+        self.large_bytes = settings.large_bytes
         self.dirty: dict[SyncedLog, None] = {}
         """Logs that were appended to."""
         self.is_journaling = False
@@ -129,10 +137,10 @@ class FileSync:
         self._scheduler = scheduler
         self._points = points
         self._clock = clock
-        self._measures_syncs = measures_syncs
-        self._stopwatch = stopwatch
-        self._run_all = run_all or _one_by_one
-        self._appends_on_loop = appends_on_loop
+        self._measures_syncs = settings.measures_syncs
+        self._stopwatch = settings.stopwatch
+        self._run_all = settings.run_all or _one_by_one
+        self._appends_on_loop = settings.appends_on_loop
         self._rounds_in_thread = 0
         """To come, since a sync was slow."""
         self._background_count = 0
@@ -187,8 +195,9 @@ class FileSync:
 
     # -- commits
 
-    def commit(self, append_count: int) -> Completion[None] | None:
-        """See `LogStore.commit`."""
+    def commit(self, append_count: int) -> Completion[bool] | None:
+        """Make everything appended so far durable, `append_count` batches; None: it is already. Else it completes with
+        whether it is; False after a failure of the disk."""
         logs = self._take_dirty()
         if self.policy != "fsync":
             targets = [target for log in logs if (target := log.begin_sync_of_completed()) is not None]
@@ -211,7 +220,7 @@ class FileSync:
         return begun.committing
 
     def write_ahead(self) -> bool:
-        """See `LogStore.write_ahead`."""
+        """See `Durability.answer_ahead`."""
         if self.policy != "fsync":
             return True
         if not self.is_journaling or self._is_committing or self.failure.failed:
@@ -239,11 +248,11 @@ class FileSync:
 
     def commit_now(self) -> None:
         """See `LogStore.commit_now`."""
-        ahead = [log for log, _ in self._ahead.ends if not log.is_deleted] if self._ahead is not None else []
+        ahead = [log for log, _ in self._ahead.ends if not log.is_closed] if self._ahead is not None else []
         logs = list(dict.fromkeys((*ahead, *self._take_dirty())))
         if self.is_journaling:
             self._commit_to_journal(logs)  # also if a full disk then prevents all else
-        targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_deleted]
+        targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_closed]
         self._sync(targets)
         for unopened in unopened_of(targets):
             self._put_off(targets)
@@ -276,7 +285,7 @@ class FileSync:
 
     def _take_dirty(self) -> list[SyncedLog]:
         logs, self.dirty = self.dirty, {}
-        return [log for log in logs if not log.is_deleted]
+        return [log for log in logs if not log.is_closed]
 
     def _begin_round(self, logs: Sequence[SyncedLog]) -> _Round:
         begun = _Round(self.is_journaling)
@@ -339,7 +348,7 @@ class FileSync:
             on_written()
 
     def _record_at_once(self, ends: Sequence[tuple[SyncedLog, int]]) -> None:
-        known = [(log, end_offset) for log, end_offset in ends if end_offset > 0 and not log.is_deleted]
+        known = [(log, end_offset) for log, end_offset in ends if end_offset > 0 and not log.is_closed]
         if len(known) == 1:  # one entry is there as a whole, or not
             ((log, end_offset),) = known
             self._points.record([((log.topic_id, log.partition), LogPoints(end_offset, log.log_start_offset))])
@@ -361,10 +370,10 @@ class FileSync:
         self._judge(begun.targets, error)
         self._is_committing = False
         if self.failure.failed:
-            begun.committing.fail(OSError("the store has failed"))
+            begun.committing.complete(False)
         else:
             self._end_round(begun)
-            begun.committing.complete(None)
+            begun.committing.complete(True)
 
     def _retry(self, begun: _Round) -> None:
         """Once there are descriptors, or space; without space for the journal, by a sync of all files."""
@@ -375,7 +384,7 @@ class FileSync:
             begun.is_in_journal = False
             for target in begun.targets:
                 target.log.end_sync(target)
-            begun.targets = [log.begin_sync() for log, _ in begun.ends if not log.is_deleted]
+            begun.targets = [log.begin_sync() for log, _ in begun.ends if not log.is_closed]
         self._scheduler.call_later(_RETRY_PAUSE_MS, self._while_open(lambda: self._continue(begun)))
 
     def _end_round(self, begun: _Round) -> None:
@@ -433,7 +442,7 @@ class FileSync:
         logs, self._unsynced = self._unsynced, {}
         targets = []
         for log in logs:
-            if not log.is_deleted:
+            if not log.is_closed:
                 target = log.begin_sync()
                 target.synced_offset = log.committed_offset
                 targets.append(target)
@@ -463,7 +472,7 @@ class FileSync:
         self._judge(begun.targets, error)
         if self.failure.failed:
             if self._waiting_round is not None:
-                self._waiting_round.committing.fail(OSError("the store has failed"))
+                self._waiting_round.committing.complete(False)
         elif not begun.is_recorded and self.is_journaling:
             self._scheduler.call_later(_RETRY_PAUSE_MS, self._while_open(self.begin_checkpoint))
         else:
@@ -515,7 +524,7 @@ class FileSync:
         if error is not None:
             self.failure.fail(error if isinstance(error, OSError) else OSError(str(error)))
         for target in targets:
-            if target.error is not None and not target.log.is_deleted and not lacks_descriptor(target.error):
+            if target.error is not None and not target.log.is_closed and not lacks_descriptor(target.error):
                 self.failure.fail(target.error)
         self._end(targets)
 

@@ -18,7 +18,6 @@ from oncelog.broker.log.store import (
     AbortedEntry,
     Batches,
     FoundRecord,
-    LogOwner,
     ReadResult,
     StoreDamagedError,
     StoreError,
@@ -63,23 +62,22 @@ class LocalLog:
         "_span_bytes",
         "_spans",
         "committed_offset",
-        "is_deleted",
+        "is_closed",
+        "is_offline",
         "log_end_offset",
         "log_start_offset",
-        "owner",
+        "on_damage",
         "partition",
-        "producer_state",
         "segments",
         "topic_id",
     )
-    __deletable__ = ("owner",)  # for mypyc, as in `Life`
+    __deletable__ = ("on_damage",)  # for mypyc, as in `Life`
 
     def __init__(
         self,
         partition: int,
         topic_id: UUID,
         segments: Segments,
-        producer_state: ProducerStateManager,
         log_start_offset: int,
         log_end_offset: int,
         file_sync: FileSync,
@@ -89,13 +87,13 @@ class LocalLog:
         self.partition = partition
         self.topic_id = topic_id
         self.segments = segments
-        self.producer_state = producer_state
         self.log_start_offset = log_start_offset
         """Durable; the owner's offset follows it."""
         self.log_end_offset = log_end_offset
         self.committed_offset = log_end_offset
-        self.is_deleted = False
-        self.owner: LogOwner
+        self.is_closed = False
+        self.is_offline = False
+        self.on_damage: Callable[[str], None]
         self._file_sync = file_sync
         self._deferred = deferred
         self._clock = clock
@@ -104,12 +102,11 @@ class LocalLog:
         self._spans: list[_OpenSpan] = []
         self._span_bytes = 0
 
-    def attach(self, owner: LogOwner) -> None:
-        self.owner = owner
+    def attach(self, on_damage: Callable[[str], None]) -> None:
+        self.on_damage = on_damage
 
-    @property
-    def config(self) -> LogConfig:
-        return self.owner.config
+    def on_offline(self) -> None:
+        self.is_offline = True
 
     @property
     def size_bytes(self) -> int:
@@ -117,20 +114,27 @@ class LocalLog:
 
     # -- appending
 
-    def append(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
+    def append(
+        self,
+        parts: tuple[Buffer, ...],
+        size_bytes: int,
+        next_offset: int,
+        timestamp: int,
+        config: LogConfig,
+        producers: ProducerStateManager,
+    ) -> None:
+        file_sync = self._file_sync
         segments = self.segments
         segment = segments.active
-        config = self.owner.config
         try:
             if segment is None or self._must_roll(segment, config, size_bytes, next_offset, timestamp):
-                segment = self._roll(is_kept=True)
+                segment = self._roll(producers, is_kept=True)
             segment.append(parts, size_bytes, next_offset, timestamp, config.index_interval_bytes)
         except OSError as error:
             if not is_transient(error):
-                self._file_sync.failure.fail(error)
-            self._file_sync.failure.space.on_error(error, size_bytes)
+                file_sync.failure.fail(error)
+            file_sync.failure.space.on_error(error, size_bytes)
             raise StoreError(str(error)) from error
-        file_sync = self._file_sync
         if file_sync.failure.space.error is not None:
             file_sync.failure.space.on_written(size_bytes)
         if file_sync.is_journaling:
@@ -141,8 +145,8 @@ class LocalLog:
         segments.is_active_dirty = True
         file_sync.dirty[self] = None
 
-    def _roll(self, *, is_kept: bool) -> Segment:
-        snapshot = encode_snapshot(self.producer_state)
+    def _roll(self, producers: ProducerStateManager, *, is_kept: bool) -> Segment:
+        snapshot = encode_snapshot(producers)
         return self.segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot, is_kept=is_kept)
 
     def _collect(self, segment: Segment, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int) -> None:
@@ -310,16 +314,16 @@ class LocalLog:
 
     # -- shrinking
 
-    def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
-        return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
+    def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
+        return retention_start(self.segments, config, high_watermark, wall_ms)
 
-    def maybe_roll(self) -> None:
+    def maybe_roll(self, producers: ProducerStateManager) -> None:
         active = self.segments.active
         if active is None or active.size_bytes == 0 or self._file_sync.failure.failed:
             return
         for is_last_try in (False, True):
             try:
-                self._roll(is_kept=False)
+                self._roll(producers, is_kept=False)
             except OSError as error:
                 if not is_transient(error):
                     self._file_sync.failure.fail(error)
@@ -361,7 +365,7 @@ class LocalLog:
                 self.segments.delete_files(segment)
 
         def on_done(error: Exception | None) -> None:
-            if isinstance(error, OSError) and not is_transient(error) and not self.is_deleted:
+            if isinstance(error, OSError) and not is_transient(error) and not self.is_closed:
                 self._file_sync.failure.fail(error)
             elif error is not None:
                 self._removed = removed + self._removed
@@ -385,7 +389,7 @@ class LocalLog:
     def holds(self, segments: list[Segment]) -> bool:
         """Whether all of `segments` are still part of this log, below the active one."""
         known = list(self.segments)[:-1]
-        return not self.is_deleted and all(segment in known for segment in segments)
+        return not self.is_closed and all(segment in known for segment in segments)
 
     def replace_segments(self, old: list[Segment], new: Segment) -> None:
         """Compaction has written what is retained of `old` to `new`. Not while they are flushed.
@@ -407,17 +411,17 @@ class LocalLog:
     # -- ending
 
     def abandon(self) -> None:
-        self.is_deleted = True
+        self.is_closed = True
         self.segments.close()
 
     def detach(self) -> None:
-        """The store has withdrawn it. Its owner is freed at once then, not by a garbage collection."""
-        del self.owner
+        """The store has withdrawn or released it. Its owner is freed at once then, not by a garbage collection."""
+        del self.on_damage
 
-    def complete_segments(self) -> None:
+    def complete_segments(self, producers: ProducerStateManager) -> None:
         """Before a clean stop: write the active segment's indexes and the producer snapshot, to be synced."""
         self._file_sync.dirty[self] = None
-        self.segments.complete(self.log_end_offset, encode_snapshot(self.producer_state))
+        self.segments.complete(self.log_end_offset, encode_snapshot(producers))
 
     def close(self) -> None:
         self.segments.close()

@@ -1,6 +1,6 @@
 """Reads in the background the segments that a start adopted unread, and verifies their CRC-32C.
 
-Owns: the order and the pace. Does not own: the handling of a bad segment (`LogOwner.take_offline`).
+Owns: the order and the pace. Does not own: the handling of a bad segment (`StoredLog.attach`).
 Invariants
 - The loop never blocks on a read: each slice is read off the loop, with a pause after it, so that flushes go first.
 - A result counts only if the segment is still part of its log: retention or compaction may have removed it meanwhile.
@@ -112,7 +112,7 @@ class SegmentCheck:
             return
         self._damaged_count += 1
         text = f"{segment.path(LOG_SUFFIX)}: {problem}" if problem is not None else place_of_damage(self._disk, segment)
-        log.owner.take_offline(text)
+        log.on_damage(text)
 
     def _next_segment(self) -> None:
         self._waiting.popleft()
@@ -133,8 +133,8 @@ class SegmentCheck:
 def _is_of_interest(log: LocalLog, segment: Segment) -> bool:
     return (
         segment.unverified_sum is not None
-        and not log.is_deleted
-        and log.owner.offline_error is None
+        and not log.is_closed
+        and not log.is_offline
         and any(segment is known for known in log.segments)
     )
 

@@ -8,7 +8,7 @@ Does not own: offsets of the log, when to roll or remove. Invariants
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from oncelog.broker.log.leader_epochs import EpochStart
@@ -40,6 +40,7 @@ class Segments:
         "directory",
         "disk",
         "is_active_dirty",
+        "on_occupied",
         "results",
         "summary",
     )
@@ -58,6 +59,8 @@ class Segments:
         self.awaits_checkpoint = False
         """A segment is complete, or a leader epoch has begun: others read the files that say so."""
         self.results: Results | None = None
+        self.on_occupied: Callable[[], None] | None = None
+        """Called before the first segment of a log that had no directory when it was opened, if there is one now."""
         self._unsynced_snapshots: set[int] = set()
 
     def __iter__(self) -> Iterator[Segment]:
@@ -109,7 +112,12 @@ class Segments:
                 dirty += write_snapshot(self.disk, self.directory, base_offset, snapshot)
             dirty.append(self._list[-1].file)
         else:
-            if not self.disk.exists(self.directory):
+            is_there = self.disk.exists(self.directory)
+            if is_there and self.on_occupied is not None:
+                self.on_occupied()
+                is_there = False
+            self.on_occupied = None
+            if not is_there:
                 self.disk.make_dir(self.directory)
                 self._dirty_directories.append("")
             # The topic id first: no file in here may be taken for another topic's.

@@ -22,7 +22,7 @@ class SyncedLog(Protocol):
     log_start_offset: int
     log_end_offset: int
     committed_offset: int
-    is_deleted: bool
+    is_closed: bool
 
     @property
     def awaits_checkpoint(self) -> bool:
@@ -77,13 +77,13 @@ class SyncTarget:
 def entries_of(targets: Sequence[SyncTarget]) -> Iterator[tuple[LogKey, LogPoints]]:
     for target in targets:
         log = target.log
-        if target.error is None and target.synced_offset > 0 and not log.is_deleted:
+        if target.error is None and target.synced_offset > 0 and not log.is_closed:
             yield (log.topic_id, log.partition), LogPoints(target.synced_offset, log.log_start_offset)
 
 
 def failed_of(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
     """A log deleted meanwhile needs no sync."""
-    return [target for target in targets if target.error is not None and not target.log.is_deleted]
+    return [target for target in targets if target.error is not None and not target.log.is_closed]
 
 
 def unopened_of(targets: Sequence[SyncTarget]) -> list[SyncTarget]:

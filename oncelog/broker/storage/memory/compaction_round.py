@@ -5,6 +5,7 @@ Owns: the work in slices. A segment is replaced in the turn that filters the las
 
 from collections.abc import Generator
 
+from oncelog.broker.log.store import LogView
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
 from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
@@ -14,7 +15,8 @@ from oncelog.broker.turns.ports import WallMs
 
 
 class MemoryCompactionRound:
-    def __init__(self, log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int) -> None:
+    def __init__(self, view: LogView, log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int) -> None:
+        self._view = view
         self._log = log
         self._dirty_offset = dirty_offset
         self._end_offset = end_offset
@@ -24,7 +26,7 @@ class MemoryCompactionRound:
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
         log, offset_map = self._log, self._map
         aborted = AbortedTransactions(entry for segment in log.segments for entry in segment.transaction_index.entries)
-        producers = known_producers(log.producer_state)
+        producers = known_producers(self._view.producer_state)
         yield from self._read_keys(aborted)
         clean_offset = offset_map.latest_offset + 1
         if clean_offset <= self._dirty_offset:
@@ -35,7 +37,7 @@ class MemoryCompactionRound:
             producers,
             self._end_offset,
             wall_ms,
-            log.owner.config.delete_retention_ms,
+            self._view.config.delete_retention_ms,
         )
         for segment in [segment for segment in log.segments if segment.next_offset <= self._end_offset]:
             if segment.base_offset >= clean_offset:
@@ -52,7 +54,7 @@ class MemoryCompactionRound:
             new.next_offset = segment.next_offset
             for entry in batch_filter.transactions.take_kept():
                 new.transaction_index.append(entry)
-            if log.is_deleted or segment not in list(log.segments):
+            if log.is_closed or segment not in list(log.segments):
                 return
             log.segments.replace(segment, new)
             self.result.bytes_written += new.size_bytes

@@ -5,11 +5,12 @@ they do with files. An append is as durable as it gets.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from oncelog.broker.log.leader_epochs import EpochStart
+from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, FoundRecord, LogOwner, ReadResult
+from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, FoundRecord, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.transaction_index import TransactionIndex
@@ -112,17 +113,18 @@ class MemorySegments:
 
 
 class MemoryLog:
-    __deletable__ = ("owner",)  # for mypyc, as in `Life`
-
-    def __init__(self, producer_state: ProducerStateManager, clock: Clock) -> None:
-        self.producer_state = producer_state
+    def __init__(self, name: str, log_end_offset: int, clock: Clock) -> None:
+        self._name = name
+        self.log_end_offset = log_end_offset
         self._clock = clock
         self.segments = MemorySegments()
-        self.is_deleted = False
-        self.owner: LogOwner
+        self.is_closed = False
 
-    def attach(self, owner: LogOwner) -> None:
-        self.owner = owner
+    def attach(self, on_damage: Callable[[str], None]) -> None:
+        """What is in memory is never found damaged."""
+
+    def on_offline(self) -> None:
+        """Nor does it go offline."""
 
     @property
     def size_bytes(self) -> int:
@@ -130,21 +132,28 @@ class MemoryLog:
 
     # -- appending
 
-    def append(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
+    def append(
+        self,
+        parts: tuple[Buffer, ...],
+        size_bytes: int,
+        next_offset: int,
+        timestamp: int,
+        config: LogConfig,
+        producers: ProducerStateManager,
+    ) -> None:
         segments = self.segments
         segment = segments[-1] if len(segments) else None
-        if segment is None or self._must_roll(segment, size_bytes, timestamp):
-            segment = self._roll()
+        if segment is None or self._must_roll(segment, config, size_bytes, timestamp):
+            segment = self._roll(producers)
         segment.append(b"".join(parts), next_offset, timestamp)
+        self.log_end_offset = next_offset
 
-    def _roll(self) -> MemorySegment:
-        open_producers = self.producer_state.open_producers()
-        segment = MemorySegment(self.owner.log_end_offset, open_producers, self._clock.monotonic_ms())
+    def _roll(self, producers: ProducerStateManager) -> MemorySegment:
+        segment = MemorySegment(self.log_end_offset, producers.open_producers(), self._clock.monotonic_ms())
         self.segments.append(segment)
         return segment
 
-    def _must_roll(self, segment: MemorySegment, size_bytes: int, timestamp: int) -> bool:
-        config = self.owner.config
+    def _must_roll(self, segment: MemorySegment, config: LogConfig, size_bytes: int, timestamp: int) -> bool:
         if segment.size_bytes == 0:
             return False
         if segment.size_bytes > config.segment_bytes - size_bytes:
@@ -155,10 +164,10 @@ class MemoryLog:
             age_ms = self._clock.monotonic_ms() - segment.created_ms
         if age_ms <= config.earliest_roll_ms:
             return False
-        return age_ms > config.roll_after_ms(f"{self.owner.name}/{segment.base_offset}")
+        return age_ms > config.roll_after_ms(f"{self._name}/{segment.base_offset}")
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
-        """Nothing to store: the owner of the epochs lives as long as the log."""
+        """Nothing to store: who has the epochs lives as long as the log."""
 
     def note_aborted(self, entry: AbortedEntry) -> None:
         self.segments[-1].transaction_index.append(entry)
@@ -233,12 +242,12 @@ class MemoryLog:
 
     # -- shrinking
 
-    def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
-        return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
+    def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
+        return retention_start(self.segments, config, high_watermark, wall_ms)
 
-    def maybe_roll(self) -> None:
+    def maybe_roll(self, producers: ProducerStateManager) -> None:
         if len(self.segments) and self.segments[-1].size_bytes:
-            self._roll()
+            self._roll(producers)
 
     def drop_below(self, offset: int) -> bool:
         segments = self.segments
@@ -247,11 +256,7 @@ class MemoryLog:
         return False
 
     def abandon(self) -> None:
-        self.is_deleted = True
-
-    def detach(self) -> None:
-        """The store has withdrawn it. Its owner is freed at once then, not by a garbage collection."""
-        del self.owner
+        self.is_closed = True
 
 
 def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:

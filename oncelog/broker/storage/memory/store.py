@@ -3,13 +3,23 @@
 Owns: the open logs. Nothing outlives the process; a commit completes at once.
 """
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from errno import ENOENT
 from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.store import Failure, OpenedLog, PartitionKey, Withdrawn
+from oncelog.broker.log.store import (
+    LogView,
+    OpenedLog,
+    Outlives,
+    PartitionKey,
+    Removal,
+    RoundEnds,
+    TopicStorage,
+    Trouble,
+    Verdicts,
+)
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.memory_log import MemoryLog
 from oncelog.broker.turns.completion import Completion
@@ -18,66 +28,71 @@ from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol import mypyc_attr
 
 _UNKNOWN_VOLUME = (-1, -1)
+_Kept = tuple[dict[PartitionKey, MemoryLog], dict[PartitionKey, OpenedLog], dict[PartitionKey, OpenedLog]]
+"""The logs of a store, those that are open, and those that were released."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MemoryLogStore:
-    def __init__(self, clock: Clock, failure: Failure, compaction: CompactionSettings | None = None) -> None:
+    def __init__(self, clock: Clock, compaction: CompactionSettings | None = None) -> None:
         """Without `compaction` nothing is compacted."""
         self._logs: dict[PartitionKey, MemoryLog] = {}
+        self._opened: dict[PartitionKey, OpenedLog] = {}
+        self._released: dict[PartitionKey, OpenedLog] = {}
         self._clock = clock
-        self.problems: Sequence[str] = ()
-        self.ahead = _NothingIsLost()
+        self.durability = _MemoryDurability()
+        self.topics: TopicStorage = _MemoryTopics((self._logs, self._opened, self._released))
         self.blobs = MemoryBlobs()
         self.cleaner: LogCleaner[MemoryLog] | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
-                self._logs.values, _Cleaned(), _cleanable_end, _begin_compaction, clock, failure, compaction
+                lambda log: self._logs[log.topic, log.partition],
+                _Cleaned(),
+                lambda view, _: view.last_stable_offset,
+                _begin_compaction,
+                clock,
+                _no_disk,
+                compaction,
             )
 
-    # -- opening
-
-    def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        return False
-
-    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        return self.create(topic, partition, topic_id, config)
-
-    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        producer_state = ProducerStateManager()
-        log = self._logs[topic, partition] = MemoryLog(producer_state, self._clock)
-        return OpenedLog(log, producer_state, 0, 0)
-
-    def complete_recovery(self) -> None:
+    def on_blob_error(self, error: OSError) -> None:
         return
 
-    def begin_serving(self) -> None:
+    # -- the logs
+
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog | Completion[OpenedLog]:
+        key = topic, partition
+        opened = self._released.pop(key, None)
+        if opened is None:
+            log = self._logs[key] = MemoryLog(f"{topic}-{partition}", 0, self._clock)
+            opened = OpenedLog(log, ProducerStateManager(), 0, 0)
+        self._opened[key] = opened
+        return opened
+
+    def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
+        """It waits here for the time when it is opened again."""
+        key = topic, partition
+        opened = self._released[key] = self._opened.pop(key)
+        opened.log_end_offset = self._logs[key].log_end_offset
+        return Completion.of(None)
+
+    def begin_serving(self, *, is_recovered: bool) -> None:
         return
-
-    def partitions(self) -> Collection[PartitionKey]:
-        return self._logs.keys()
-
-    def unknown_entries(self, known: Container[PartitionKey]) -> list[str]:
-        return []
 
     # -- durability
 
     @property
-    def commits_at_once(self) -> bool:
-        return True
-
-    def commit(self, append_count: int) -> Completion[None] | None:
+    def trouble(self) -> Trouble | None:
         return None
 
-    def write_ahead(self) -> bool:
-        return True
+    def watch_failure(self, on_failed: Callable[[], None]) -> None:
+        """Memory does not fail."""
+
+    def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts] | None:
+        return None
 
     def commit_now(self) -> None:
         return
-
-    @property
-    def rounds_are_whole(self) -> bool:
-        return True
 
     @property
     def is_busy(self) -> bool:
@@ -87,46 +102,65 @@ class MemoryLogStore:
         return Completion.of(None)
 
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
+        for key, offset in starts.items():
+            self._opened[key].log_start_offset = offset
         return Completion.of(None)
-
-    # -- topics
-
-    def make_way(self, topic: str, partitions: range) -> None:
-        return
-
-    def prepare_removal(self, topic_id: UUID) -> None:
-        return
-
-    def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
-        for partition in partitions:
-            self._logs.pop((withdrawn.topic, partition)).detach()
-            yield 0
-
-    def delete(self, withdrawn: Withdrawn) -> Sliced[None]:
-        yield 0
-
-    def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
-        return []
 
     # -- the rest
 
     def volume_bytes(self) -> tuple[int, int]:
         return _UNKNOWN_VOLUME
 
-    def step(self) -> None:
+    def step(self, logs: Iterable[LogView]) -> None:
         if self.cleaner is not None:
-            self.cleaner.step()
+            self.cleaner.step(logs)
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         if self.cleaner is not None:
             self.cleaner.set_up(memory_bytes, backoff_ms)
 
-    def stop_background(self) -> None:
+    def close(self, producers: Mapping[PartitionKey, ProducerStateManager], *, cleanly: bool) -> OSError | None:
         if self.cleaner is not None:
             self.cleaner.stop()
-
-    def close(self, *, cleanly: bool) -> OSError | None:
         return None
+
+
+class _MemoryTopics:
+    """Topics whose storage is their open logs."""
+
+    def __init__(self, kept: _Kept) -> None:
+        self._kept = kept
+
+    def partitions(self) -> Collection[PartitionKey]:
+        return self._kept[0].keys()
+
+    def make_way(self, topic: str, partitions: range) -> None:
+        return
+
+    def begin_removal(self, topic: str, topic_id: UUID) -> Removal:
+        return _MemoryRemoval(self._kept, topic)
+
+    def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
+        return []
+
+    def unknown_entries(self, known: Container[PartitionKey]) -> list[str]:
+        return []
+
+
+class _MemoryRemoval:
+    def __init__(self, kept: _Kept, topic: str) -> None:
+        self._kept = kept
+        self._topic = topic
+
+    def withdraw(self, partitions: Sequence[int]) -> Sliced[None]:
+        for partition in partitions:
+            for kept in self._kept:
+                kept.pop((self._topic, partition), None)
+            yield 0
+
+    def delete(self) -> Sliced[bool]:
+        yield 0
+        return True
 
 
 class MemoryBlobs:
@@ -154,11 +188,15 @@ class MemoryBlobs:
         self._blobs.pop(path, None)
 
 
-class _NothingIsLost:
-    """But everything, with the process."""
+class _MemoryDurability:
+    """Nothing is lost but everything, with the process."""
 
-    are_possible = True
+    outlives = Outlives.NOTHING
+    rounds_are_whole = True
     may_be_lost = False
+
+    def answer_ahead(self) -> bool:
+        return True
 
     def settle(self) -> None:
         return
@@ -177,11 +215,13 @@ class _Cleaned:
         self._offsets[topic, partition] = offset
 
 
-def _cleanable_end(log: MemoryLog) -> int:
-    return log.owner.last_stable_offset
-
-
-def _begin_compaction(log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int) -> CompactionRound:
+def _begin_compaction(
+    view: LogView, log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int
+) -> CompactionRound:
     from oncelog.broker.storage.memory.compaction_round import MemoryCompactionRound  # not needed at startup
 
-    return MemoryCompactionRound(log, dirty_offset, end_offset, memory_bytes)
+    return MemoryCompactionRound(view, log, dirty_offset, end_offset, memory_bytes)
+
+
+def _no_disk(error: OSError) -> None:
+    raise error

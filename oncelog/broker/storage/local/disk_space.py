@@ -41,7 +41,7 @@ class DiskSpace:
         self._since_ms = MonotonicMs(0)
         self._is_trying = False
 
-    def watch(self, listener: SpaceListener, clock: Clock) -> None:
+    def watch(self, listener: SpaceListener | None, clock: Clock) -> None:
         self._listener, self._clock = listener, clock
 
     def on_error(self, error: Exception, size_bytes: int = 0) -> None:

@@ -1,0 +1,34 @@
+"""What records in files outlive, as the store's Durability.
+
+Owns: the answer alone; how a round is written is `file_sync`'s, what the next run will know `boot_mark`'s.
+"""
+
+from oncelog.broker.log.store import Outlives
+from oncelog.broker.storage.local.boot_mark import BootMark
+from oncelog.broker.storage.local.file_sync import FileSync
+
+
+class LocalDurability:
+    __slots__ = ("_file_sync", "_mark", "outlives")
+
+    def __init__(self, file_sync: FileSync, mark: BootMark) -> None:
+        self._file_sync = file_sync
+        self._mark = mark
+        self.outlives = Outlives.POWER_CUT if file_sync.policy == "fsync" else Outlives.KILL
+
+    @property
+    def rounds_are_whole(self) -> bool:
+        """Once the journal is in use; it may be begun late, on a full disk. Under `os` the order of appends outlives a
+        kill, and nothing is promised for a power cut."""
+        return self._file_sync.is_journal_settled
+
+    def answer_ahead(self) -> bool:
+        file_sync = self._file_sync
+        return file_sync.is_journal_settled and self._mark.are_possible and file_sync.write_ahead()
+
+    @property
+    def may_be_lost(self) -> bool:
+        return self._mark.may_be_lost
+
+    def settle(self) -> None:
+        self._mark.settle()
