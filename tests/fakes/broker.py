@@ -17,6 +17,7 @@ from oncelog.broker.assembly.broker import assemble
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.faults.rule import Rule
+from oncelog.broker.log.store import LogStore
 from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher, Exchange
 from oncelog.broker.turns.machine import System
@@ -85,9 +86,11 @@ class VirtualBroker:
         seed: int = 0,
         rules: Sequence[Rule] = (),
         with_faults: bool = True,
+        store: LogStore | None = None,
     ) -> None:
-        """`rules` are at work before the start, which finishes what the last stop has left. Without faults nobody looks
-        on, as in a broker that was not asked for them, and nothing of its pace is theirs."""
+        """`store` takes the place of the disk. `rules` are at work before the start, which finishes what the last stop
+        has left. Without faults nobody looks on, as in a broker that was not asked for them, and nothing of its pace is
+        theirs."""
         self.time = time or VirtualTime()
         self.disk = disk or MemoryDisk()
         self.disk_failures: list[OSError] = []
@@ -100,16 +103,19 @@ class VirtualBroker:
         at_info = structlog.make_filtering_bound_logger(INFO)
         quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log], wrapper_class=at_info).bind()
         config, _ = load_config(overrides=overrides)
-        disk_or_none = self.disk if config.get_str("oncelog.storage") == "local" else None
+        disk_or_none = self.disk if store is None and config.get_str("oncelog.storage") == "local" else None
         system = System(self.time, SeededEntropy(seed), self.time, disk_or_none, _one_by_one, self.disk_failures.append)
         self.faults = Faults(system, crash=_cut_power)
         for rule in rules:
             self.faults.plant(rule)
         assembled = (
-            assemble(config, self.faults.system, quiet, self.faults) if with_faults else assemble(config, system, quiet)
+            assemble(config, self.faults.system, quiet, self.faults, store)
+            if with_faults
+            else assemble(config, system, quiet, None, store)
         )
+        self.time.settle()
         while not assembled.done:
-            self.time.settle()
+            self.time.advance(1)
         self.broker = assembled.result()
         self.dispatcher = Dispatcher(self.broker)
         self.time.settle()

@@ -24,6 +24,7 @@ from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_mixes import COMPACTION
 from tests.simulation.log_world import LogWorld
+from tests.simulation.shared_world import SharedWorld
 from tests.support.cores import core_count
 
 LOG_STEPS = 150
@@ -32,6 +33,7 @@ WORLDS = {
     "compaction": lambda seed: asdict(LogWorld(seed, COMPACTION).run(LOG_STEPS)),
     "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),
+    "shared": lambda seed: asdict(SharedWorld(seed).run()),
     "clock": lambda seed: dict(ClockWorld(seed).run(CLOCK_TURNS)),
 }
 

@@ -13,7 +13,7 @@ from itertools import count
 from random import Random
 
 from oncelog.broker.assembly.broker import StartError
-from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.clients.simulated import (
@@ -73,7 +73,7 @@ _SETTINGS = (
     "oncelog.journal.file.bytes=8192",
 )
 _READ = (*LEGS, INPUT, OUTPUT)
-_PARTITIONS = (*_READ, PURGED)
+PARTITIONS = (*_READ, PURGED)
 _TOPICS_OF_ONE = (INPUT[0], OUTPUT[0], TABLE[0], PURGED[0], *GUARDED)
 _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 _TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range(COORDINATOR_PARTITIONS)))
@@ -118,7 +118,7 @@ class BrokerWorld:
         self._more = Random(-seed - 1)
         self._mounts = Random(seed + 2**40)
         self.transaction_version = self.random.choice([1, 2])
-        self.tally = Tally()
+        self.tally = self._nothing()
         self._skew_ms = 0
         self._clock_jumps = self.random.random() < 0.5
         # A transaction that times out while the broker is down is ended at the next start. Markers have the wall
@@ -130,7 +130,7 @@ class BrokerWorld:
             f"oncelog.feature.transaction.version={self.transaction_version}",
             f"oncelog.flush.loop.appends={self._more.choice([0, 1, 1, 64])}",
         )
-        self.broker = VirtualBroker(*self._settings, seed=seed)
+        self.broker = self._begun(seed)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._now_ms = 0
@@ -148,6 +148,13 @@ class BrokerWorld:
             if topic == TABLE[0]:
                 wanted.configs = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
             self.broker.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
+
+    def _nothing(self) -> Tally:
+        return Tally()
+
+    def _begun(self, seed: int) -> VirtualBroker:
+        """The first broker of this life."""
+        return VirtualBroker(*self._settings, seed=seed)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -193,21 +200,35 @@ class BrokerWorld:
 
     def _look(self) -> None:
         """Note the bounds of each partition when they have moved, and with which epoch each start leads it."""
-        for partition in _PARTITIONS:
-            log = log_of(self.broker, partition)
+        for partition in PARTITIONS:
+            log = self._log_of(partition)
+            if log is None:
+                continue
             bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
             # Until then whoever asks waits.
             is_told = log.answered_offset <= log.high_watermark or partition not in self._bounds
             if is_told and self._bounds.get(partition) != bounds:
                 self._bounds[partition] = bounds
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
-            leading = log.leader_epoch, len(self.recorder.history.restarts)
+            leading = log.leader_epoch, self._start(partition)
             if log.is_led and self._leading.get(partition) != leading:
                 self._leading[partition] = leading
                 self.recorder.history.leading.append(Leading(self.recorder.now(), partition, *leading))
-        self.recorder.history.looks.append(Look(tuple((each, self._bounds[each][2]) for each in _READ)))
+        self._note_look()
         for table in self._tables:
             table.look(self.broker, self.random)
+
+    def _start(self, partition: Partition) -> int:
+        """The number of the start since which this node leads."""
+        return len(self.recorder.history.restarts)
+
+    def _note_look(self) -> None:
+        """What is seen in one turn."""
+        self.recorder.history.looks.append(Look(tuple((each, self._bounds[each][2]) for each in _READ)))
+
+    def _log_of(self, partition: Partition) -> PartitionLog | None:
+        """None while another node leads it."""
+        return log_of(self.broker, partition)
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:
@@ -232,6 +253,9 @@ class BrokerWorld:
         if not self.network.is_calm:
             self.handovers.come_due()
             self._later(self.random.choice([200, 700, 2_000]), self._hand_over)
+
+    def _take_away(self) -> None:
+        """Where files are on the disk of this node, it leads all of them."""
 
     # --- stops --------------------------------------------------------------------------------------------------------
 
@@ -290,7 +314,7 @@ class BrokerWorld:
         # By a clock that was set forward a transaction may be over its time at the start, and is ended there.
         is_same = kind == "kill" and not ends_at_a_start(self.broker, wall_ms)
         self.handovers.on_restart()
-        before = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP) if is_same else None
+        before = state_of(self.broker, (*PARTITIONS, TABLE), GROUP) if is_same else None
         if self._more.random() < 0.2:
             power_cuts = len(self.recorder.history.power_cuts)
             disk = self._start_without_a_file(disk, wall_ms)
@@ -350,14 +374,14 @@ class BrokerWorld:
 
     def _compare(self, before: str | None, wall_ms: int) -> None:
         """With the state before the stop, and with that of another start on the same disk."""
-        after = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP)
+        after = state_of(self.broker, (*PARTITIONS, TABLE), GROUP)
         if after is None:
             return
         states = self.recorder.history.states
         if before is not None:
             states.append(States(self.recorder.tick(), before, after))
         if self.random.random() < 0.2:
-            again = state_of(self._started(self.broker.disk.kill(), wall_ms), (*_PARTITIONS, TABLE), GROUP)
+            again = state_of(self._started(self.broker.disk.kill(), wall_ms), (*PARTITIONS, TABLE), GROUP)
             states.append(States(self.recorder.tick(), after, again or "", is_second_recovery=True))
 
     def _seeded(self) -> Random:
@@ -380,6 +404,7 @@ class BrokerWorld:
         self._incarnate()
         self._trouble()
         self._hand_over()
+        self._take_away()
         self._run_until(duration_ms)
         self.network.is_calm = True
         self.broker.disk.operations_left = None
