@@ -22,7 +22,8 @@ import uvloop
 
 from oncelog.broker.admin.token import Token
 from oncelog.broker.config.admin_address import format_host_port, parse_http_address
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType, key_of_listener
+from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
+from oncelog.broker.config.config_key import ConfigType
 from oncelog.broker.config.settings import BrokerConfig, load_config
 from oncelog.broker.daemon.app import open_directory, suited_to_directory
 from oncelog.broker.daemon.running import RunningBroker

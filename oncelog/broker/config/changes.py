@@ -13,7 +13,8 @@ from typing import Protocol
 
 from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType
 from oncelog.broker.cluster.topic_rules import check_topic_name
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.config_key import ConfigType
 from oncelog.broker.config.dynamic_keys import (
     JAVA_CLASS,
     OF_THE_CLUSTER,

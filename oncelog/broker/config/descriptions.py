@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
+from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
+from oncelog.broker.config.config_key import ConfigKey, ConfigType
 from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
 from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_KEYS

@@ -7,7 +7,7 @@ setting that `validate_group_config` would reject.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oncelog.broker.config.broker_keys import ConfigKey, ConfigType
+from oncelog.broker.config.config_key import ConfigKey, ConfigType
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.protocol.errors import ErrorCode, KafkaError
 

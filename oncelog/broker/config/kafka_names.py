@@ -7,7 +7,7 @@ Tables, made from the configuration definitions of Apache Kafka 4.3.0 (all names
 
 from dataclasses import dataclass
 
-from oncelog.broker.config.broker_keys import ConfigKey, ConfigType
+from oncelog.broker.config.config_key import ConfigKey, ConfigType
 
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _SHORT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE

@@ -17,7 +17,8 @@ from enum import IntEnum
 from pathlib import Path
 
 from oncelog.broker.config.admin_address import check_tokens
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType, key_of_listener
+from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
+from oncelog.broker.config.config_key import ConfigKey, ConfigType
 from oncelog.broker.config.dynamic_keys import has_effect_while_running
 from oncelog.broker.config.listeners import (
     ListenerConfig,

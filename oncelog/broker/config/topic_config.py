@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from oncelog.broker.config.broker_keys import INT64_MAX, ConfigKey, ConfigType, NotAChoice
+from oncelog.broker.config.config_key import INT64_MAX, ConfigKey, ConfigType, NotAChoice
 from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS, Synonym, TopicConfigKey
 from oncelog.broker.log.log_config import LogConfig, log_config_of

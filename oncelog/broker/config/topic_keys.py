@@ -7,7 +7,8 @@ unit differs.
 
 from dataclasses import dataclass
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS, INT64_MAX, ConfigKey, ConfigType
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.config_key import INT64_MAX, ConfigKey, ConfigType
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from math import isnan
 from typing import Any
 
-from oncelog.broker.config.broker_keys import INT32_MAX, INT64_MAX
+from oncelog.broker.config.config_key import INT32_MAX, INT64_MAX
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.requests.throttling import quotas_of
 from oncelog.broker.security.quotas import (

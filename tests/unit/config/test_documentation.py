@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.config_key import ConfigKey
 from tests.support.tables import rows
 
 _PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "start" / "configuration.md").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from oncelog.broker.cluster.security_state import SecurityState
-from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.config_key import ConfigType
 from oncelog.broker.config.settings import ConfigError, load_config
 from oncelog.broker.security.jaas import parse_jaas
 from oncelog.protocol.errors import KafkaError

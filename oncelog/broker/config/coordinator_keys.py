@@ -1,0 +1,90 @@
+"""The settings of what coordinators keep: producer ids, transactions, groups and their offsets.
+
+Owns: a table of `broker.config.broker_keys`.
+"""
+
+from oncelog.broker.config.config_key import INT32_MAX, ConfigKey, ConfigType
+
+_BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+_INT, _LONG = ConfigType.INT, ConfigType.LONG
+
+COORDINATOR_KEYS = (
+    # Idempotent and transactional producers.
+    ConfigKey("producer.id.expiration.ms", _INT, "86400000", "An idle producer id expires after this time.", 1),
+    ConfigKey(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        _INT,
+        "10000",
+        "How often to check transaction timeouts with oncelog.compat=kafka; here each is aborted in time.",
+        1,
+    ),
+    ConfigKey("transaction.max.timeout.ms", _INT, "900000", "The longest transaction timeout a client may request.", 1),
+    ConfigKey("transaction.state.log.num.partitions", _INT, "50", "Partitions of __transaction_state.", 1),
+    ConfigKey("transaction.state.log.segment.bytes", _INT, "104857600", "segment.bytes of __transaction_state.", 1),
+    ConfigKey(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        _INT,
+        "3600000",
+        "How often to check for idle transactional ids.",
+        1,
+    ),
+    ConfigKey(
+        "transaction.two.phase.commit.enable",
+        _BOOLEAN,
+        "false",
+        "Let clients prepare transactions, which then never time out (KIP-939). Experimental.",
+    ),
+    ConfigKey(
+        "unstable.api.versions.enable",
+        _BOOLEAN,
+        "false",
+        "Serve versions that Kafka may still change: InitProducerId 6.",
+    ),
+    ConfigKey(
+        "transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id expires after this time.", 1
+    ),
+    # Groups.
+    ConfigKey("group.initial.rebalance.delay.ms", _INT, "0", "How long an empty group waits for more members."),
+    ConfigKey("group.max.session.timeout.ms", _INT, "1800000", "The longest session timeout of a member."),
+    ConfigKey("group.min.session.timeout.ms", _INT, "6000", "The shortest session timeout of a member."),
+    ConfigKey("group.max.size", _INT, str(INT32_MAX), "Maximum number of members of one group.", 1),
+    ConfigKey("group.consumer.session.timeout.ms", _INT, "45000", "When a silent consumer is removed (KIP-848).", 1),
+    ConfigKey("group.consumer.min.session.timeout.ms", _INT, "45000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.consumer.max.session.timeout.ms", _INT, "60000", "The longest allowed for a group.", 1),
+    ConfigKey(
+        "group.consumer.heartbeat.interval.ms", _INT, "5000", "How often consumers send heartbeats (KIP-848).", 1
+    ),
+    ConfigKey("group.consumer.min.heartbeat.interval.ms", _INT, "5000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.consumer.max.heartbeat.interval.ms", _INT, "15000", "The longest allowed for a group.", 1),
+    ConfigKey(
+        "group.consumer.assignment.interval.ms",
+        _INT,
+        "1000",
+        "Minimum time between assignments of a group (KIP-1263).",
+        0,
+    ),
+    ConfigKey("group.consumer.min.assignment.interval.ms", _INT, "0", "The shortest allowed for a group.", 0),
+    ConfigKey("group.consumer.max.assignment.interval.ms", _INT, "15000", "The longest allowed for a group.", 0),
+    ConfigKey(
+        "group.consumer.max.size", _INT, str(INT32_MAX), "Maximum number of members of one consumer group (KIP-848).", 1
+    ),
+    ConfigKey(
+        "group.consumer.assignors",
+        _LIST,
+        "uniform,range",
+        "Assignors of consumer groups; the first is the default.",
+        choices=("uniform", "range"),
+    ),
+    ConfigKey(
+        "group.consumer.migration.policy",
+        _STRING,
+        "bidirectional",
+        "Which non-empty groups may change between the classic and the consumer protocol.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    ),
+    ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest metadata of a committed offset."),
+    ConfigKey("offsets.retention.minutes", _INT, "10080", "How long an empty group keeps its offsets.", 1),
+    ConfigKey("offsets.retention.check.interval.ms", _LONG, "600000", "How often to check for expired offsets.", 1),
+    ConfigKey("offsets.topic.num.partitions", _INT, "50", "Partitions of __consumer_offsets.", 1),
+    ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
+)

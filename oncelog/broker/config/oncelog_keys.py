@@ -1,0 +1,140 @@
+"""The settings that Kafka does not have; their names start with `oncelog.`.
+
+Owns: a table of `broker.config.broker_keys`. Does not own: our limits of connections and logins, which stand beside
+Kafka's (`broker.config.network_keys`, `broker.config.security_keys`).
+"""
+
+from oncelog.broker.apis.compatibility import COMPATIBILITIES
+from oncelog.broker.config.admin_address import check_otlp_endpoint, parse_http_address
+from oncelog.broker.config.config_key import ConfigKey, ConfigType
+
+_BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+_INT, _LONG = ConfigType.INT, ConfigType.LONG
+
+ONCELOG_KEYS = (
+    ConfigKey(
+        "oncelog.admin.clock.ahead.ms",
+        _LONG,
+        "0",
+        "For tests: how far the wall clock is ahead of the machine's at the start; needs oncelog.admin.listen.",
+        0,
+    ),
+    ConfigKey(
+        "oncelog.admin.faults",
+        _STRING,
+        None,
+        "A file with a JSON list of fault rules that are active from the start on; needs oncelog.admin.listen.",
+    ),
+    ConfigKey(
+        "oncelog.admin.listen",
+        _STRING,
+        None,
+        "HOST:PORT, or https://HOST:PORT, for fault injection and a view of open transactions; off when empty.",
+        parse=parse_http_address,
+    ),
+    ConfigKey(
+        "oncelog.admin.token.file",
+        _STRING,
+        None,
+        "A file with the token that requests to oncelog.admin.listen must have; beyond loopback there must be one.",
+    ),
+    ConfigKey(
+        "oncelog.compat",
+        _STRING,
+        "oncelog",
+        "kafka: as Apache Kafka even where the protocol allows more. oncelog: more is kept, timeouts are exact.",
+        choices=tuple(COMPATIBILITIES),
+    ),
+    ConfigKey(
+        "oncelog.feature.transaction.version",
+        _INT,
+        "2",
+        "transaction.version of a new data directory; afterwards `kafka-features.sh` and UpdateFeatures change it.",
+        0,
+        2,
+    ),
+    ConfigKey(
+        "oncelog.flush.policy",
+        _STRING,
+        "fsync",
+        "fsync: acknowledged means on disk. os: left to the page cache, as a one-replica Kafka. memory: nothing kept.",
+        choices=("fsync", "os", "memory"),
+    ),
+    ConfigKey(
+        "oncelog.flush.loop.appends",
+        _INT,
+        "64",
+        "A flush round of up to this many batches is synced without a thread while syncs take under 2 ms; 0: never.",
+        0,
+    ),
+    ConfigKey(
+        "oncelog.http.host.names",
+        _LIST,
+        "",
+        "Names of this machine in the Host header of HTTP requests, beside localhost and advertised.listeners.",
+    ),
+    ConfigKey(
+        "oncelog.journal.file.bytes",
+        _INT,
+        "16777216",
+        "The size of each of the two journal files (`fsync`): with more, segments are synced less often.",
+        4096,
+    ),
+    ConfigKey(
+        "oncelog.storage",
+        _STRING,
+        "local",
+        "local: files in the data directory. memory: no files, and all data is lost when the process ends.",
+        choices=("local", "memory"),
+    ),
+    ConfigKey(
+        "oncelog.metrics.listen",
+        _STRING,
+        None,
+        "HOST:PORT, or https://HOST:PORT, for Prometheus' /metrics, /healthz, /readyz and /witness; off when empty.",
+        parse=parse_http_address,
+    ),
+    ConfigKey(
+        "oncelog.metrics.token.file",
+        _STRING,
+        None,
+        "A file with the token that requests for /metrics and /witness must have; empty: none.",
+    ),
+    ConfigKey(
+        "oncelog.metrics.max.series",
+        _INT,
+        "10000",
+        "A metric with labels has at most so many series; the rest is counted in oncelog_series_left_out.",
+        1,
+    ),
+    ConfigKey(
+        "oncelog.otlp.endpoint",
+        _STRING,
+        None,
+        "URL to which metrics are pushed as OTLP over HTTP (http://HOST:4318/v1/metrics); needs oncelog[otel].",
+        parse=check_otlp_endpoint,
+    ),
+    ConfigKey("oncelog.otlp.interval.ms", _INT, "10000", "How often metrics are pushed as OTLP.", 10),
+    ConfigKey(
+        "oncelog.read.only",
+        _BOOLEAN,
+        "false",
+        "Serve what is stored, and change nothing: requests that would are refused, the data directory is not written. "
+        "An adopted directory is read-only until this was false at a start.",
+    ),
+    ConfigKey(
+        "oncelog.record.validation",
+        _STRING,
+        "short",
+        "short: header, CRC and a walk over lengths. full: every record, as Kafka does.",
+        choices=("short", "full"),
+    ),
+    ConfigKey("oncelog.statsd.address", _STRING, None, "HOST:PORT to which metrics are sent as DogStatsD over UDP."),
+    ConfigKey("oncelog.statsd.interval.ms", _INT, "10000", "How often metrics are sent as DogStatsD.", 10),
+    ConfigKey(
+        "oncelog.witness.enable",
+        _BOOLEAN,
+        "false",
+        "Watch for mistakes of clients; `oncelog witness` shows them, through oncelog.metrics.listen.",
+    ),
+)
