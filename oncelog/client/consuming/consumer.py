@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, Unpack, cast
 
 from oncelog.client.consuming.batches import PATIENCE_MS, fill_batch
-from oncelog.client.consuming.fetcher import PartitionState
+from oncelog.client.consuming.partition_state import PartitionState
 from oncelog.client.consuming.raw_batches import RawBatch, iter_raw_batches
 from oncelog.client.consuming.reading import Reading
 from oncelog.client.options.hooks import OnCommit, before_return

@@ -1,34 +1,29 @@
 """Prefetches the assigned partitions.
 
-Owns: each partition's position, fetched batches not yet taken, one Fetch in flight per node. Does not own: the
-assignment, starting positions, and groups (`consumer`, `groups`). Invariants: a partition's position only moves past
-records that were taken or that no reader may see (markers, aborted records); a response to a request that `seek` or a
-new assignment has overtaken is dropped; records are decoded when taken, batch by batch; what is buffered and what the
-requests in flight may bring stay below `queued_max_bytes`, but for a single batch of each node that is larger than what
-was left.
+Owns: which partitions are fetched when and from which node, one Fetch in flight per node, whose turn it is to be taken
+from. Does not own: the position of a partition and what is buffered of it (`partition_state`), the assignment, starting
+positions, and groups (`consumer`, `groups`). Invariants: a response to a request that `seek` or a new assignment has
+overtaken is dropped; what is buffered and what the requests in flight may bring stay below `queued_max_bytes`, but for
+a single batch of each node that is larger than what was left.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncelog.client.consuming.fetch_sessions import FIRST_VERSION, SESSION_ERRORS, FetchSession, SessionPart
-from oncelog.client.consuming.isolation import AbortedTransactions
+from oncelog.client.consuming.partition_state import Chunk, PartitionState
 from oncelog.client.values.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError, error_for
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.client.values.waiting import Deadline, resolve
 from oncelog.client.wire.cluster import LEADER_MOVED, Cluster, Purpose
 from oncelog.client.wire.reader_apis import FETCH
 from oncelog.client.wire.transport import Transport
-from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
-from oncelog.protocol.records.batch import BatchHeader, check_crc, decode_batch, iter_batches
 
-_CHUNKS_AHEAD = 2
-"""Responses buffered per partition: one to take from, one behind it."""
 _SHORT_WAIT_MS = 20
 _LEAST_FETCH_BYTES = 64 << 10
 """The least buffer space for a request: with less, each batch would be a request of its own."""
@@ -48,87 +43,6 @@ class FetchSettings:
     rack: str = ""
     preference_max_age_s: float = 300.0
     """How long to read from the preferred replica before asking the leader again."""
-
-
-class Chunk:
-    """One response for a partition: the visible batches, and the offset after all of them."""
-
-    __slots__ = ("batches", "next_offset", "records", "size_in_bytes", "taken")
-
-    def __init__(self, batches: "deque[tuple[BatchHeader, memoryview]]", next_offset: int, size_in_bytes: int) -> None:
-        self.batches = batches
-        self.next_offset = next_offset
-        self.size_in_bytes = size_in_bytes
-        """The size of the whole response, which is kept until the last batch is taken."""
-        self.records: list[Record] = []
-        """The current decoded batch, taken up to `taken`."""
-        self.taken = 0
-
-
-class PartitionState:
-    """One assigned partition."""
-
-    __slots__ = (
-        "chunks",
-        "error",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "muted_until_s",
-        "next_fetch_offset",
-        "out_of_range",
-        "paused",
-        "position",
-        "preferred_node",
-        "preferred_until_s",
-        "topic_partition",
-    )
-
-    def __init__(self, topic_partition: TopicPartition) -> None:
-        self.topic_partition = topic_partition
-        self.position = -1
-        """The next offset to take; -1 while unknown."""
-        self.next_fetch_offset = -1
-        self.chunks: deque[Chunk] = deque()
-        self.paused = False
-        self.out_of_range = False
-        self.muted_until_s = 0.0
-        self.preferred_node = -1
-        """A replica that the leader told to read from (KIP-392); -1 is the leader itself."""
-        self.preferred_until_s = 0.0
-        self.error: KafkaError | None = None
-        """What the last Fetch met, behind the chunks; nothing more is fetched until it is raised."""
-        self.high_watermark = -1
-        self.last_stable_offset = -1
-        self.log_start_offset = -1
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether more of it is fetched: its position is known, it is neither paused nor failed, and little of it is
-        buffered."""
-        if self.paused or self.position < 0 or self.out_of_range or self.error is not None:
-            return False
-        return len(self.chunks) < _CHUNKS_AHEAD
-
-    def buffered_records(self) -> tuple[int, bool]:
-        """How many records are fetched and not taken, and whether that is exact: of a batch that begins below the
-        position, the offsets count."""
-        count, is_exact = 0, True
-        for chunk in self.chunks:
-            count += len(chunk.records) - chunk.taken
-            for header, _ in chunk.batches:
-                if header.base_offset >= self.position:
-                    count += header.record_count
-                else:
-                    count += min(header.record_count, header.next_offset - self.position)
-                    is_exact = is_exact and header.record_count == header.next_offset - header.base_offset
-        return count, is_exact
-
-    def seek(self, offset: int) -> None:
-        self.position = self.next_fetch_offset = offset
-        self.chunks.clear()
-        self.out_of_range = False
-        self.error = None
 
 
 class Fetcher:
@@ -280,49 +194,12 @@ class Fetcher:
             raise self._cluster.refused
 
     def _take_from(self, state: PartitionState, max_records: int, taken: list[Record]) -> None:
-        while state.chunks:
-            chunk = state.chunks[0]
-            while True:
-                room = max_records - len(taken)
-                left = len(chunk.records) - chunk.taken
-                if left > room:
-                    taken += chunk.records[chunk.taken : chunk.taken + room]
-                    chunk.taken += room
-                    state.position = chunk.records[chunk.taken].offset
-                    return
-                taken += chunk.records[chunk.taken :] if chunk.taken else chunk.records
-                if chunk.records:
-                    state.position = chunk.records[-1].offset + 1
-                chunk.records, chunk.taken = [], 0
-                if not chunk.batches:
-                    break
-                if room == left:
-                    return
-                header, batch = chunk.batches[0]
-                try:
-                    chunk.records = self._decode(state, header, batch)
-                except CorruptBatch as error:
-                    # Fetched again, in case that it was damaged on its way.
-                    state.chunks.clear()
-                    state.next_fetch_offset = state.position
-                    self._fail(state, error)
-                    return
-                chunk.batches.popleft()
-            state.position = chunk.next_offset
-            state.chunks.popleft()
-            self.has_moved = True
-
-    def _decode(self, state: PartitionState, header: BatchHeader, batch: memoryview) -> list[Record]:
-        if self._settings.check_crcs and not check_crc(batch):
-            raise _corrupt(state, header, "fails its checksum")
+        before = state.position
         try:
-            records = decode_batch(header, batch, Record, state.topic_partition)
-        except ProtocolError as error:
-            raise _corrupt(state, header, f"cannot be decoded: {error}") from error
-        if header.base_offset >= state.position:
-            return records
-        # A batch is fetched whole, even if only its end was requested.
-        return [each for each in records if each.offset >= state.position]
+            state.take(max_records, taken, check_crcs=self._settings.check_crcs)
+        except CorruptBatch as error:
+            self._fail(state, error)
+        self.has_moved |= state.position != before
 
     # --- fetching -----------------------------------------------------------------------------------------------------
 
@@ -408,7 +285,7 @@ class Fetcher:
         session = self._sessions.setdefault(node_id, FetchSession())
         # A partition skipped because enough of it is buffered must not have to wait, once that is taken, for a long
         # poll to end.
-        left_out = any(len(state.chunks) >= _CHUNKS_AHEAD and not state.paused for state in self.partitions.values())
+        left_out = any(state.is_full and not state.paused for state in self.partitions.values())
         max_wait_ms = min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms
 
         def on_answer(response: FetchResponse | None, error: KafkaError | None) -> None:
@@ -490,32 +367,16 @@ class Fetcher:
                     self._on_data(state, data, memoryview(bytes(records) if shares else records))
 
     def _on_data(self, state: PartitionState, data: PartitionData, records: memoryview) -> None:
-        state.high_watermark = data.high_watermark
-        state.last_stable_offset = data.last_stable_offset
-        state.log_start_offset = data.log_start_offset
+        state.on_offsets(data)
         if data.preferred_read_replica >= 0:
             state.preferred_node = data.preferred_read_replica
             state.preferred_until_s = self._loop.time() + self._settings.preference_max_age_s
         if not records:
             return
-        aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
-        visible: deque[tuple[BatchHeader, memoryview]] = deque()
-        next_offset = state.next_fetch_offset
         try:
-            for header, batch in iter_batches(records):
-                batch_end = header.next_offset
-                # Without an aborted list only control batches are hidden.
-                if not aborted.hides(header, batch) and batch_end > state.next_fetch_offset:
-                    visible.append((header, batch))
-                next_offset = max(next_offset, batch_end)
-            if next_offset == state.next_fetch_offset:
-                # A broker sends the first batch whole, whatever its size (KIP-74).
-                raise ProtocolError("no whole batch")
-        except ProtocolError as error:
-            self._fail(state, CorruptBatch(f"{state.topic_partition} at or after offset {next_offset}: {error}"))
-        if next_offset > state.next_fetch_offset:
-            state.next_fetch_offset = next_offset
-            state.chunks.append(Chunk(visible, next_offset, len(records)))
+            state.add(records, ((each.producer_id, each.first_offset) for each in data.aborted_transactions or ()))
+        except CorruptBatch as error:
+            self._fail(state, error)
         self.notify()
 
     def _on_partition_error(self, state: PartitionState, code: int) -> None:
@@ -580,8 +441,3 @@ class Fetcher:
     def _on_timer(self) -> None:
         self._timer = None
         self.wake()
-
-
-def _corrupt(state: PartitionState, header: BatchHeader, problem: str) -> CorruptBatch:
-    topic, partition = state.topic_partition
-    return CorruptBatch(f"the batch in {topic}-{partition} at offset {header.base_offset} {problem}")

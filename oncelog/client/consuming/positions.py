@@ -7,7 +7,8 @@ Invariant: a position never covers a record that was not returned.
 
 from collections.abc import Collection, Iterable
 
-from oncelog.client.consuming.fetcher import Fetcher, PartitionState
+from oncelog.client.consuming.fetcher import Fetcher
+from oncelog.client.consuming.partition_state import PartitionState
 from oncelog.client.groups.membership import Membership
 from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import NoOffsetForPartition

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from oncelog.client.consuming.batches import fill_batch
-from oncelog.client.consuming.fetcher import PartitionState
+from oncelog.client.consuming.partition_state import PartitionState
 from oncelog.client.consuming.positions import Positions
 from oncelog.client.consuming.reading import Reading
 from oncelog.client.options.settings import ConsumerSettings
