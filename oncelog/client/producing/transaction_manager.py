@@ -1,11 +1,11 @@
 """The transaction protocol of one transactional id (KIP-98, 360, 447, 890, 939), on the producer's side.
 
-Owns: producer id and epoch, which partitions are in the transaction, and the requests to both coordinators. Does not
-own: records (it is the `sender`'s gate), the context manager (`transaction`). Invariants: a partition is written to
-only after the coordinator confirmed that it is in the transaction, or by a request that adds it (transaction.version
-2, which is chosen for a whole transaction); once EndTxn(commit) may have been sent, only its response decides the
-outcome; a batch with an unknown outcome never outlives its epoch; a prepared transaction is ended only by the producer
-that prepared it or by `complete`.
+Owns: the state of the producer, the order of the steps of a transaction, and what each error does to it. Does not own:
+the requests and the identity in them (`transaction_requests`), which partitions are in the transaction
+(`transaction_partitions`), records (it is the `sender`'s gate), the context manager (`transaction`). Invariants: a
+partition is written to only when it is in the transaction; the transaction protocol is chosen for a whole transaction;
+once EndTxn(commit) may have been sent, only its response decides the outcome; a batch with an unknown outcome never
+outlives its epoch; a prepared transaction is ended only by the producer that prepared it or by `complete`.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from oncelog.client.producing.batch import Batch, ProducerIdentity
 from oncelog.client.producing.prepared import PreparedTxnState
 from oncelog.client.producing.sender import Sender
+from oncelog.client.producing.transaction_partitions import TransactionPartitions
+from oncelog.client.producing.transaction_requests import TransactionRequests, refusal, unanswered
 from oncelog.client.producing.transaction_states import TransactionState, check_move
 from oncelog.client.values.errors import (
-    AbortableError,
     CommitUnknown,
     ConfigError,
     InvalidState,
@@ -25,49 +26,18 @@ from oncelog.client.values.errors import (
     RequestTimedOut,
     TransactionAborted,
     UnknownTopic,
-    error_for,
 )
 from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
-from oncelog.client.wire.cluster import PROPAGATION_MS, Cluster, CoordinatorKind
-from oncelog.client.wire.producer_apis import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    END_TXN_V1,
-    INIT_PRODUCER_ID,
-    INIT_TWO_PHASE_COMMIT,
-    PRODUCE,
-    PRODUCE_V1,
-    TXN_OFFSET_COMMIT,
-    TXN_OFFSET_COMMIT_V1,
-)
+from oncelog.client.wire.cluster import PROPAGATION_MS, Cluster
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from oncelog.protocol.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
-from oncelog.protocol.generated.end_txn_request import EndTxnRequest
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.produce_request import ProduceRequest
 from oncelog.protocol.generated.produce_response import ProduceResponse
-from oncelog.protocol.generated.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 
 _S = TransactionState
-_SECOND_PROTOCOL = 2
-"""The level of the feature transaction.version that brings the second protocol (KIP-890)."""
 _EXPLAIN_MS = 1_000
 """How long to wait for the coordinator to say what fenced a producer."""
-_FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
-_NONE = (0, TopicPartition("", -1))
-_MAY_COME_LATER = frozenset(
-    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-)
 
 
 class TransactionManager:
@@ -93,54 +63,46 @@ class TransactionManager:
         self._sender = sender
         self._transaction_timeout_ms = transaction_timeout_ms
         self._max_block_ms = max_block_ms
-        self._delivery_timeout_ms = delivery_timeout_ms
         self._two_phase_commit = two_phase_commit
+        self._requests = TransactionRequests(
+            cluster,
+            transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            two_phase_commit=two_phase_commit,
+        )
+        self._partitions = TransactionPartitions(
+            self._requests,
+            delivery_timeout_ms=delivery_timeout_ms,
+            retry_backoff_ms=cluster.retry_backoff_ms,
+            on_added=sender.wake,
+            on_failed=self.fail,
+        )
         self._prepared = PreparedTxnState()
-        self._identity = ProducerIdentity()
-        self._added: set[TopicPartition] = set()
-        self._wanted: dict[TopicPartition, None] = {}
-        self._adding: asyncio.Task[None] | None = None
         self._has_offsets = False
-        self._is_open_there = False
-        """True once the coordinator has confirmed that something is in the transaction."""
         self._commit_sent = False
-        self._needs_new_epoch = False
         self._explained: KafkaError | None = None
         self._began_at_s = 0.0
         self.begun_count = 0
         """How many transactions have begun: tells a waiting record whether its own is still open."""
-        self._is_second_protocol = False
 
     # --- SendGate -----------------------------------------------------------------------------------------------------
 
     @property
     def produce_api(self) -> Api[ProduceRequest, ProduceResponse]:
-        return PRODUCE if self._is_second_protocol else PRODUCE_V1
+        return self._requests.produce_api
 
     def identity(self) -> ProducerIdentity | None:
-        return self._identity if self._identity.is_idempotent else None
+        return self.producer if self.producer.is_idempotent else None
 
     def may_send(self, topic_partition: TopicPartition) -> bool:
-        if topic_partition in self._added:
-            return self.state in (_S.OPEN, _S.COMMITTING)
-        if self._is_second_protocol:
-            # The Produce request adds the partition; whether it arrived is not known when it is lost.
-            if self.state not in (_S.OPEN, _S.COMMITTING):
-                return False
-            self._added.add(topic_partition)
-            return True
-        if self.state in (_S.OPEN, _S.COMMITTING):
-            self._wanted[topic_partition] = None
-            if self._adding is None:
-                self._adding = asyncio.ensure_future(self._add_partitions())
-        return False
+        return self.may_retry() and self._partitions.may_write(topic_partition)
 
     def may_retry(self) -> bool:
         return self.state in (_S.OPEN, _S.COMMITTING)
 
     def on_failed(self, batch: Batch, error: KafkaError) -> None:
         if batch.sequence >= 0:
-            self._needs_new_epoch = True
+            self._requests.needs_new_epoch = True
         self.fail(error)
 
     def on_refused(self, error: KafkaError) -> None:
@@ -148,13 +110,13 @@ class TransactionManager:
         (KAFKA-9279); as in Kafka's producer not for what a serializer refused, which the caller may write elsewhere."""
         is_callers_mistake = isinstance(error, ConfigError) and not isinstance(error, UnknownTopic)
         if self.state is _S.OPEN and not error.fatal and not is_callers_mistake:
-            self.fail(_unanswered(error) if error.retriable else error)
+            self.fail(unanswered(error) if error.retriable else error)
 
     # --- the life of a transaction ------------------------------------------------------------------------------------
 
     @property
     def producer(self) -> ProducerIdentity:
-        return self._identity
+        return self._requests.identity
 
     def check_open(self) -> None:
         """Raises unless records and offsets may be added now."""
@@ -175,49 +137,32 @@ class TransactionManager:
         self._raise_if_fenced()
         if keeps_prepared and not self._two_phase_commit:
             raise _not_two_phase()
-        if self.state is _S.READY and not self._needs_new_epoch:
-            return self._identity
+        if self.state is _S.READY and not self._requests.needs_new_epoch:
+            return self.producer
         self._move(_S.INITIALIZING)
-        # Sending its own epoch distinguishes a producer that continues from one that starts (KIP-360).
-        current = self._identity
-        request = InitProducerIdRequest(
-            transactional_id=self._id,
-            transaction_timeout_ms=self._transaction_timeout_ms,
-            producer_id=current.producer_id,
-            producer_epoch=current.producer_epoch,
-            enable2_pc=self._two_phase_commit,
-            keep_prepared_txn=keeps_prepared,
-        )
         response = None
         try:
-            response = await self._cluster.call_coordinator(
-                CoordinatorKind.TRANSACTION,
-                self._id,
-                INIT_TWO_PHASE_COMMIT if self._two_phase_commit else INIT_PRODUCER_ID,
-                request,
-                Deadline.after(self._max_block_ms),
-                lambda each: each.error_code,
-            )
+            deadline = Deadline.after(self._max_block_ms)
+            response = await self._requests.init_producer_id(deadline, keeps_prepared=keeps_prepared)
         finally:
             if response is None:
-                self._needs_new_epoch = True
+                self._requests.on_lost()
                 self._move(_S.UNINITIALIZED)
         if response.error_code:
             self._move(_S.UNINITIALIZED)
-            error = self._on_error_code(response.error_code)
+            error = self.fail(refusal(response.error_code))
             await self.explain(error)
             raise error
-        self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
-        self._needs_new_epoch = False
+        self._requests.adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
         self._prepared = PreparedTxnState(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
-        self._choose_protocol()
+        self._requests.choose_protocol()
         self._move(_S.PREPARED if self._prepared.has_transaction else _S.READY)
-        return self._identity
+        return self.producer
 
     async def regain_epoch(self) -> ProducerIdentity:
         """Ask the coordinator for an epoch after our own: it has one unless another producer took the id (KIP-360)."""
         if self.state is _S.FATAL:
-            await self._stop_adding()
+            await self._partitions.settle(self._max_block_ms / 1000)
             self._sender.accumulator.abandon(TransactionAborted())
             await self._sender.settle()
             self._sender.accumulator.abandon(TransactionAborted())
@@ -230,19 +175,17 @@ class TransactionManager:
             # The last abort got no response. Our own epoch must not be bumped over an open transaction: the coordinator
             # would take that for another producer's transaction and fence us.
             await self.abort()
-        if self.state is not _S.READY or self._needs_new_epoch:
+        if self.state is not _S.READY or self._requests.needs_new_epoch:
             if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FATAL):
                 hint = "call commit() on it again: it returns its outcome" if self.state is _S.COMMITTING else ""
                 raise InvalidState(f"a transaction is already {self.state.value}", hint=hint)
             await self.initialize()
-        self._choose_protocol()
+        self._requests.begin()
         self._move(_S.OPEN)
         self.begun_count += 1
         self._began_at_s = asyncio.get_running_loop().time()
-        self._added.clear()
-        self._wanted.clear()
+        self._partitions.clear()
         self._has_offsets = False
-        self._is_open_there = False
         self._commit_sent = False
         self.error = None
 
@@ -255,7 +198,7 @@ class TransactionManager:
         await self._sender.drain()
         self.check_open()
         self._move(_S.PREPARED)
-        self._prepared = PreparedTxnState(self._identity.producer_id, self._identity.producer_epoch)
+        self._prepared = PreparedTxnState(self.producer.producer_id, self.producer.producer_epoch)
         return self._prepared
 
     async def complete(self, prepared: PreparedTxnState) -> str:
@@ -301,10 +244,10 @@ class TransactionManager:
         self._move(_S.ABORTING)
         sender = self._sender
         sender.accumulator.abandon(TransactionAborted())
-        await self._stop_adding()
+        await self._partitions.settle(self._max_block_ms / 1000)
         await sender.settle()
         sender.accumulator.abandon(TransactionAborted())
-        self._needs_new_epoch |= sender.accumulator.needs_new_identity
+        self._requests.needs_new_epoch |= sender.accumulator.needs_new_identity
         if self._touched:
             await self._end(committed=False)
         self._on_ended()
@@ -319,11 +262,11 @@ class TransactionManager:
         self._has_offsets = True
         deadline = Deadline.after(self._max_block_ms)
         try:
-            if not self._is_second_protocol:
+            if not self._requests.is_second_protocol:
                 await self._add_offsets(group, deadline)
             await self._commit_offsets(offsets, group, deadline)
         except asyncio.CancelledError:
-            self._on_lost()
+            self._requests.on_lost()
             raise
 
     def reconnect(self) -> None:
@@ -331,177 +274,66 @@ class TransactionManager:
         self._cluster.disconnect()
 
     async def close(self) -> None:
-        if self._adding is not None:
-            self._adding.cancel()
-            await asyncio.gather(self._adding, return_exceptions=True)
+        await self._partitions.close()
 
-    # --- requests -----------------------------------------------------------------------------------------------------
-
-    def _choose_protocol(self) -> None:
-        self._is_second_protocol = self._cluster.features.get("transaction.version", 0) >= _SECOND_PROTOCOL
+    # --- its steps ----------------------------------------------------------------------------------------------------
 
     async def _add_offsets(self, group: ConsumerGroupMetadata, deadline: Deadline) -> None:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self._id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.producer_epoch,
-            group_id=group.group_id,
-        )
         try:
-            added = await self._cluster.call_coordinator(
-                CoordinatorKind.TRANSACTION,
-                self._id,
-                ADD_OFFSETS_TO_TXN,
-                request,
-                deadline,
-                lambda each: each.error_code,
-                on_lost=self._on_lost,
-            )
+            code = await self._requests.add_offsets(group.group_id, deadline)
         except RequestTimedOut as error:
-            raise self.fail(_unanswered(error)) from error
-        if added.error_code:
-            raise self._on_error_code(added.error_code)
-        self._is_open_there = True
+            raise self.fail(unanswered(error)) from error
+        if code:
+            raise self.fail(refusal(code))
 
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata, deadline: Deadline
     ) -> None:
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in offsets.items():
-            part = TxnOffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
-            topics.setdefault(topic, []).append(part)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self._id,
-            group_id=group.group_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.producer_epoch,
-            generation_id=group.generation_id,
-            member_id=group.member_id,
-            group_instance_id=group.group_instance_id,
-            topics=[TxnOffsetCommitRequestTopic(name, parts) for name, parts in topics.items()],
-        )
         give_up = deadline.capped(PROPAGATION_MS)
         while True:
             try:
-                response = await self._cluster.call_coordinator(
-                    CoordinatorKind.GROUP,
-                    group.group_id,
-                    TXN_OFFSET_COMMIT if self._is_second_protocol else TXN_OFFSET_COMMIT_V1,
-                    request,
-                    deadline,
-                    lambda each: _refused_offset(each)[0],
-                    on_lost=self._on_lost,
-                )
-                code, place = _refused_offset(response)
+                code, place = await self._requests.commit_offsets(offsets, group, deadline)
                 if not code:
                     return
                 if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise self._on_error_code(code)
+                    raise self.fail(refusal(code))
                 unknown = await self._cluster.still_unknown(place, give_up)
                 if unknown is not None:
                     raise self.fail(unknown)
             except RequestTimedOut as error:
-                raise self.fail(_unanswered(error)) from error
-
-    async def _add_partitions(self) -> None:
-        deadline = Deadline.after(self._delivery_timeout_ms)
-        try:
-            while self._wanted:
-                wanted = list(self._wanted)
-                topics: dict[str, list[int]] = {}
-                for topic, partition in wanted:
-                    topics.setdefault(topic, []).append(partition)
-                request = AddPartitionsToTxnRequest(
-                    v3_and_below_transactional_id=self._id,
-                    v3_and_below_producer_id=self._identity.producer_id,
-                    v3_and_below_producer_epoch=self._identity.producer_epoch,
-                    v3_and_below_topics=[AddPartitionsToTxnTopic(name, parts) for name, parts in topics.items()],
-                )
-                response = await self._cluster.call_coordinator(
-                    CoordinatorKind.TRANSACTION,
-                    self._id,
-                    ADD_PARTITIONS_TO_TXN,
-                    request,
-                    deadline,
-                    _add_partitions_error,
-                    on_lost=self._on_lost,
-                )
-                code = _add_partitions_error(response)
-                if code in _MAY_COME_LATER:
-                    await deadline.pause(self._cluster.retry_backoff_ms, "ADD_PARTITIONS_TO_TXN", error_for(code))
-                elif code:
-                    self._on_error_code(code)
-                    return
-                else:
-                    for each in wanted:
-                        del self._wanted[each]
-                    self._added.update(wanted)
-                    self._is_open_there = True
-                    self._sender.wake()
-        except KafkaError as error:
-            self.fail(_unanswered(error) if error.retriable else error)
-        finally:
-            self._adding = None
-
-    async def _stop_adding(self) -> None:
-        """Wait for a pending AddPartitions response for a limited time, since it may open the transaction."""
-        adding = self._adding
-        if adding is None:
-            return
-        asked = list(self._wanted)
-        await asyncio.wait((adding,), timeout=self._max_block_ms / 1000)
-        if not adding.done():
-            adding.cancel()
-            await asyncio.gather(adding, return_exceptions=True)
-            self._added.update(asked)
-            self._on_lost()
-
-    def _on_lost(self) -> None:
-        """Note that a request got no response: should it still arrive, it must not reach the next transaction."""
-        self._needs_new_epoch = True
+                raise self.fail(unanswered(error)) from error
 
     async def _end(self, *, committed: bool) -> None:
-        request = EndTxnRequest(self._id, self._identity.producer_id, self._identity.producer_epoch, committed)
-
         def on_lost() -> None:
             self._commit_sent |= committed
-            self._on_lost()
 
         try:
-            response = await self._cluster.call_coordinator(
-                CoordinatorKind.TRANSACTION,
-                self._id,
-                END_TXN if self._is_second_protocol else END_TXN_V1,
-                request,
-                Deadline.after(self._max_block_ms),
-                lambda each: each.error_code,
-                on_lost=on_lost,
-            )
+            deadline = Deadline.after(self._max_block_ms)
+            response = await self._requests.end(deadline, committed=committed, on_lost=on_lost)
         except RequestTimedOut as error:
             if not committed:
                 raise
             if self._commit_sent:
                 raise CommitUnknown(error.message) from error
             # No coordinator was reached: nothing was decided, and the transaction may still be aborted.
-            raise self.fail(_unanswered(error)) from error
-        if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
+            raise self.fail(unanswered(error)) from error
+        if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._requests.is_open_there:
             # The request that would have opened it never arrived.
             return
-        if response.error_code == ErrorCode.INVALID_TXN_STATE and committed and self._is_second_protocol:
+        if response.error_code == ErrorCode.INVALID_TXN_STATE and committed and self._requests.is_second_protocol:
             # Our epoch is accepted as the one before the present, whose transaction was aborted without us.
             raise self.fail(self._aborted_by_coordinator())
         if response.error_code:
-            raise self._on_error_code(response.error_code, commit_unknown=self._commit_sent)
+            raise self.fail(refusal(response.error_code, commit_unknown=self._commit_sent))
         if response.producer_id >= 0:
             # Each transaction of the second protocol has an epoch of its own: nothing late can reach the next one.
-            self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
-            self._needs_new_epoch = False
+            self._requests.adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
 
     # --- failures -----------------------------------------------------------------------------------------------------
 
     @property
     def _touched(self) -> bool:
-        return bool(self._added) or self._has_offsets or self._prepared.has_transaction
+        return not self._partitions.is_empty or self._has_offsets or self._prepared.has_transaction
 
     def _on_ended(self) -> None:
         self._prepared = PreparedTxnState()
@@ -516,15 +348,6 @@ class TransactionManager:
         if self.state is _S.FATAL and self.error is not None:
             raise self.error
 
-    def _on_error_code(self, code: int, *, commit_unknown: bool = False) -> KafkaError:
-        """The error for a coordinator's error code, after updating the state."""
-        error = error_for(code)
-        if code in _FENCED:
-            error = ProducerFenced(code=error.code, commit_unknown=commit_unknown)
-        elif error.retriable:
-            error = AbortableError(code=error.code)
-        return self.fail(error)
-
     async def explain(self, error: BaseException) -> None:
         """Ask the coordinator what fenced this producer, if the error is a fence of unknown cause."""
         if not isinstance(error, ProducerFenced) or error is self._explained:
@@ -535,7 +358,7 @@ class TransactionManager:
         by = await who_fenced(
             self._cluster,
             self._id,
-            self._identity,
+            self.producer,
             is_overdue=self._is_overdue,
             deadline=Deadline.after(min(self._max_block_ms, _EXPLAIN_MS)),
         )
@@ -569,27 +392,6 @@ class TransactionManager:
         return self.error or error
 
 
-def _unanswered(error: KafkaError) -> AbortableError:
-    """No answer came in time: the transaction has failed, and the next one may well succeed."""
-    return AbortableError(error.message, code=error.code or ErrorCode.REQUEST_TIMED_OUT)
-
-
 def _not_two_phase() -> ConfigError:
     hint = "Producer(..., transaction_two_phase_commit_enable=True)"
     return ConfigError("this producer does not take part in two-phase commit", hint=hint)
-
-
-def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:
-    """The error that caused the rejection: the other partitions have OPERATION_NOT_ATTEMPTED."""
-    codes = [
-        partition.partition_error_code
-        for topic in response.results_by_topic_v3_and_below
-        for partition in topic.results_by_partition
-    ]
-    return next((code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)), 0)
-
-
-def _refused_offset(response: TxnOffsetCommitResponse) -> tuple[int, TopicPartition]:
-    """The first error code, and the partition that it is about."""
-    parts = [(topic.name, each) for topic in response.topics for each in topic.partitions if each.error_code]
-    return (parts[0][1].error_code, TopicPartition(parts[0][0], parts[0][1].partition_index)) if parts else _NONE
