@@ -15,7 +15,7 @@ from oncelog.client.producing.accumulator import Accumulator
 from oncelog.client.producing.batch import ProducerIdentity
 from oncelog.client.producing.intake import Intake
 from oncelog.client.values.records import Record, TopicPartition
-from oncelog.client.wire.cluster import Topic
+from oncelog.client.wire.metadata import Topic
 from oncelog.protocol.records.batch import check_crc, decode_batch, iter_batches, read_header
 
 SIZES = (100, 1_000)

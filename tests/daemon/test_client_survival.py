@@ -123,8 +123,8 @@ async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> N
                 daemon.kill()
                 async with asyncio.timeout(PATIENCE_S):
                     # The end of the connection is seen only when the loop turns.
-                    while producer._cluster._transports and any(
-                        t.is_open for t in producer._cluster._transports.values()
+                    while producer._cluster.connections._transports and any(
+                        t.is_open for t in producer._cluster.connections._transports.values()
                     ):
                         await asyncio.sleep(0)
         assert any("abort" in note for note in refused.value.__notes__)

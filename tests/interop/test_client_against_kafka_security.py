@@ -170,7 +170,7 @@ async def test_a_login_is_repeated_beside_a_fetch_that_waits_and_no_connection_i
 
 
 def connections(client: Producer | Consumer) -> list[Transport]:
-    return [each for each in client._cluster._transports.values() if each.is_open]
+    return [each for each in client._cluster.connections._transports.values() if each.is_open]
 
 
 async def is_admitted(address: str, options: Any) -> bool:

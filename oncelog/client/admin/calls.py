@@ -45,7 +45,7 @@ async def ask_nodes(
     """The response of each of these nodes (default: all) with its id, once what it coordinates is loaded."""
     await cluster.refresh((), deadline)
     found = []
-    for node_id in node_ids or sorted(cluster.nodes):
+    for node_id in node_ids or sorted(cluster.metadata.nodes):
         while True:
             response = await cluster.call_node(node_id, api, request, deadline)
             code = code_of(response)

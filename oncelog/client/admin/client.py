@@ -17,7 +17,8 @@ from oncelog.client.values.errors import check_each, check_options, raise_for
 from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api, RequestT, ResponseT
-from oncelog.client.wire.cluster import Cluster, Purpose, leader_of
+from oncelog.client.wire.cluster import Cluster
+from oncelog.client.wire.connections import Purpose
 from oncelog.client.wire.security import security_of
 from oncelog.protocol.errors import ErrorCode
 
@@ -112,7 +113,7 @@ class Admin:
                 continue
             raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
         for topic in wanted:
-            self._cluster.forget_leaders((topic.name,))
+            self._cluster.metadata.forget_leaders((topic.name,))
             await self._cluster.topic(topic.name, deadline, exists=True)
 
     async def delete_topics(self, *names: str) -> None:
@@ -124,7 +125,7 @@ class Admin:
         response = await self._call_controller(admin_topics.DELETE_TOPICS, request, self._deadline())
         for result in response.responses:
             await self._raise_for_topic(result.error_code, result.name or "", result.error_message)
-        self._cluster.forget_leaders(names)
+        self._cluster.metadata.forget_leaders(names)
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
         """Names of all topics, sorted; with `include_internal`, also Kafka's own (__consumer_offsets, ...)."""
@@ -158,7 +159,7 @@ class Admin:
         response = await self._call_controller(admin_cluster.CREATE_PARTITIONS, request, self._deadline())
         for result in response.results:
             await self._raise_for_topic(result.error_code, result.name, result.error_message)
-        self._cluster.forget_leaders(counts)
+        self._cluster.metadata.forget_leaders(counts)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records below these offsets (-1: all that are readable); returns where each partition starts now.
@@ -177,7 +178,7 @@ class Admin:
         """Raise UnknownTopic at once for a topic that does not exist, without creating it."""
         await self._cluster.refresh(names, deadline)
         for name in names:
-            if name not in self._cluster.topics:
+            if name not in self._cluster.metadata.topics:
                 raise await self._cluster.unknown_topic(name, deadline)
 
     async def _raise_for_topic(self, code: int, name: str | None, message: str | None = None) -> None:
@@ -209,7 +210,7 @@ class Admin:
         deadline = self._deadline()
         await self._cluster.refresh((), deadline)
         if topic is None and group is None and node_id is None:
-            node_id = min(self._cluster.nodes)
+            node_id = min(self._cluster.metadata.nodes)
         request = admin_cluster.describe_configs_request_of(*admin_cluster.resource(topic, node_id, group))
         if isinstance(node_id, int):
             response = await self._cluster.call_node(node_id, admin_cluster.DESCRIBE_CONFIGS, request, deadline)
@@ -494,7 +495,7 @@ class Admin:
         chosen, deadline = offsets_of("alter_group_offsets", offsets), self._deadline()
         await self._require({topic for topic, _ in chosen}, deadline)
         for place in chosen:
-            leader_of(self._cluster, place)
+            self._cluster.metadata.checked_leader(place)
         await admin_groups.alter_offsets(self._cluster, group_id, chosen, deadline)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
@@ -516,7 +517,7 @@ class Admin:
         places = {*committed, *(place for member in group.members for place in member.partitions)}
         await self._cluster.refresh({place.topic for place in places}, self._deadline())
         # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
-        there = sorted(place for place in places if place.topic in self._cluster.topics)
+        there = sorted(place for place in places if place.topic in self._cluster.metadata.topics)
         starts = await self.list_offsets(there, "earliest")
         ends = await self.list_offsets(there)
         stable = await self.list_offsets(there, isolation_level="read_committed")
@@ -593,9 +594,9 @@ class Admin:
         """Send to the controller once: a retry of create or delete after a lost response would report a misleading
         error."""
         await self._cluster.refresh((), deadline)
-        node_id = self._cluster.controller_id
-        if node_id not in self._cluster.nodes:
-            transport = await self._cluster.any_transport(deadline)
+        node_id = self._cluster.metadata.controller_id
+        if node_id not in self._cluster.metadata.nodes:
+            transport = await self._cluster.connections.any_transport(deadline)
         else:
-            transport = await self._cluster.transport(node_id, Purpose.DATA, deadline)
+            transport = await self._cluster.connections.transport(node_id, Purpose.DATA, deadline)
         return await transport.request(api, request, deadline.remaining_s)

@@ -22,7 +22,7 @@ from oncelog.client.values.errors import ConfigError, ConnectionLost, KafkaError
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import API_VERSIONS, Api
-from oncelog.client.wire.cluster import Cluster, leader_of
+from oncelog.client.wire.cluster import Cluster
 from oncelog.client.wire.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -138,7 +138,7 @@ def describe_configs_request_of(resource_type: int, resource_name: str) -> Descr
 
 async def creates_topics(cluster: Cluster, deadline: Deadline) -> bool:
     """False if a broker says that it creates no topic on its own; one that does not say may."""
-    kind, name = resource(None, min(cluster.nodes, default=0), None)
+    kind, name = resource(None, min(cluster.metadata.nodes, default=0), None)
     asked = DescribeConfigsResource(kind, name, configuration_keys=[_AUTO_CREATION])
     try:
         response = await cluster.call_node(
@@ -209,7 +209,7 @@ async def delete_records(
         for place, offset in offsets.items():
             if place not in starts:
                 await cluster.topic(place.topic, deadline)
-                by_node.setdefault(leader_of(cluster, place), {})[place] = offset
+                by_node.setdefault(cluster.metadata.checked_leader(place), {})[place] = offset
         if not by_node:
             return starts
         cause: KafkaError | None = None
@@ -219,7 +219,7 @@ async def delete_records(
             except (ConnectionLost, RequestTimedOut) as error:
                 cause = error
         if cause is not None:
-            cluster.forget_leaders({place.topic for place in offsets})
+            cluster.metadata.forget_leaders({place.topic for place in offsets})
             await deadline.pause(cluster.retry_backoff_ms, "DELETE_RECORDS", cause)
 
 
@@ -261,9 +261,9 @@ async def describe_cluster(cluster: Cluster, deadline: Deadline) -> ClusterDescr
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
     response = await cluster.call_any(_DESCRIBE_FEATURES, request, deadline)
     return ClusterDescription(
-        cluster.cluster_id,
-        cluster.controller_id,
-        dict(cluster.nodes),
+        cluster.metadata.cluster_id,
+        cluster.metadata.controller_id,
+        dict(cluster.metadata.nodes),
         {each.name: each.max_version_level for each in response.finalized_features},
         {each.name: (each.min_version, each.max_version) for each in response.supported_features},
     )

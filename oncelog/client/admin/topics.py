@@ -1,7 +1,7 @@
 """The requests that create, delete and describe topics.
 
 Owns: the requests, and topics as values. Does not own: the public names (`client`, which imports this at the first
-use), the cache of topics (`wire.cluster`).
+use), the cache of topics (`wire.metadata`).
 """
 
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from oncelog.client.values.errors import raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
-from oncelog.client.wire.cluster import Cluster, CoordinatorKind, leader_of
+from oncelog.client.wire.cluster import Cluster, CoordinatorKind
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     describe_producers_request,
@@ -74,7 +74,7 @@ the next instance sets its own."""
 
 async def describe_producers(cluster: Cluster, place: TopicPartition, deadline: Deadline) -> list[ProducerState]:
     request = DescribeProducersRequest(topics=[TopicRequest(place.topic, (place.partition,))])
-    response = await cluster.call_node(leader_of(cluster, place), _DESCRIBE_PRODUCERS, request, deadline)
+    response = await cluster.call_node(cluster.metadata.checked_leader(place), _DESCRIBE_PRODUCERS, request, deadline)
     answer = response.topics[0].partitions[0]
     raise_for(answer.error_code, answer.error_message or "")
     return [
@@ -152,7 +152,7 @@ async def abort_on_partition(
         coordinator_epoch=coordinator_epoch,
     )
     request = WriteTxnMarkersRequest(markers=[marker])
-    response = await cluster.call_node(leader_of(cluster, place), _WRITE_TXN_MARKERS, request, deadline)
+    response = await cluster.call_node(cluster.metadata.checked_leader(place), _WRITE_TXN_MARKERS, request, deadline)
     code = response.markers[0].topics[0].partitions[0].error_code
     raise_for(code, f"partition {place.partition} of topic {place.topic!r}")
 

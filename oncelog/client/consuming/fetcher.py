@@ -17,7 +17,8 @@ from oncelog.client.consuming.partition_state import Chunk, PartitionState
 from oncelog.client.values.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError, error_for
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.client.values.waiting import Deadline, resolve
-from oncelog.client.wire.cluster import LEADER_MOVED, Cluster, Purpose
+from oncelog.client.wire.cluster import LEADER_MOVED, Cluster
+from oncelog.client.wire.connections import Purpose
 from oncelog.client.wire.reader_apis import FETCH
 from oncelog.client.wire.transport import Transport
 from oncelog.protocol.errors import ErrorCode
@@ -190,8 +191,8 @@ class Fetcher:
             # Fetched again from now on: the error comes again, or has passed.
             self.wake()
             raise error
-        if self._cluster.refused is not None:
-            raise self._cluster.refused
+        if self._cluster.connections.refused is not None:
+            raise self._cluster.connections.refused
 
     def _take_from(self, state: PartitionState, max_records: int, taken: list[Record]) -> None:
         before = state.position
@@ -207,7 +208,7 @@ class Fetcher:
         self._pump_scheduled = False
         if self._closed:
             return
-        if self._cluster.refused is not None:
+        if self._cluster.connections.refused is not None:
             self.notify()
             return
         by_node, leaderless, again_at_s = self._by_node()
@@ -230,8 +231,8 @@ class Fetcher:
             if state.muted_until_s > now_s:
                 again_at_s = min(again_at_s, state.muted_until_s)
                 continue
-            node_id = self._cluster.leader(topic_partition)
-            if state.preferred_until_s > now_s and state.preferred_node in self._cluster.nodes:
+            node_id = self._cluster.metadata.leader(topic_partition)
+            if state.preferred_until_s > now_s and state.preferred_node in self._cluster.metadata.nodes:
                 node_id = state.preferred_node
             if node_id < 0:
                 leaderless.add(topic_partition.topic)
@@ -243,7 +244,7 @@ class Fetcher:
         """One request to each node that has none in flight, as far as there is room for its response."""
         ready = {}
         for node_id in [each for each in by_node if each not in self._in_flight]:
-            transport = self._cluster.live_transport(node_id)
+            transport = self._cluster.connections.live_transport(node_id)
             if transport is None:
                 self._connect(node_id)
             else:
@@ -261,8 +262,8 @@ class Fetcher:
     def _report_missing(self, leaderless: set[str]) -> None:
         """Log a missing topic once, until it is there again. It is no error: other topics are read, and it may be
         created again."""
-        self._gone &= self._cluster.missing
-        for topic in sorted((leaderless & self._cluster.missing) - self._gone):
+        self._gone &= self._cluster.metadata.missing
+        for topic in sorted((leaderless & self._cluster.metadata.missing) - self._gone):
             self._gone.add(topic)
             _log.warning("topic %r does not exist any more: nothing is read of it until it is created again", topic)
 
@@ -412,18 +413,19 @@ class Fetcher:
             state.preferred_until_s = 0.0
             topics.add(state.topic_partition.topic)
         if isinstance(error, ConnectionLost) or error.code in LEADER_MOVED:
-            self._cluster.forget_leaders(topics)
+            self._cluster.metadata.forget_leaders(topics)
 
     def _connect(self, node_id: int) -> None:
         if node_id not in self._connecting:
             self._connecting[node_id] = asyncio.ensure_future(self._connect_quietly(node_id))
 
     async def _connect_quietly(self, node_id: int) -> None:
+        deadline = Deadline.after(self._cluster.request_timeout_ms)
         try:
-            await self._cluster.transport(node_id, Purpose.DATA, Deadline.after(self._cluster.request_timeout_ms))
+            await self._cluster.connections.transport(node_id, Purpose.DATA, deadline)
         except KafkaError:
             # It may be back at another address; poll has its own deadline.
-            self._cluster.forget_leaders({each.topic for each in self.partitions})
+            self._cluster.metadata.forget_leaders({each.topic for each in self.partitions})
             for state in self.partitions.values():
                 if state.preferred_node == node_id:
                     state.preferred_until_s = 0.0

@@ -139,7 +139,7 @@ class Positions:
     def are_known_where_led(self) -> bool:
         """Whether all positions are known, except of partitions without a leader: their starts cannot be looked up."""
         unknown = self._unknown()
-        leaderless = [each for each in unknown if self._cluster.leader(each) < 0]
+        leaderless = [each for each in unknown if self._cluster.metadata.leader(each) < 0]
         if leaderless:
             self._cluster.refresh_soon({each.topic for each in leaderless}, self._fetcher.notify)
         return len(leaderless) == len(unknown)
@@ -159,7 +159,7 @@ class Positions:
                 state = states.get(topic_partition)
                 if state is not None and state.position < 0:
                     state.seek(offset.offset)
-        lost = [each for each in self._unknown() if waits_for_leaders or self._cluster.leader(each) >= 0]
+        lost = [each for each in self._unknown() if waits_for_leaders or self._cluster.metadata.leader(each) >= 0]
         if lost:
             reset = _RESETS.get(settings.auto_offset_reset)
             if reset is None:

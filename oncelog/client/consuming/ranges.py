@@ -160,7 +160,7 @@ class RangeReader:
     async def _check_topic(self, name: str, topic_id: UUID) -> None:
         if topic_id == NO_TOPIC_ID:
             return
-        self._cluster.forget_leaders((name,))
+        self._cluster.metadata.forget_leaders((name,))
         topic = await self._cluster.topic(name, self._deadline())
         if topic.topic_id not in (topic_id, NO_TOPIC_ID):
             raise error_for(

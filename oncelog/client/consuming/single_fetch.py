@@ -36,7 +36,7 @@ async def fetch_once(
         await cluster.topic(topic_partition.topic, deadline)
         cause: KafkaError
         try:
-            response = await cluster.call_node(cluster.leader(topic_partition), FETCH, request, deadline)
+            response = await cluster.call_node(cluster.metadata.leader(topic_partition), FETCH, request, deadline)
             code = response.error_code or response.responses[0].partitions[0].error_code
             if not code:
                 return response.responses[0].partitions[0]
@@ -45,5 +45,5 @@ async def fetch_once(
                 raise cause
         except (ConnectionLost, RequestTimedOut) as error:
             cause = error
-        cluster.forget_leaders((topic_partition.topic,))
+        cluster.metadata.forget_leaders((topic_partition.topic,))
         await deadline.pause(cluster.retry_backoff_ms, "FETCH", cause)

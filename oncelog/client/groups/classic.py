@@ -20,7 +20,8 @@ from oncelog.client.groups.subscriptions import NO_GENERATION, Subscription, dec
 from oncelog.client.values.errors import CommitFailed, FatalError, KafkaError, error_for, raise_for
 from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.cluster import Cluster, CoordinatorKind, Purpose
+from oncelog.client.wire.cluster import Cluster, CoordinatorKind
+from oncelog.client.wire.connections import Purpose
 from oncelog.client.wire.group_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from oncelog.client.wire.offsets import fetch_committed
 from oncelog.protocol.errors import ErrorCode, ProtocolError
@@ -118,7 +119,7 @@ class GroupMembership:
         try:
             assigned = await self._join_until_stable(owned, deadline)
         finally:
-            self._cluster.disconnect(Purpose.JOIN)
+            self._cluster.connections.disconnect(Purpose.JOIN)
         if assigned is not None:
             self._needs_join = False
             self._was_member = True
@@ -300,10 +301,10 @@ class GroupMembership:
 
     async def _count_partitions(self, topics: set[str], since_s: float, deadline: Deadline) -> dict[str, int]:
         """The partition counts as the brokers had them at `since_s` or later."""
-        stale = [topic for topic in sorted(topics) if self._cluster.refreshed_at_s(topic) < since_s]
+        stale = [topic for topic in sorted(topics) if self._cluster.metadata.refreshed_at_s(topic) < since_s]
         if stale:
             await self._cluster.refresh(stale, deadline)
-        known = self._cluster.topics
+        known = self._cluster.metadata.topics
         return {topic: known[topic].partition_count for topic in sorted(topics) if topic in known}
 
     # --- staying ------------------------------------------------------------------------------------------------------

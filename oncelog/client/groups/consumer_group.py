@@ -282,7 +282,7 @@ class ConsumerGroupMembership:
         if not self._assignment.keys() <= self._names.keys():
             # What a pattern matches, the coordinator alone knows: it evaluates it (RE2).
             await self._cluster.refresh(self._topics if self._settings.pattern is None else None, deadline)
-            self._names |= {each.topic_id: each.name for each in self._cluster.topics.values()}
+            self._names |= {each.topic_id: each.name for each in self._cluster.metadata.topics.values()}
         target = tuple(
             sorted(
                 TopicPartition(self._names[topic_id], partition)

@@ -15,7 +15,7 @@ from oncelog.client.producing.batch import Batch, Delivery
 from oncelog.client.producing.partitioner import Partitioner
 from oncelog.client.values.errors import AbortableError, ConfigError
 from oncelog.client.values.records import Headers, TopicPartition
-from oncelog.client.wire.cluster import Topic
+from oncelog.client.wire.metadata import Topic
 from oncelog.protocol.errors import ErrorCode
 
 _PAIR = 2

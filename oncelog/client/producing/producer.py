@@ -140,7 +140,7 @@ class Producer(Generic[K, V]):
             self._make_gate,
         )
         self._intake = Intake(
-            self._cluster.topics,
+            self._cluster.metadata.topics,
             accumulator,
             max_record_bytes=settings.max_request_size,
             clock_s=asyncio.get_running_loop().time,
@@ -295,7 +295,7 @@ class Producer(Generic[K, V]):
         """
         _check_encoded(encoded)
         intake = self._ready_intake()
-        known = self._cluster.topics.get(topic)
+        known = self._cluster.metadata.topics.get(topic)
         if known is not None and partition >= known.partition_count:
             # It may have been added since.
             await self._cluster.refresh((topic,), Deadline.after(self._settings.max_block_ms))

@@ -19,7 +19,8 @@ from oncelog.client.values.errors import AbortableError, ConnectionLost, Deliver
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline, resolve
 from oncelog.client.wire.apis import Api
-from oncelog.client.wire.cluster import LEADER_MOVED, Cluster, Purpose
+from oncelog.client.wire.cluster import LEADER_MOVED, Cluster
+from oncelog.client.wire.connections import Purpose
 from oncelog.client.wire.transport import Transport
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -136,8 +137,8 @@ class Sender:
         self._pump_scheduled = False
         if self._closed:
             return
-        if self._cluster.refused is not None:
-            self.accumulator.abandon(self._cluster.refused)
+        if self._cluster.connections.refused is not None:
+            self.accumulator.abandon(self._cluster.connections.refused)
             return
         now_s = self._loop.time()
         wake_at_s = self._expire(now_s)
@@ -148,7 +149,7 @@ class Sender:
             ready_at_s = self.accumulator.ready_at_s(queue)
             if ready_at_s is None:
                 continue
-            leader = self._cluster.leader(queue.topic_partition)
+            leader = self._cluster.metadata.leader(queue.topic_partition)
             if leader < 0:
                 leaderless.add(queue.topic_partition.topic)
                 continue
@@ -165,7 +166,7 @@ class Sender:
 
     def _serve(self, node_id: int, queues: list[PartitionQueue], now_s: float) -> float:
         """Send what is ready to one node; returns when to check again, if not woken before."""
-        transport = self._cluster.live_transport(node_id)
+        transport = self._cluster.connections.live_transport(node_id)
         if transport is None:
             return self._connect(node_id, now_s)
         while self._in_flight.get(node_id, 0) < self._settings.max_in_flight_requests:
@@ -246,7 +247,7 @@ class Sender:
     async def _connect_quietly(self, node_id: int) -> None:
         try:
             deadline = Deadline.after(self._settings.request_timeout_ms)
-            await self._cluster.transport(node_id, Purpose.DATA, deadline)
+            await self._cluster.connections.transport(node_id, Purpose.DATA, deadline)
         except KafkaError:
             # The node may be back at another address. Batches have their own deadline.
             self._retry_connect_at_s[node_id] = self._loop.time() + self._settings.retry_backoff_s
@@ -272,8 +273,9 @@ class Sender:
     def _not_delivered(self, batch: Batch) -> DeliveryTimeout:
         place, count = batch.topic_partition, batch.record_count
         what = "1 record was" if count == 1 else f"{count} records were"
-        cause = self._cluster.obstacle(place) or batch.last_error
-        if cause is None and self._cluster.leader(place) < 0:
+        leader = self._cluster.metadata.leader(place)
+        cause = self._cluster.connections.obstacle(leader) or batch.last_error
+        if cause is None and leader < 0:
             cause = KafkaError("no leader is known")
         text = f"{what} not delivered to {place.topic}-{place.partition}{f': {cause.message}' if cause else ''}"
         return DeliveryTimeout(text, hint="" if batch.attempt_count else _NEVER_SENT)
@@ -295,7 +297,7 @@ class Sender:
         if response is None:
             for batch in batches:
                 self._on_code(batch, None, error or ConnectionLost())
-            self._cluster.forget_leaders({batch.topic_partition.topic for batch in batches})
+            self._cluster.metadata.forget_leaders({batch.topic_partition.topic for batch in batches})
         else:
             answers = {
                 (topic.name, partition.index): partition
@@ -325,7 +327,7 @@ class Sender:
             # From a coordinator it would be fatal; a partition reports it for a transaction that has ended.
             error = AbortableError(code=error.code)
         if code in LEADER_MOVED:
-            self._cluster.forget_leaders((batch.topic_partition.topic,))
+            self._cluster.metadata.forget_leaders((batch.topic_partition.topic,))
         retriable = error.retriable or (error.code is not None and error.code.retriable)
         if retriable and self._gate.may_retry():
             batch.last_error = error
@@ -348,6 +350,6 @@ class Sender:
             timeout_ms=int(self._settings.request_timeout_ms),
             topic_data=[TopicProduceData(name=topic_partition.topic, partition_data=[part])],
         )
-        node_id = self._cluster.leader(topic_partition)
+        node_id = self._cluster.metadata.leader(topic_partition)
         response = await self._cluster.call_node(node_id, self._gate.produce_api, request, deadline)
         return response.responses[0].partition_responses[0]

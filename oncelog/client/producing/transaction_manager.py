@@ -271,7 +271,7 @@ class TransactionManager:
 
     def reconnect(self) -> None:
         """Close connections, so that waiting requests are sent again over new ones."""
-        self._cluster.disconnect()
+        self._cluster.connections.disconnect()
 
     async def close(self) -> None:
         await self._partitions.close()

@@ -69,7 +69,7 @@ class TransactionRequests:
         return PRODUCE if self.is_second_protocol else PRODUCE_V1
 
     def choose_protocol(self) -> None:
-        self.is_second_protocol = self._cluster.features.get("transaction.version", 0) >= _SECOND_PROTOCOL
+        self.is_second_protocol = self._cluster.metadata.features.get("transaction.version", 0) >= _SECOND_PROTOCOL
 
     def begin(self) -> None:
         """Choose the protocol of a new transaction, of which the coordinator knows nothing."""

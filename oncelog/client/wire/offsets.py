@@ -13,7 +13,8 @@ from oncelog.client.values.records import (
     TopicPartition,
 )
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.cluster import LEADER_MOVED, NO_LEADER, Cluster, CoordinatorKind, leader_of
+from oncelog.client.wire.cluster import LEADER_MOVED, Cluster, CoordinatorKind
+from oncelog.client.wire.metadata import NO_LEADER
 from oncelog.client.wire.reader_apis import LIST_OFFSETS, OFFSET_FETCH
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -67,7 +68,7 @@ async def list_offsets(
         by_node: dict[int, dict[TopicPartition, int]] = {}
         await cluster.topics_of((each.topic for each in left), deadline)
         for topic_partition, when in left.items():
-            by_node.setdefault(leader_of(cluster, topic_partition), {})[topic_partition] = when
+            by_node.setdefault(cluster.metadata.checked_leader(topic_partition), {})[topic_partition] = when
         leaderless = by_node.pop(NO_LEADER, {})
         if leaderless:
             cause = error_for(
@@ -77,7 +78,7 @@ async def list_offsets(
             try:
                 failed = await _list_offsets_of(cluster, node_id, asked, isolation, deadline, replica_id, found)
             except (ConnectionLost, RequestTimedOut) as error:
-                cluster.forget_leaders({each.topic for each in asked})
+                cluster.metadata.forget_leaders({each.topic for each in asked})
                 failed = error
             if failed is not None:
                 cause = failed
@@ -119,7 +120,7 @@ async def _list_offsets_of(
                 raise error
             passing = error
             if answer.error_code in LEADER_MOVED:
-                cluster.forget_leaders((each.name,))
+                cluster.metadata.forget_leaders((each.name,))
     return passing
 
 

@@ -1,10 +1,10 @@
 """A connection on the network: an asyncio BufferedProtocol around the sans-I/O connection.
 
 Owns: the socket, TLS on it, the timeout of the oldest request, when a login is repeated, whether the broker reads what
-is written. Does not own: retries or broker addresses (`cluster`), what a login says (`login`). Invariant: when the
-oldest response is overdue the connection is closed, since responses come in order and no later one can arrive either;
-likewise when the broker does not read for that long. One loop callback per chunk of responses; no task and no future
-per request unless one is awaited.
+is written. Does not own: retries (`cluster`), broker addresses (`connections`), what a login says (`login`). Invariant:
+when the oldest response is overdue the connection is closed, since responses come in order and no later one can arrive
+either; likewise when the broker does not read for that long. One loop callback per chunk of responses; no task and no
+future per request unless one is awaited.
 """
 
 import asyncio

@@ -7,7 +7,8 @@ import pytest
 from oncelog.client import InvalidState, Producer
 from oncelog.client.consuming.ranges import RangeReader
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.cluster import Cluster, Purpose
+from oncelog.client.wire.cluster import Cluster
+from oncelog.client.wire.connections import Purpose
 from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC
 from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
@@ -28,7 +29,7 @@ def test_records_that_wait_for_metadata_after_all_connections_were_lost_share_on
             for each in broker.connections:
                 each.close()
             await pass_time(0.001)
-            producer._cluster.forget_leaders([TOPIC])
+            producer._cluster.metadata.forget_leaders([TOPIC])
             before = broker.connect_count
             await asyncio.gather(*(producer.send(TOPIC, b"value") for _ in range(50)))
             # One for the metadata, and one for the records.
@@ -44,7 +45,7 @@ def test_a_client_that_is_closed_while_it_connects_keeps_no_connection() -> None
 
     async def main() -> None:
         cluster = Cluster(HOST, client_id="client")
-        connecting = asyncio.ensure_future(cluster.any_transport(Deadline.after(60_000)))
+        connecting = asyncio.ensure_future(cluster.connections.any_transport(Deadline.after(60_000)))
         await pass_time(0.5)
         await cluster.close()
         await asyncio.gather(connecting, return_exceptions=True)
@@ -62,10 +63,12 @@ def test_who_waits_for_a_connection_when_the_client_is_closed_is_told_so_and_not
 
     async def main() -> None:
         cluster = Cluster(HOST, client_id="client")
-        cluster.nodes = {0: ("host", 1)}
-        deadline = Deadline.after(60_000)
+        cluster.metadata.nodes = {0: ("host", 1)}
+        connections, deadline = cluster.connections, Deadline.after(60_000)
         connecting = asyncio.ensure_future(
-            cluster.any_transport(deadline) if node_id is None else cluster.transport(node_id, Purpose.DATA, deadline)
+            connections.any_transport(deadline)
+            if node_id is None
+            else connections.transport(node_id, Purpose.DATA, deadline)
         )
         await pass_time(0.5)
         await cluster.close()
@@ -81,7 +84,8 @@ def test_a_waiter_that_gives_up_leaves_the_connection_to_the_others() -> None:
 
     async def main() -> None:
         cluster = Cluster(HOST, client_id="client")
-        first, second = (asyncio.ensure_future(cluster.any_transport(Deadline.after(60_000))) for _ in range(2))
+        any_transport = cluster.connections.any_transport
+        first, second = (asyncio.ensure_future(any_transport(Deadline.after(60_000))) for _ in range(2))
         await pass_time(0.5)
         first.cancel()
         assert (await second).is_open

@@ -50,7 +50,7 @@ class Brokers:
 
 
 def fetcher(brokers: Brokers, retry_backoff_s: float = 0.0) -> Fetcher:
-    cluster: Any = brokers
+    cluster: Any = SimpleNamespace(connections=brokers, metadata=brokers)
     settings = FetchSettings(True, 1, 500, 1 << 20, 1 << 20, 1 << 20, retry_backoff_s=retry_backoff_s, rack="here")
     made = Fetcher(cluster, settings)
     made.assign([PLACE], keep=False)

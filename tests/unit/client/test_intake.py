@@ -12,7 +12,7 @@ from oncelog.client.producing.batch import Batch, ProducerIdentity
 from oncelog.client.producing.intake import Intake
 from oncelog.client.values.errors import AbortableError, ConfigError
 from oncelog.client.values.records import TopicPartition
-from oncelog.client.wire.cluster import Topic
+from oncelog.client.wire.metadata import Topic
 from oncelog.protocol.records.record import Record, decode_records
 
 BATCH_BYTES = 1_000

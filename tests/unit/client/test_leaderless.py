@@ -99,7 +99,7 @@ def now_s() -> float:
 def test_records_for_a_partition_are_sent_while_another_has_no_leader() -> None:
     async def main() -> None:
         async with Producer(HOST) as producer:
-            producer._cluster.topics.clear()
+            producer._cluster.metadata.topics.clear()
             assert (await producer.send(TOPIC, b"value", partition=0)).partition == 0
             assert now_s() < 1
 
@@ -139,7 +139,7 @@ def test_records_without_a_key_use_a_partition_again_that_has_got_a_leader() -> 
         async with Producer(HOST, batch_size=200) as producer:
             await producer.send(TOPIC, b"value")
             broker.answers[ApiKey.METADATA] = led
-            producer._cluster.forget_leaders([TOPIC])
+            producer._cluster.metadata.forget_leaders([TOPIC])
             sent = await asyncio.gather(*(producer.send(TOPIC, bytes(100)) for _ in range(5)))
             assert {each.partition for each in sent} == {0, 1}
 
@@ -157,7 +157,7 @@ def test_a_partition_is_read_while_another_has_no_leader(in_group: bool) -> None
             group_id="group" if in_group else None,
             auto_offset_reset="earliest",
         ) as consumer:
-            consumer._cluster.topics.clear()
+            consumer._cluster.metadata.topics.clear()
             if not in_group:
                 consumer.assign([LED])
             records: list[Record] = []
@@ -201,7 +201,7 @@ def test_offsets_are_those_of_the_leaders_and_missing_ones_are_waited_for() -> N
 
     async def main() -> None:
         async with Consumer(bootstrap_servers=HOST, default_api_timeout_ms=5_000) as consumer:
-            consumer._cluster.topics.clear()
+            consumer._cluster.metadata.topics.clear()
             assert await consumer.end_offsets([LED]) == {LED: 0}
             assert now_s() < 1
             with pytest.raises(RequestTimedOut, match="topic-1"):

@@ -161,7 +161,7 @@ def test_an_assignment_whose_partitions_cannot_be_looked_up_at_first_is_applied_
 
             def sync_and_fall_silent(request: Any) -> SyncGroupResponse:
                 broker.answers[ApiKey.METADATA] = lambda _: None
-                consumer._cluster.forget_leaders([TOPIC])
+                consumer._cluster.metadata.forget_leaders([TOPIC])
                 return sync(request)
 
             broker.answers[ApiKey.SYNC_GROUP] = sync_and_fall_silent

@@ -199,7 +199,7 @@ def test_a_request_that_is_slow_takes_no_other_connection_with_it() -> None:
             sending = asyncio.ensure_future(producer.send(TOPIC, b"value"))
             await pass_time(1)
             assert await producer.partitions_for("topic") == 1
-            producer._cluster.forget_leaders([TOPIC])
+            producer._cluster.metadata.forget_leaders([TOPIC])
             assert await producer.partitions_for("topic") == 1
             await sending
             assert broker.connect_count == connected + 1, "that of the data alone"
