@@ -7,9 +7,12 @@ imports this at the first use), the rules as values (`descriptions`), what a rul
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
+from oncelog.client.admin.calls import ask_controller
 from oncelog.client.admin.descriptions import Acl, AclFilter
-from oncelog.client.values.errors import ConfigError, raise_for
+from oncelog.client.values.errors import ConfigError, check_each, raise_for
+from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
+from oncelog.client.wire.cluster import Cluster
 from oncelog.protocol import acls
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
@@ -21,13 +24,11 @@ from oncelog.protocol.generated import (
     describe_acls_response,
 )
 from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
-from oncelog.protocol.generated.create_acls_response import CreateAclsResponse
 from oncelog.protocol.generated.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
-from oncelog.protocol.generated.delete_acls_response import DeleteAclsMatchingAcl, DeleteAclsResponse
+from oncelog.protocol.generated.delete_acls_response import DeleteAclsMatchingAcl
 from oncelog.protocol.generated.describe_acls_request import DescribeAclsRequest
-from oncelog.protocol.generated.describe_acls_response import DescribeAclsResponse
 
-DESCRIBE_ACLS = Api(
+_DESCRIBE_ACLS = Api(
     ApiKey.DESCRIBE_ACLS,
     describe_acls_request.encode,
     describe_acls_response.decode,
@@ -35,7 +36,7 @@ DESCRIBE_ACLS = Api(
     1,
     3,
 )
-CREATE_ACLS = Api(
+_CREATE_ACLS = Api(
     ApiKey.CREATE_ACLS,
     create_acls_request.encode,
     create_acls_response.decode,
@@ -43,7 +44,7 @@ CREATE_ACLS = Api(
     1,
     3,
 )
-DELETE_ACLS = Api(
+_DELETE_ACLS = Api(
     ApiKey.DELETE_ACLS,
     delete_acls_request.encode,
     delete_acls_response.decode,
@@ -53,9 +54,10 @@ DELETE_ACLS = Api(
 )
 
 
-def creation_request(rules: Iterable[Acl]) -> CreateAclsRequest:
-    """Raises ConfigError for a name that Kafka does not have."""
-    return CreateAclsRequest(
+async def create(cluster: Cluster, rules: Sequence[Acl], deadline: Deadline) -> None:
+    """Raises ConfigError for a name that Kafka does not have, and the error of the first rule that was refused."""
+    check_each("create_acls", rules, Acl)
+    request = CreateAclsRequest(
         creations=[
             AclCreation(
                 resource_type=_code(acls.ResourceType, rule.resource_type),
@@ -69,22 +71,16 @@ def creation_request(rules: Iterable[Acl]) -> CreateAclsRequest:
             for rule in rules
         ]
     )
-
-
-def check_created(rules: Sequence[Acl], response: CreateAclsResponse) -> None:
-    """Raise the error of the first rule that was refused."""
+    response = await ask_controller(cluster, _CREATE_ACLS, request, deadline)
     for rule, result in zip(rules, response.results, strict=True):
         raise_for(result.error_code, f"{rule}: {result.error_message or ''}")
 
 
-def description_request(wanted: AclFilter) -> DescribeAclsRequest:
-    """Raises ConfigError for a name that Kafka does not have."""
+async def describe(cluster: Cluster, wanted: AclFilter, deadline: Deadline) -> list[Acl]:
+    """In order. Raises ConfigError for a name that Kafka does not have."""
     asked = _filter(wanted)
-    return DescribeAclsRequest(**{name: getattr(asked, name) for name in asked.FIELDS})
-
-
-def described(response: DescribeAclsResponse) -> list[Acl]:
-    """The described rules in order; raises the response's error."""
+    request = DescribeAclsRequest(**{name: getattr(asked, name) for name in asked.FIELDS})
+    response = await cluster.call_any(_DESCRIBE_ACLS, request, deadline)
     raise_for(response.error_code, response.error_message or "")
     return _in_order(
         _rule(
@@ -101,13 +97,11 @@ def described(response: DescribeAclsResponse) -> list[Acl]:
     )
 
 
-def deletion_request(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
-    """Raises ConfigError for a name that Kafka does not have."""
-    return DeleteAclsRequest(filters=[_filter(wanted) for wanted in filters])
-
-
-def deleted(response: DeleteAclsResponse) -> list[Acl]:
-    """The deleted rules, each once, in order; raises the first error."""
+async def delete(cluster: Cluster, filters: Sequence[AclFilter], deadline: Deadline) -> list[Acl]:
+    """The deleted rules, each once, in order. Raises ConfigError for a name that Kafka does not have."""
+    check_each("delete_acls", filters, AclFilter)
+    request = DeleteAclsRequest(filters=[_filter(wanted) for wanted in filters])
+    response = await ask_controller(cluster, _DELETE_ACLS, request, deadline)
     found: dict[Acl, None] = {}
     for result in response.filter_results:
         raise_for(result.error_code, result.error_message or "")

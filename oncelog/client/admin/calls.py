@@ -1,18 +1,34 @@
-"""The two ways of most administrative requests: to the coordinator of a key, and to each node.
+"""The ways of most administrative requests: to the controller, to the coordinator of a key, and to each node.
 
-Owns: sending, retrying while a coordinator loads, raising for the codes of a response. Does not own: the requests and
-what their responses mean (`cluster`, `groups`, `transactions`).
+Owns: sending, retrying while a coordinator loads, raising for the codes of a response, and for topics that do not
+exist. Does not own: the requests and what their responses mean (the other modules of this room).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from oncelog.client.values.errors import error_for, raise_for
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api, RequestT, ResponseT
 from oncelog.client.wire.cluster import COORDINATOR_BUSY, Cluster, CoordinatorKind
+from oncelog.client.wire.connections import Purpose
+from oncelog.protocol.errors import ErrorCode
 
 Code = tuple[int, str]
 """An error code, perhaps 0, and the name of what it concerns."""
+
+
+async def ask_controller(
+    cluster: Cluster, api: Api[RequestT, ResponseT], request: RequestT, deadline: Deadline
+) -> ResponseT:
+    """Send to the controller once: a retry of create or delete after a lost response would report a misleading
+    error."""
+    await cluster.refresh((), deadline)
+    node_id = cluster.metadata.controller_id
+    if node_id not in cluster.metadata.nodes:
+        transport = await cluster.connections.any_transport(deadline)
+    else:
+        transport = await cluster.connections.transport(node_id, Purpose.DATA, deadline)
+    return await transport.request(api, request, deadline.remaining_s)
 
 
 async def ask_coordinator(
@@ -55,3 +71,20 @@ async def ask_nodes(
         raise_for(code, f"node {node_id}")
         found.append((node_id, response))
     return found
+
+
+async def require_topics(cluster: Cluster, names: Collection[str], deadline: Deadline) -> None:
+    """Raises UnknownTopic at once for a topic that does not exist, without creating it."""
+    await cluster.refresh(names, deadline)
+    for name in names:
+        if name not in cluster.metadata.topics:
+            raise await cluster.unknown_topic(name, deadline)
+
+
+async def raise_for_topic(
+    cluster: Cluster, code: int, name: str | None, message: str | None, deadline: Deadline
+) -> None:
+    """As `raise_for`; for a topic that does not exist, UnknownTopic with the names that it may have been."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name is not None:
+        raise await cluster.unknown_topic(name, deadline)
+    raise_for(code, message or "" if name is None else f"topic {name!r}: {message or ''}")

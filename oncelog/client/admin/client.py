@@ -1,26 +1,23 @@
 """Topics, settings, records, rights, groups, offsets and transactions of a cluster.
 
-Owns: the public names of the requests, and those that many programs make. Does not own: the others (the other modules
-of this room, each imported at its first use, as loading costs a command time), the values (`descriptions`), retries
-(`wire.cluster`). Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without
+Owns: the public names, what they mean and raise, the deadline of each call. Does not own: the requests (the other
+modules of this room, each imported at its first use, as loading costs a command time), the values (`descriptions`),
+retries (`wire.cluster`). Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without
 auto-creation.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from oncelog.client.admin.settings import AdminOptions, AdminSettings
 from oncelog.client.values.arguments import ConfigValue, offsets_of, partitions_of
-from oncelog.client.values.errors import check_each, check_options, raise_for
+from oncelog.client.values.errors import check_each, check_options
 from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api, RequestT, ResponseT
 from oncelog.client.wire.cluster import Cluster
-from oncelog.client.wire.connections import Purpose
 from oncelog.client.wire.security import security_of
-from oncelog.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -104,28 +101,13 @@ class Admin:
         """
         from oncelog.client.admin import topics as admin_topics
 
-        deadline = self._deadline()
-        wanted = admin_topics.new_topics(topics)
-        request = admin_topics.create_topics_request_of(wanted, int(self._api_timeout_ms))
-        response = await self._call_controller(admin_topics.CREATE_TOPICS, request, deadline)
-        for result in response.topics:
-            if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and exist_ok:
-                continue
-            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
-        for topic in wanted:
-            self._cluster.metadata.forget_leaders((topic.name,))
-            await self._cluster.topic(topic.name, deadline, exists=True)
+        await admin_topics.create(self._cluster, topics, self._deadline(), exist_ok=exist_ok)
 
     async def delete_topics(self, *names: str) -> None:
         """Delete topics with their records. Raises UnknownTopic for the first that does not exist."""
         from oncelog.client.admin import topics as admin_topics
 
-        check_each("delete_topics", names, str)
-        request = admin_topics.delete_topics_request_of(names, int(self._api_timeout_ms))
-        response = await self._call_controller(admin_topics.DELETE_TOPICS, request, self._deadline())
-        for result in response.responses:
-            await self._raise_for_topic(result.error_code, result.name or "", result.error_message)
-        self._cluster.metadata.forget_leaders(names)
+        await admin_topics.delete(self._cluster, names, self._deadline())
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
         """Names of all topics, sorted; with `include_internal`, also Kafka's own (__consumer_offsets, ...)."""
@@ -136,14 +118,9 @@ class Admin:
 
     async def describe_topics(self, *names: str) -> "list[TopicDescription]":
         """Describe these topics, or all. Raises UnknownTopic if one does not exist."""
-        check_each("describe_topics", names, str)
-        response = await self._cluster.refresh(names or None, self._deadline())
-        found = {topic.name: topic for topic in response.topics if topic.name is not None}
-        for name, topic in found.items():
-            await self._raise_for_topic(topic.error_code, name)
-        from oncelog.client.admin.topics import description
+        from oncelog.client.admin import topics as admin_topics
 
-        return [description(found[name]) for name in names or found]
+        return await admin_topics.describe(self._cluster, names, self._deadline())
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise the number of partitions of topics to these counts; they never shrink.
@@ -153,13 +130,9 @@ class Admin:
         Records with a key may then go to another partition than before. Raises INVALID_PARTITIONS (a ConfigError) if a
         topic has as many already, and UnknownTopic.
         """
-        from oncelog.client.admin import cluster as admin_cluster
+        from oncelog.client.admin import partitions as admin_partitions
 
-        request = admin_cluster.create_partitions_request_of(counts, int(self._api_timeout_ms), validate_only)
-        response = await self._call_controller(admin_cluster.CREATE_PARTITIONS, request, self._deadline())
-        for result in response.results:
-            await self._raise_for_topic(result.error_code, result.name, result.error_message)
-        self._cluster.metadata.forget_leaders(counts)
+        await admin_partitions.create(self._cluster, counts, self._deadline(), validate_only=validate_only)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records below these offsets (-1: all that are readable); returns where each partition starts now.
@@ -168,23 +141,9 @@ class Admin:
 
         Raises OFFSET_OUT_OF_RANGE beyond the end, POLICY_VIOLATION for a topic that is only compacted.
         """
-        from oncelog.client.admin import cluster as admin_cluster
+        from oncelog.client.admin import partitions as admin_partitions
 
-        deadline = self._deadline()
-        await self._require({each.topic for each in offsets}, deadline)
-        return await admin_cluster.delete_records(self._cluster, offsets, deadline)
-
-    async def _require(self, names: Collection[str], deadline: Deadline) -> None:
-        """Raise UnknownTopic at once for a topic that does not exist, without creating it."""
-        await self._cluster.refresh(names, deadline)
-        for name in names:
-            if name not in self._cluster.metadata.topics:
-                raise await self._cluster.unknown_topic(name, deadline)
-
-    async def _raise_for_topic(self, code: int, name: str | None, message: str | None = None) -> None:
-        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name is not None:
-            raise await self._cluster.unknown_topic(name, self._deadline())
-        raise_for(code, message or "" if name is None else f"topic {name!r}: {message or ''}")
+        return await admin_partitions.delete_records(self._cluster, offsets, self._deadline())
 
     # --- settings, nodes ----------------------------------------------------------------------------------------------
 
@@ -205,20 +164,9 @@ class Admin:
         self, *, topic: str | None = None, node_id: int | Literal["all"] | None = None, group: str | None = None
     ) -> "list[ConfigEntry]":
         """As `describe_configs`, with the source of each value. Of node "all": what is set for all nodes at once."""
-        from oncelog.client.admin import cluster as admin_cluster
+        from oncelog.client.admin import configs as admin_configs
 
-        deadline = self._deadline()
-        await self._cluster.refresh((), deadline)
-        if topic is None and group is None and node_id is None:
-            node_id = min(self._cluster.metadata.nodes)
-        request = admin_cluster.describe_configs_request_of(*admin_cluster.resource(topic, node_id, group))
-        if isinstance(node_id, int):
-            response = await self._cluster.call_node(node_id, admin_cluster.DESCRIBE_CONFIGS, request, deadline)
-        else:
-            response = await self._cluster.call_any(admin_cluster.DESCRIBE_CONFIGS, request, deadline)
-        result = response.results[0]
-        await self._raise_for_topic(result.error_code, topic, result.error_message)
-        return admin_cluster.config_entries(result)
+        return await admin_configs.describe(self._cluster, topic, node_id, group, self._deadline())
 
     async def alter_configs(
         self,
@@ -239,26 +187,20 @@ class Admin:
 
         All of it takes effect, or nothing. Raises INVALID_CONFIG and the like as ConfigError, and UnknownTopic.
         """
-        from oncelog.client.admin import cluster as admin_cluster
+        from oncelog.client.admin import configs as admin_configs
 
-        deadline = self._deadline()
-        request = admin_cluster.alterations(
-            *admin_cluster.resource(topic, node_id, group),
+        await admin_configs.alter(
+            self._cluster,
+            topic,
+            node_id,
+            group,
+            self._deadline(),
             values=values,
             reset=reset,
             append=append,
             subtract=subtract,
             validate_only=validate_only,
         )
-        if isinstance(node_id, int):
-            await self._cluster.refresh((), deadline)
-            response = await self._cluster.call_node(
-                node_id, admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline
-            )
-        else:
-            response = await self._call_controller(admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline)
-        for result in response.responses:
-            await self._raise_for_topic(result.error_code, topic, result.error_message)
 
     async def describe_cluster(self) -> "ClusterDescription":
         """The cluster id, controller, nodes and features."""
@@ -283,11 +225,9 @@ class Admin:
         """
         from oncelog.client.admin import cluster as admin_cluster
 
-        request = admin_cluster.feature_updates(levels, int(self._api_timeout_ms), allow_downgrade, validate_only)
-        response = await self._call_controller(admin_cluster.UPDATE_FEATURES, request, self._deadline())
-        raise_for(response.error_code, response.error_message or "")
-        for result in response.results:
-            raise_for(result.error_code, f"{result.feature}: {result.error_message or ''}")
+        await admin_cluster.update_features(
+            self._cluster, levels, self._deadline(), allow_downgrade=allow_downgrade, validate_only=validate_only
+        )
 
     # --- users, quotas, rights, tokens --------------------------------------------------------------------------------
 
@@ -296,10 +236,7 @@ class Admin:
         {"SCRAM-SHA-512": 8192}}`. Users without credentials are left out."""
         from oncelog.client.admin import security as admin_security
 
-        check_each("describe_user_scram_credentials", users, str)
-        request = admin_security.describe_users_request_of(users)
-        api = admin_security.DESCRIBE_USER_SCRAM_CREDENTIALS
-        return admin_security.credentials_of(await self._call_controller(api, request, self._deadline()))
+        return await admin_security.describe_users(self._cluster, users, self._deadline())
 
     async def alter_user_scram_credentials(
         self, *alterations: "UserScramCredentialUpsertion | UserScramCredentialDeletion"
@@ -313,10 +250,7 @@ class Admin:
         """
         from oncelog.client.admin import security as admin_security
 
-        deadline = self._deadline()
-        request = await admin_security.scram_alterations(alterations)
-        api = admin_security.ALTER_USER_SCRAM_CREDENTIALS
-        admin_security.raise_for_users(await self._call_controller(api, request, deadline))
+        await admin_security.alter_users(self._cluster, alterations, self._deadline())
 
     async def describe_client_quotas(
         self, entity: Mapping[str, str | None] = {}, *, any_of: Sequence[str] = (), strict: bool = False
@@ -328,9 +262,7 @@ class Admin:
         """
         from oncelog.client.admin import security as admin_security
 
-        request = admin_security.describe_quotas_request_of(entity, any_of, strict)
-        api = admin_security.DESCRIBE_CLIENT_QUOTAS
-        return admin_security.quotas_of(await self._cluster.call_any(api, request, self._deadline()))
+        return await admin_security.describe_quotas(self._cluster, entity, any_of, self._deadline(), strict=strict)
 
     async def alter_client_quotas(
         self, entity: "QuotaEntity", values: Mapping[str, float | None], *, validate_only: bool = False
@@ -343,9 +275,7 @@ class Admin:
         """
         from oncelog.client.admin import security as admin_security
 
-        request = admin_security.quota_alterations(entity, values, validate_only)
-        api = admin_security.ALTER_CLIENT_QUOTAS
-        admin_security.raise_for_quotas(await self._call_controller(api, request, self._deadline()))
+        await admin_security.alter_quotas(self._cluster, entity, values, self._deadline(), validate_only=validate_only)
 
     async def create_acls(self, *acls: "Acl") -> None:
         """Create rules; those that exist already stay. Raises SECURITY_DISABLED (a ConfigError) without an authorizer.
@@ -353,28 +283,21 @@ class Admin:
         await admin.create_acls(Acl("User:alice", "READ", "TOPIC", "orders"))
         """
         from oncelog.client.admin import acls as admin_acls
-        from oncelog.client.admin.descriptions import Acl
 
-        check_each("create_acls", acls, Acl)
-        request, deadline = admin_acls.creation_request(acls), self._deadline()
-        admin_acls.check_created(acls, await self._call_controller(admin_acls.CREATE_ACLS, request, deadline))
+        await admin_acls.create(self._cluster, acls, self._deadline())
 
     async def describe_acls(self, selected: "AclFilter | None" = None) -> "list[Acl]":
         """The rules that the filter selects (default: all), sorted by resource."""
         from oncelog.client.admin import acls as admin_acls
         from oncelog.client.admin.descriptions import AclFilter
 
-        request = admin_acls.description_request(selected or AclFilter())
-        return admin_acls.described(await self._cluster.call_any(admin_acls.DESCRIBE_ACLS, request, self._deadline()))
+        return await admin_acls.describe(self._cluster, selected or AclFilter(), self._deadline())
 
     async def delete_acls(self, *filters: "AclFilter") -> "list[Acl]":
         """Delete the rules that any of the filters selects; returns them, sorted by resource."""
         from oncelog.client.admin import acls as admin_acls
-        from oncelog.client.admin.descriptions import AclFilter
 
-        check_each("delete_acls", filters, AclFilter)
-        request, deadline = admin_acls.deletion_request(filters), self._deadline()
-        return admin_acls.deleted(await self._call_controller(admin_acls.DELETE_ACLS, request, deadline))
+        return await admin_acls.delete(self._cluster, filters, self._deadline())
 
     async def create_delegation_token(
         self, *, owner: str | None = None, renewers: Sequence[str] = (), max_lifetime_ms: int = -1
@@ -388,34 +311,28 @@ class Admin:
         """
         from oncelog.client.admin import tokens as admin_tokens
 
-        request = admin_tokens.creation_request(owner, renewers, max_lifetime_ms)
-        api = admin_tokens.CREATE_DELEGATION_TOKEN
-        return admin_tokens.created(await self._call_controller(api, request, self._deadline()), renewers)
+        return await admin_tokens.create(self._cluster, owner, renewers, max_lifetime_ms, self._deadline())
 
     async def renew_delegation_token(self, hmac: str, *, renew_period_ms: int = -1) -> int:
         """Let a token count for this time from now (default: as long as the broker lets it); returns its new expiry, in
         milliseconds since the epoch. `hmac` is that of a DelegationToken."""
         from oncelog.client.admin import tokens as admin_tokens
 
-        request, api = admin_tokens.renewal_request(hmac, renew_period_ms), admin_tokens.RENEW_DELEGATION_TOKEN
-        return admin_tokens.expiry_of(await self._call_controller(api, request, self._deadline()))
+        return await admin_tokens.renew(self._cluster, hmac, renew_period_ms, self._deadline())
 
     async def expire_delegation_token(self, hmac: str, *, expiry_period_ms: int = -1) -> int:
         """Remove a token, or let it expire after `expiry_period_ms`; returns its expiry, in milliseconds since the
         epoch."""
         from oncelog.client.admin import tokens as admin_tokens
 
-        request, api = admin_tokens.expiry_request(hmac, expiry_period_ms), admin_tokens.EXPIRE_DELEGATION_TOKEN
-        return admin_tokens.expiry_of(await self._call_controller(api, request, self._deadline()))
+        return await admin_tokens.expire(self._cluster, hmac, expiry_period_ms, self._deadline())
 
     async def describe_delegation_tokens(self, *owners: str) -> "list[DelegationToken]":
         """The tokens that this client may see, or those of them that one of `owners` owns or may renew, sorted by owner
         and time."""
         from oncelog.client.admin import tokens as admin_tokens
 
-        check_each("describe_delegation_tokens", owners, str)
-        request, api = admin_tokens.description_request(owners), admin_tokens.DESCRIBE_DELEGATION_TOKEN
-        return admin_tokens.described(await self._cluster.call_any(api, request, self._deadline()))
+        return await admin_tokens.describe(self._cluster, owners, self._deadline())
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
@@ -434,11 +351,12 @@ class Admin:
 
         An offset is -1 if no record matches. Raises UnknownTopic, and ConfigError for a partition that a topic lacks.
         """
+        from oncelog.client.admin.calls import require_topics
         from oncelog.client.wire import offsets
 
         when = offsets.timestamp_of(at)
         wanted, deadline = dict.fromkeys(partitions_of("list_offsets", partitions), when), self._deadline()
-        await self._require({each.topic for each in wanted}, deadline)
+        await require_topics(self._cluster, {each.topic for each in wanted}, deadline)
         replica_id = offsets.DEBUGGING_REPLICA if at == "log_end" else offsets.CONSUMER
         return await offsets.list_offsets(self._cluster, wanted, isolation_level, deadline, replica_id)
 
@@ -492,11 +410,8 @@ class Admin:
         """
         from oncelog.client.admin import groups as admin_groups
 
-        chosen, deadline = offsets_of("alter_group_offsets", offsets), self._deadline()
-        await self._require({topic for topic, _ in chosen}, deadline)
-        for place in chosen:
-            self._cluster.metadata.checked_leader(place)
-        await admin_groups.alter_offsets(self._cluster, group_id, chosen, deadline)
+        chosen = offsets_of("alter_group_offsets", offsets)
+        await admin_groups.alter_offsets(self._cluster, group_id, chosen, self._deadline())
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete committed offsets of a group that reads none of these topics. Raises GROUP_ID_NOT_FOUND,
@@ -529,9 +444,7 @@ class Admin:
         """The producers that the partition's leader keeps state for. Raises as `list_offsets`."""
         from oncelog.client.admin import transactions as admin_transactions
 
-        deadline = self._deadline()
-        await self._require((topic_partition.topic,), deadline)
-        return await admin_transactions.describe_producers(self._cluster, topic_partition, deadline)
+        return await admin_transactions.describe_producers(self._cluster, topic_partition, self._deadline())
 
     async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
         """States by transactional id, from all coordinators: `{"mover": "Ongoing"}`. `states` filters, as in
@@ -573,10 +486,8 @@ class Admin:
         """
         from oncelog.client.admin import transactions as admin_transactions
 
-        deadline = self._deadline()
-        await self._require((topic_partition.topic,), deadline)
         producer = (producer_id, producer_epoch, coordinator_epoch)
-        await admin_transactions.abort_on_partition(self._cluster, topic_partition, *producer, deadline)
+        await admin_transactions.abort_on_partition(self._cluster, topic_partition, *producer, self._deadline())
 
     async def fence_producer(self, transactional_id: str) -> tuple[int, int]:
         """Abort the open transaction of a transactional id and fence its producer. Returns the new producer id and
@@ -589,14 +500,3 @@ class Admin:
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._api_timeout_ms)
-
-    async def _call_controller(self, api: Api[RequestT, ResponseT], request: RequestT, deadline: Deadline) -> ResponseT:
-        """Send to the controller once: a retry of create or delete after a lost response would report a misleading
-        error."""
-        await self._cluster.refresh((), deadline)
-        node_id = self._cluster.metadata.controller_id
-        if node_id not in self._cluster.metadata.nodes:
-            transport = await self._cluster.connections.any_transport(deadline)
-        else:
-            transport = await self._cluster.connections.transport(node_id, Purpose.DATA, deadline)
-        return await transport.request(api, request, deadline.remaining_s)

@@ -7,7 +7,7 @@ coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from oncelog.client.admin.calls import Code, ask_coordinator, ask_nodes
+from oncelog.client.admin.calls import Code, ask_coordinator, ask_nodes, require_topics
 from oncelog.client.admin.descriptions import GroupDescription, ListedGroup, MemberDescription, PartitionLag
 from oncelog.client.groups.subscriptions import decode_assignment
 from oncelog.client.values.arguments import known_names
@@ -236,6 +236,9 @@ async def alter_offsets(
     cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
 ) -> None:
     """Commit without a member id, which the coordinator accepts while the group has no members."""
+    await require_topics(cluster, {topic for topic, _ in offsets}, deadline)
+    for place in offsets:
+        cluster.metadata.checked_leader(place)
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(

@@ -10,8 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from oncelog.client.admin.calls import ask_controller
 from oncelog.client.values.errors import ConfigError, check_each, error_for, raise_for
+from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
+from oncelog.client.wire.cluster import Cluster
 from oncelog.client.wire.scram import HASHES, MIN_ITERATIONS, salted_password
 from oncelog.client.wire.security import ScramMechanism
 from oncelog.protocol.api_keys import ApiKey
@@ -32,22 +35,18 @@ from oncelog.protocol.generated.alter_client_quotas_request import (
     EntryData,
     OpData,
 )
-from oncelog.protocol.generated.alter_client_quotas_response import AlterClientQuotasResponse
 from oncelog.protocol.generated.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from oncelog.protocol.generated.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
 from oncelog.protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
-from oncelog.protocol.generated.describe_client_quotas_response import DescribeClientQuotasResponse
 from oncelog.protocol.generated.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from oncelog.protocol.generated.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse
 
-DESCRIBE_CLIENT_QUOTAS = Api(
+_DESCRIBE_CLIENT_QUOTAS = Api(
     ApiKey.DESCRIBE_CLIENT_QUOTAS,
     describe_client_quotas_request.encode,
     describe_client_quotas_response.decode,
@@ -55,7 +54,7 @@ DESCRIBE_CLIENT_QUOTAS = Api(
     0,
     1,
 )
-ALTER_CLIENT_QUOTAS = Api(
+_ALTER_CLIENT_QUOTAS = Api(
     ApiKey.ALTER_CLIENT_QUOTAS,
     alter_client_quotas_request.encode,
     alter_client_quotas_response.decode,
@@ -63,7 +62,7 @@ ALTER_CLIENT_QUOTAS = Api(
     0,
     1,
 )
-DESCRIBE_USER_SCRAM_CREDENTIALS = Api(
+_DESCRIBE_USER_SCRAM_CREDENTIALS = Api(
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     describe_user_scram_credentials_request.encode,
     describe_user_scram_credentials_response.decode,
@@ -71,7 +70,7 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = Api(
     0,
     0,
 )
-ALTER_USER_SCRAM_CREDENTIALS = Api(
+_ALTER_USER_SCRAM_CREDENTIALS = Api(
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     alter_user_scram_credentials_request.encode,
     alter_user_scram_credentials_response.decode,
@@ -118,7 +117,18 @@ class ClientQuota:
 # --- users ------------------------------------------------------------------------------------------------------------
 
 
-async def scram_alterations(
+async def alter_users(
+    cluster: Cluster,
+    alterations: Sequence[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+    deadline: Deadline,
+) -> None:
+    request = await _alterations(alterations)
+    response = await ask_controller(cluster, _ALTER_USER_SCRAM_CREDENTIALS, request, deadline)
+    for each in response.results:
+        raise_for(each.error_code, f"user {each.user!r}: {each.error_message or ''}")
+
+
+async def _alterations(
     alterations: Sequence[UserScramCredentialUpsertion | UserScramCredentialDeletion],
 ) -> AlterUserScramCredentialsRequest:
     """Raises ConfigError."""
@@ -143,16 +153,10 @@ def _number(mechanism: ScramMechanism) -> int:
     return _MECHANISMS.index(mechanism) + 1
 
 
-def raise_for_users(response: AlterUserScramCredentialsResponse) -> None:
-    for each in response.results:
-        raise_for(each.error_code, f"user {each.user!r}: {each.error_message or ''}")
-
-
-def describe_users_request_of(users: Sequence[str]) -> DescribeUserScramCredentialsRequest:
-    return DescribeUserScramCredentialsRequest(users=[UserName(name) for name in users] or None)
-
-
-def credentials_of(response: DescribeUserScramCredentialsResponse) -> dict[str, dict[str, int]]:
+async def describe_users(cluster: Cluster, users: Sequence[str], deadline: Deadline) -> dict[str, dict[str, int]]:
+    check_each("describe_user_scram_credentials", users, str)
+    request = DescribeUserScramCredentialsRequest(users=[UserName(name) for name in users] or None)
+    response = await ask_controller(cluster, _DESCRIBE_USER_SCRAM_CREDENTIALS, request, deadline)
     raise_for(response.error_code, response.error_message or "")
     found: dict[str, dict[str, int]] = {}
     for each in response.results:
@@ -166,27 +170,30 @@ def credentials_of(response: DescribeUserScramCredentialsResponse) -> dict[str, 
 # --- quotas -----------------------------------------------------------------------------------------------------------
 
 
-def quota_alterations(
-    entity: QuotaEntity, values: Mapping[str, float | None], validate_only: bool
-) -> AlterClientQuotasRequest:
+async def alter_quotas(
+    cluster: Cluster,
+    entity: QuotaEntity,
+    values: Mapping[str, float | None],
+    deadline: Deadline,
+    *,
+    validate_only: bool,
+) -> None:
     ops = [OpData(key, 0.0 if value is None else float(value), value is None) for key, value in values.items()]
     entries = [EntryData([EntityData(kind, name) for kind, name in entity.items()], ops)]
-    return AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
-
-
-def raise_for_quotas(response: AlterClientQuotasResponse) -> None:
+    request = AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
+    response = await ask_controller(cluster, _ALTER_CLIENT_QUOTAS, request, deadline)
     for each in response.entries:
         named = ", ".join(f"{part.entity_type} {part.entity_name or 'default'!r}" for part in each.entity)
         raise_for(each.error_code, f"{named}: {each.error_message or ''}")
 
 
-def describe_quotas_request_of(entity: QuotaEntity, any_of: Sequence[str], strict: bool) -> DescribeClientQuotasRequest:
+async def describe_quotas(
+    cluster: Cluster, entity: QuotaEntity, any_of: Sequence[str], deadline: Deadline, *, strict: bool
+) -> list[ClientQuota]:
     components = [ComponentData(kind, _DEFAULT if name is None else _EXACT, name) for kind, name in entity.items()]
     components += [ComponentData(kind, _ANY, None) for kind in any_of]
-    return DescribeClientQuotasRequest(components=components, strict=strict)
-
-
-def quotas_of(response: DescribeClientQuotasResponse) -> list[ClientQuota]:
+    request = DescribeClientQuotasRequest(components=components, strict=strict)
+    response = await cluster.call_any(_DESCRIBE_CLIENT_QUOTAS, request, deadline)
     if response.error_code:
         raise error_for(response.error_code, response.error_message or "")
     return [

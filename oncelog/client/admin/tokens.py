@@ -10,9 +10,12 @@ from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from oncelog.client.admin.calls import ask_controller
 from oncelog.client.admin.descriptions import DelegationToken
-from oncelog.client.values.errors import ConfigError, raise_for
+from oncelog.client.values.errors import ConfigError, check_each, raise_for
+from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
+from oncelog.client.wire.cluster import Cluster
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     create_delegation_token_request,
@@ -34,7 +37,7 @@ from oncelog.protocol.generated.describe_delegation_token_response import Descri
 from oncelog.protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
 from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
 
-CREATE_DELEGATION_TOKEN = Api(
+_CREATE_DELEGATION_TOKEN = Api(
     ApiKey.CREATE_DELEGATION_TOKEN,
     create_delegation_token_request.encode,
     create_delegation_token_response.decode,
@@ -42,7 +45,7 @@ CREATE_DELEGATION_TOKEN = Api(
     1,
     3,
 )
-RENEW_DELEGATION_TOKEN = Api(
+_RENEW_DELEGATION_TOKEN = Api(
     ApiKey.RENEW_DELEGATION_TOKEN,
     renew_delegation_token_request.encode,
     renew_delegation_token_response.decode,
@@ -50,7 +53,7 @@ RENEW_DELEGATION_TOKEN = Api(
     1,
     2,
 )
-EXPIRE_DELEGATION_TOKEN = Api(
+_EXPIRE_DELEGATION_TOKEN = Api(
     ApiKey.EXPIRE_DELEGATION_TOKEN,
     expire_delegation_token_request.encode,
     expire_delegation_token_response.decode,
@@ -58,7 +61,7 @@ EXPIRE_DELEGATION_TOKEN = Api(
     1,
     2,
 )
-DESCRIBE_DELEGATION_TOKEN = Api(
+_DESCRIBE_DELEGATION_TOKEN = Api(
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
     describe_delegation_token_request.encode,
     describe_delegation_token_response.decode,
@@ -66,6 +69,28 @@ DESCRIBE_DELEGATION_TOKEN = Api(
     1,
     3,
 )
+
+
+async def create(
+    cluster: Cluster, owner: str | None, renewers: Sequence[str], max_lifetime_ms: int, deadline: Deadline
+) -> DelegationToken:
+    request = creation_request(owner, renewers, max_lifetime_ms)
+    return created(await ask_controller(cluster, _CREATE_DELEGATION_TOKEN, request, deadline), renewers)
+
+
+async def renew(cluster: Cluster, hmac: str, renew_period_ms: int, deadline: Deadline) -> int:
+    request = renewal_request(hmac, renew_period_ms)
+    return _expiry(await ask_controller(cluster, _RENEW_DELEGATION_TOKEN, request, deadline))
+
+
+async def expire(cluster: Cluster, hmac: str, expiry_period_ms: int, deadline: Deadline) -> int:
+    request = ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=expiry_period_ms)
+    return _expiry(await ask_controller(cluster, _EXPIRE_DELEGATION_TOKEN, request, deadline))
+
+
+async def describe(cluster: Cluster, owners: Sequence[str], deadline: Deadline) -> list[DelegationToken]:
+    check_each("describe_delegation_tokens", owners, str)
+    return described(await cluster.call_any(_DESCRIBE_DELEGATION_TOKEN, description_request(owners), deadline))
 
 
 def creation_request(owner: str | None, renewers: Sequence[str], max_lifetime_ms: int) -> CreateDelegationTokenRequest:
@@ -98,12 +123,7 @@ def renewal_request(hmac: str, renew_period_ms: int) -> RenewDelegationTokenRequ
     return RenewDelegationTokenRequest(hmac=_bytes(hmac), renew_period_ms=renew_period_ms)
 
 
-def expiry_request(hmac: str, expiry_period_ms: int) -> ExpireDelegationTokenRequest:
-    """Raises ConfigError for what is not base64."""
-    return ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=expiry_period_ms)
-
-
-def expiry_of(response: Any) -> int:
+def _expiry(response: Any) -> int:
     """The expiry in the response to a renewal or an expiry."""
     raise_for(response.error_code)
     expiry_time_ms: int = response.expiry_timestamp_ms

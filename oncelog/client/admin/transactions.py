@@ -6,7 +6,7 @@ Owns: the requests, and their errors as exceptions. Does not own: a producer's o
 
 from collections.abc import Sequence
 
-from oncelog.client.admin.calls import ask_coordinator, ask_nodes
+from oncelog.client.admin.calls import ask_coordinator, ask_nodes, require_topics
 from oncelog.client.admin.descriptions import ListedTransaction, ProducerState, TransactionDescription
 from oncelog.client.values.arguments import known_names
 from oncelog.client.values.errors import raise_for
@@ -73,6 +73,7 @@ the next instance sets its own."""
 
 
 async def describe_producers(cluster: Cluster, place: TopicPartition, deadline: Deadline) -> list[ProducerState]:
+    await require_topics(cluster, (place.topic,), deadline)
     request = DescribeProducersRequest(topics=[TopicRequest(place.topic, (place.partition,))])
     response = await cluster.call_node(cluster.metadata.checked_leader(place), _DESCRIBE_PRODUCERS, request, deadline)
     answer = response.topics[0].partitions[0]
@@ -144,6 +145,7 @@ async def abort_on_partition(
     coordinator_epoch: int,
     deadline: Deadline,
 ) -> None:
+    await require_topics(cluster, (place.topic,), deadline)
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

@@ -464,7 +464,7 @@ class Producer(Generic[K, V]):
 
 async def _creates_topics(cluster: Cluster, deadline: Deadline) -> bool:
     """Ask whether brokers create topics; the code is imported only for a topic that seems not to exist."""
-    from oncelog.client.admin.cluster import creates_topics
+    from oncelog.client.admin.configs import creates_topics
 
     return await creates_topics(cluster, deadline)
 

@@ -35,6 +35,11 @@ class Deadline:
         return max(0.0, self.at_s - asyncio.get_running_loop().time())
 
     @property
+    def remaining_ms(self) -> int:
+        """For the timeout in a request: how long the broker may take."""
+        return int(self.remaining_s * 1000)
+
+    @property
     def expired(self) -> bool:
         return self.at_s - asyncio.get_running_loop().time() < _LEAST_S
 

@@ -77,8 +77,8 @@ def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(noth
 
 # Of ours: each takes some 0.4 ms of processor time before the command begins.
 MOST_MODULES = {
-    "topic create loaded": 46,
-    "topic list": 46,
+    "topic create loaded": 47,
+    "topic list": 47,
     "txn list": 55,
     "record produce loaded x": 97,
     "record consume loaded --exit": 100,
