@@ -8,8 +8,6 @@ least.
 ARGS='--rounds 5', ARGS=--quick (a twentieth of the records, one round: does it work here?), ARGS='--json FILE'.
 """
 
-import argparse
-import json
 import os
 import shutil
 import sys
@@ -29,11 +27,11 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench.harness.command import Arguments, progress_bar, save
+from bench.harness.figures import number, spread
+from bench.harness.rounds import keep, rotated
 from bench.page import aligned, write_block
-from bench.peers.report import number, spread
 from oncelog.pipeline.java import local_session
 from tests.support.daemon import Daemon
 from tests.support.processes import below, command
@@ -254,13 +252,12 @@ def measure(rows: Sequence[Row], rounds: int, broker: int, progress: Callable[[s
     found: Found = {}
     for number_of_round in range(rounds + 1):
         for place, row in enumerate(rows):
-            for name in row.formats if (number_of_round + place) % 2 else reversed(row.formats):
+            for name in rotated(row.formats, number_of_round + place):
                 progress(f"round {number_of_round or 'warm-up'}: {row.title}: {_TITLES[name]}")
                 before = _ticks()
                 value = row.run(name)
                 if number_of_round:
-                    measured = Value(value, _cpu_since(before, broker))
-                    found.setdefault(row.title, {}).setdefault(name, []).append(measured)
+                    keep(found, row.title, name, Value(value, _cpu_since(before, broker)))
     return found
 
 
@@ -287,14 +284,8 @@ def _median_cpu(values: Sequence[Value]) -> Cpu:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="make bench-spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=_ROUNDS)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args(arguments)
-    rounds, scale = (1, _QUICK) if options.quick else (options.rounds, 1)
+    options = Arguments("make bench-spark", __doc__, rounds=_ROUNDS).parse(arguments)
+    rounds, scale = options.rounds, _QUICK if options.quick else 1
     try:
         jars = connector_jars()
     except Unavailable as error:
@@ -303,10 +294,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work = Path(tempfile.mkdtemp(prefix="oncelog-bench-spark-"))
     daemon = Daemon(work / "data")
     try:
-        with Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
-        ) as bar:
-            task = bar.add_task("starting Spark, filling topics", total=None)
+        with progress_bar() as bar:
+            bar.show("starting Spark, filling topics")
             settings = {
                 "spark.sql.streaming.numRecentProgressUpdates": "1000",
                 "spark.jars": ",".join(map(str, jars)),
@@ -316,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             session.dataSource.register(_counting_source())
             scene = Scene(session, daemon.bootstrap, work / "checkpoints", scale)
             rows = list(scene.rows())
-            found = measure(rows, rounds, daemon.process.pid, lambda what: bar.update(task, description=what))
+            found = measure(rows, rounds, daemon.process.pid, bar.show)
             version = session.version
             session.stop()
     finally:
@@ -337,9 +326,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     )
     print(text)
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    if not options.quick and rounds >= _ROUNDS:
+    save(options.json, found)
+    if options.is_whole:
         write_block("make bench-spark", text)
     return 0
 

@@ -2,7 +2,10 @@
 
     drivers       a class for each client: how it produces, consumes, and waits for one record
     worker        the process of one client: it is told what to run, and answers with wall and processor time
-    __main__      rounds in an order that rotates, tables and the block of docs/compare/performance.md
+    parts         the steps of a record in this client, without event loop and sockets
+    report        tables and the block of docs/compare/performance.md; speeds are relative to aiokafka's
+
+Turns, medians, tables, pictures and the facts of the machine are those of `bench.harness`.
 
 Each client has a process of its own from the beginning to the end, and all but one of them are idle. What is compared
 is processor time first: other programs on the machine change the rate of a client, but hardly what it computes.

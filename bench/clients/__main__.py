@@ -7,8 +7,6 @@ ARGS='--json FILE'             every number of every round
 """
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +16,16 @@ from statistics import median
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.clients.drivers import Clock, ConfluentKafka
 from bench.clients.report import Report
-from bench.clients.workers import CLIENTS, COMPILED, INTERPRETED, Client, Worker, make_place, measured_parts
-from bench.peers.__main__ import available, chosen
+from bench.clients.workers import CLIENTS, COMPILED, INTERPRETED, Client, Worker
+from bench.harness import machine
+from bench.harness.command import Arguments, available, progress_bar, save
+from bench.harness.interpreters import make_place, printed
+from bench.harness.rounds import counted, keep, turns
 from bench.peers.broker import Broker
 from bench.peers.contestants import CONTESTANTS
-from bench.peers.run import rotated
 
 _ROUNDS = 5
 _QUICK_SCALE = 20
@@ -70,22 +68,21 @@ Samples = dict[str, dict[str, list[dict[str, Any]]]]
 def measure(
     bootstrap: str, clients: Sequence[Client], rounds: int, scale: int, place: Path, progress: Callable[[str], None]
 ) -> Samples:
-    """Each round runs each workload once with each client, in an order that rotates; the first one is not counted."""
+    """Each turn runs a workload once with each client."""
     _prepare(bootstrap, scale)
     workers: list[Worker] = []
     found: Samples = {}
     try:
         workers += [Worker(client, bootstrap, place) for client in clients]
-        for number in range(rounds + 1):
-            for position, workload in enumerate(WORKLOADS):
-                for worker in rotated(workers, number + position):
-                    progress(f"round {number or 'warm-up'}: {workload.title}: {worker.client.name}")
-                    what = {"method": workload.method, "topic": workload.topic, "count": workload.count // scale}
-                    if not workload.method.startswith("consume"):
-                        what["size"] = workload.size
-                    sample = worker.ask(**what)
-                    if number:
-                        found.setdefault(workload.key, {}).setdefault(worker.client.key, []).append(sample)
+        for number, workload, in_order in turns(rounds, WORKLOADS, workers):
+            what = {"method": workload.method, "topic": workload.topic, "count": workload.count // scale}
+            if not workload.method.startswith("consume"):
+                what["size"] = workload.size
+            for worker in in_order:
+                progress(f"round {number or 'warm-up'}: {workload.title}: {worker.client.name}")
+                sample = worker.ask(**what)
+                if number:
+                    keep(found, workload.key, worker.client.key, sample)
     finally:
         for worker in workers:
             worker.stop()
@@ -104,32 +101,19 @@ def _prepare(bootstrap: str, scale: int) -> None:
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="make bench-clients", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=None)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--clients")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args(arguments)
-    options.is_whole = not (options.quick or options.clients or (options.rounds or _ROUNDS) < _ROUNDS)
-    options.rounds = options.rounds or (1 if options.quick else _ROUNDS)
-    try:
-        options.clients = chosen(CLIENTS, options.clients, "client")
-    except argparse.ArgumentTypeError as error:
-        parser.error(str(error))
+    known = Arguments("make bench-clients", __doc__, rounds=_ROUNDS)
+    known.parser.add_argument("--clients")
+    options = known.parse(arguments)
+    options.is_whole = options.is_whole and not options.clients
+    options.clients = known.chosen(CLIENTS, options.clients, "client")
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parsed(arguments)
-    loads = [os.getloadavg()[0]]
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with (
-        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
-        tempfile.TemporaryDirectory(prefix="oncelog-bench-clients-") as scratch,
-    ):
-        task = bar.add_task("preparing the clients", total=None)
+    loads = [machine.load()]
+    with progress_bar() as bar, tempfile.TemporaryDirectory(prefix="oncelog-bench-clients-") as scratch:
+        bar.show("preparing the clients")
         versions, left_out = available(options.clients)
         clients = [each for each in options.clients if each.key in versions]
         brokers, _ = available([each for each in CONTESTANTS if each.key in _BROKERS])
@@ -138,21 +122,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         broker = Broker(contestant, Path(scratch) / "broker")
         try:
             scale = _QUICK_SCALE if options.quick else 1
-            samples = measure(
-                broker.bootstrap, clients, options.rounds, scale, place, lambda what: bar.update(task, description=what)
-            )
+            samples = measure(broker.bootstrap, clients, options.rounds, scale, place, bar.show)
         finally:
             broker.stop()
-        bar.update(task, description="steps of a record")
+        bar.show("steps of a record")
         ours = [each for each in clients if each.key in (INTERPRETED, COMPILED)]
-        parts = {each.key: measured_parts(each.python, place) for each in ours}
-    loads.append(os.getloadavg()[0])
+        parts = {each.key: printed(each.python, "bench.clients.parts", place) for each in ours}
+    loads.append(machine.load())
     facts = _facts(contestant.name, options.rounds, loads, versions, left_out)
     report = Report(WORKLOADS, clients, samples, scale, parts, facts)
     print(report.text())
-    if options.json is not None:
-        found = {"facts": facts, "samples": _without_durations(samples), "parts": parts}
-        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    save(options.json, {"facts": facts, "samples": _without_durations(samples), "parts": parts})
     if options.is_whole and not left_out:
         report.write()
         print("written to docs/compare/performance.md and docs/images", file=sys.stderr)
@@ -167,8 +147,8 @@ def _facts(
         f"{names[key]} {said.split()[-1] if key != COMPILED else ''}".strip() for key, said in versions.items()
     )
     return [
-        f"{len(os.sched_getaffinity(0))} cores, load {loads[0]:.1f} at the start and {loads[-1]:.1f} at the end; "
-        f"{rounds} round{'s' * (rounds > 1)} after a warm-up, one client busy at a time",
+        f"{machine.cores()}, load {loads[0]:.1f} at the start and {loads[-1]:.1f} at the end; "
+        f"{counted(rounds)}, one client busy at a time",
         f"Broker of all: {broker}. Clients: {told}. Written by `make bench-clients`",
         *(f"{name} is left out: {reason}" for name, reason in left_out.items()),
     ]

@@ -1,19 +1,19 @@
 """Tables of a run, and its block of docs/compare/performance.md.
 
-Owns: medians, spreads, ratios, wording. Does not own: measuring (`__main__`). A ratio is a speed relative to aiokafka's
-median of the same run: above 1 × is faster, or less processor time.
+Owns: which figures there are, wording. Does not own: measuring (`__main__`), medians, spreads and speeds (`harness`),
+which are relative to aiokafka: above 1 × is faster, or less processor time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
 
 from bench.clients.parts import CONSUMING, PRODUCING
 from bench.clients.workers import AIOKAFKA, Client
+from bench.harness import picture
+from bench.harness.figures import FAILED, Figure, Spread, number, rows_of, speeds_of, spread, table
 from bench.page import IMAGES, aligned, write_block
-from bench.peers import picture
-from bench.peers.report import Spread, number, spread
 
 IMAGE = "bench_clients.svg"
 _REST = "event loop, requests, sockets, the benchmark's own loop"
@@ -47,18 +47,30 @@ class Report:
 
     def cpu_us(self, workload: Measured, client: str) -> Spread | None:
         """Of the client's process, an operation."""
-        found = self.samples.get(workload.key, {}).get(client)
-        count = workload.count // self.scale
-        return spread([each["cpu_s"] / count * 1e6 for each in found]) if found else None
+        return self.cpu(workload).spreads.get(client)
 
-    def rate(self, workload: Measured, client: str) -> Spread | None:
+    def cpu(self, workload: Measured) -> Figure:
+        """Microseconds of the clients' processes, an operation."""
+        count = workload.count // self.scale
+        spreads = self._spreads(workload, lambda sample: sample["cpu_s"] / count * 1e6)
+        return Figure(workload.title, "", False, spreads, AIOKAFKA)
+
+    def rate(self, workload: Measured) -> Figure:
         """Thousands of records a second; milliseconds of one that is waited for."""
-        found = self.samples.get(workload.key, {}).get(client)
-        if not found:
-            return None
         if workload.method == "produce_and_wait":
-            return spread([median(each["durations_s"]) * 1e3 for each in found])
-        return spread([workload.count // self.scale / each["wall_s"] / 1e3 for each in found])
+            spreads = self._spreads(workload, lambda sample: median(sample["durations_s"]) * 1e3)
+            return Figure(workload.title, "p50, ms", False, spreads, AIOKAFKA)
+        count = workload.count // self.scale
+        spreads = self._spreads(workload, lambda sample: count / sample["wall_s"] / 1e3)
+        return Figure(workload.title, "k records/s", True, spreads, AIOKAFKA)
+
+    def _spreads(self, workload: Measured, value_of: Callable[[Mapping[str, Any]], float]) -> dict[str, Spread]:
+        samples = self.samples.get(workload.key, {})
+        return {client: spread([value_of(sample) for sample in each]) for client, each in samples.items() if each}
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {each.key: each.name for each in self.clients}
 
     def text(self) -> str:
         return "\n".join(
@@ -83,33 +95,14 @@ class Report:
         )
 
     def _cpu_table(self) -> str:
-        lines = [["processor time, µs a record", *(each.name for each in self.clients)]]
-        for workload in self.workloads:
-            aiokafkas = self.cpu_us(workload, AIOKAFKA)
-            cells = []
-            for client in self.clients:
-                own = self.cpu_us(workload, client.key)
-                ratio = aiokafkas.median / own.median if own and aiokafkas else None
-                cells.append(_cell(own, ratio, client.key))
-            lines.append([workload.title, *cells])
-        return aligned(lines)
+        rows = rows_of(map(self.cpu, self.workloads))
+        return table("processor time, µs a record", rows, self._names, FAILED)
 
     def _rate_table(self) -> str:
-        lines = [["", *(each.name for each in self.clients)]]
-        for workload in self.workloads:
-            waits = workload.method == "produce_and_wait"
-            aiokafkas = self.rate(workload, AIOKAFKA)
-            cells = []
-            for client in self.clients:
-                own = self.rate(workload, client.key)
-                ratio = own.median / aiokafkas.median if own and aiokafkas else None
-                cells.append(_cell(own, 1 / ratio if ratio and waits else ratio, client.key))
-            lines.append([f"{workload.title}, {'p50, ms' if waits else 'k records/s'}", *cells])
-        return aligned(lines)
+        return table("", rows_of(map(self.rate, self.workloads)), self._names, FAILED)
 
     def _parts_table(self) -> str:
-        names = {each.key: each.name for each in self.clients}
-        lines = [["", *(names[key] for key in self.parts)]]
+        lines = [["", *(self._names[key] for key in self.parts)]]
         for workload in self.workloads:
             steps = {"produce": PRODUCING, "consume_batches": CONSUMING}.get(workload.method, ())
             own = {step: [by_size[str(workload.size)][step] for by_size in self.parts.values()] for step in steps}
@@ -122,22 +115,11 @@ class Report:
         return aligned(lines)
 
     def picture(self) -> str:
-        rows = []
-        for workload in self.workloads:
-            aiokafkas = self.cpu_us(workload, AIOKAFKA)
-            found = {each.name: self.cpu_us(workload, each.key) for each in self.clients if each.key != AIOKAFKA}
-            speeds = {name: aiokafkas.median / own.median for name, own in found.items() if own and aiokafkas}
-            rows.append(picture.Row(workload.title, speeds))
+        speeds = speeds_of(map(self.cpu, self.workloads), self._names)
         subtitle = "further right needs less processor time for a record; 1 is aiokafka's median"
-        return picture.draw("Clients relative to aiokafka", subtitle, rows)
+        return picture.draw("Clients relative to aiokafka", subtitle, speeds)
 
     def write(self) -> None:
         """Into docs/compare/performance.md and docs/images."""
         (IMAGES / IMAGE).write_text(self.picture(), encoding="utf-8")
         write_block("make bench-clients", f"![Clients relative to aiokafka](../images/{IMAGE})\n\n{self.text()}")
-
-
-def _cell(found: Spread | None, ratio: float | None, client: str) -> str:
-    if found is None:
-        return "failed"
-    return str(found) if ratio is None or client == AIOKAFKA else f"{found}, {number(ratio)} ×"

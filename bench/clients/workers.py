@@ -12,10 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench.peers.contestants import COMPILED_PYTHON, CONTESTANTS, ROOT
+from bench.harness.interpreters import COMPILED_PYTHON, prepare_compiled
 
 COMPILED, INTERPRETED, AIOKAFKA = "compiled", "oncelog", "aiokafka"
-_NEEDED = ("bench", "tests", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +32,9 @@ def _installed(package: str) -> Callable[[], str]:
     return lambda: version(package)
 
 
-def _prepare_compiled() -> str:
-    return next(each.prepare() for each in CONTESTANTS if each.key == "compiled-os")
-
-
 CLIENTS = (
     Client(INTERPRETED, "oncelog", "oncelog", sys.executable, _installed("oncelog")),
-    Client(COMPILED, "oncelog, compiled", "oncelog", COMPILED_PYTHON, _prepare_compiled),
+    Client(COMPILED, "oncelog, compiled", "oncelog", COMPILED_PYTHON, prepare_compiled),
     Client(AIOKAFKA, "aiokafka", "aiokafka", sys.executable, _installed("aiokafka")),
     Client("kafka-python", "kafka-python", "kafka-python", sys.executable, _installed("kafka-python")),
     Client("confluent", "confluent-kafka", "confluent-kafka", sys.executable, _installed("confluent-kafka")),
@@ -51,8 +46,8 @@ class Failed(Exception):
 
 
 class Worker:
-    """A running client, from the constructor to `stop`. `place` is where it finds the sources of the benchmark, and not
-    those of the client: so an installed one is the one that runs."""
+    """A running client, from the constructor to `stop`. `place` is of `interpreters.make_place`: the
+    client that is installed is the one that runs."""
 
     def __init__(self, client: Client, bootstrap: str, place: Path) -> None:
         self.client = client
@@ -86,20 +81,3 @@ class Worker:
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait(30)
-
-
-def measured_parts(python: str, place: Path) -> dict[str, dict[str, float]]:
-    """What `parts` prints under this interpreter."""
-    command = [python, "-m", "bench.clients.parts"]
-    ended = subprocess.run(command, cwd=place, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, dict[str, float]] = json.loads(ended.stdout)
-    return found
-
-
-def make_place(directory: Path) -> Path:
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in _NEEDED:
-        link = directory / name
-        if not link.is_symlink():
-            link.symlink_to(ROOT / name)
-    return directory

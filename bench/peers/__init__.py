@@ -3,9 +3,10 @@
     contestants   a table: how to get each broker, how to start it, its version
     broker        a running contestant: its first answer, processor time, memory, syncs
     workloads     a table: what the client does, and what that counts
-    run           rounds, in an order that rotates; what went wrong does not end them
-    report        medians, spreads, ratios; tables and the block of docs/compare/performance.md
-    picture       speed relative to Apache Kafka's, as SVG
+    run           starts and rounds; what went wrong does not end them
+    report        tables and the block of docs/compare/performance.md; speeds are relative to Apache Kafka's
+
+Turns, medians, tables, pictures and the facts of the machine are those of `bench.harness`.
 
 All brokers run from the beginning to the end, and all but the measured one are idle. A broker that was started anew
 for each workload would be measured cold, and a JVM takes seconds to warm up. What an idle one costs the others is

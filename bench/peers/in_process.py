@@ -1,22 +1,19 @@
 """Processor time of one operation without sockets and disk: what compiling changes, and only that.
 
-Owns: running `bench.hot_paths` with another interpreter, in a folder without this one's sources, so that the installed
-broker is found.
+Owns: which interpreters run `bench.hot_paths`, in a folder without this one's sources, so that the installed broker is
+found.
 """
 
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.peers.contestants import COMPILED_PYTHON, ROOT
+from bench.harness.interpreters import COMPILED_PYTHON, make_place, printed
 
 COLUMNS = {"oncelog-fsync": "interpreted", "compiled-fsync": "compiled"}
 """Of the table, by the contestant without which it is missing."""
 _PYTHONS = {"interpreted": sys.executable, "compiled": COMPILED_PYTHON}
-_NEEDED = ("bench", "tests")
 
 
 def measured(versions: Mapping[str, str]) -> dict[str, dict[str, float]]:
@@ -26,10 +23,5 @@ def measured(versions: Mapping[str, str]) -> dict[str, dict[str, float]]:
 
 def _measure(python: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        for name in _NEEDED:
-            (Path(folder) / name).symlink_to(ROOT / name)
-        ended = subprocess.run(
-            [python, "-m", "bench.hot_paths"], cwd=folder, stdout=subprocess.PIPE, text=True, check=True
-        )
-    found: dict[str, float] = json.loads(ended.stdout)
+        found: dict[str, float] = printed(python, "bench.hot_paths", make_place(Path(folder)))
     return found

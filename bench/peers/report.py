@@ -1,65 +1,22 @@
 """Tables of a run, and its block of docs/compare/performance.md.
 
-Owns: medians, spreads, ratios, wording. Does not own: measuring (`run`), drawing (`picture`). A ratio is a speed: twice
-as many records a second, or half the time, is 2 ×, and Kafka's median of the same run is 1.
+Owns: which figures there are, wording. Does not own: measuring (`run`), medians, spreads and speeds (`harness`), which
+are relative to Apache Kafka.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from bench.harness import picture
+from bench.harness.figures import FAILED, Figure, number, rows_of, speeds_of, spread, table
 from bench.page import IMAGES, aligned, write_block
-from bench.peers import picture
 from bench.peers.contestants import KAFKA, Contestant
 from bench.peers.run import ALONE, Results
 from bench.peers.workloads import Workload
 
 IMAGE = "bench_peers.svg"
 _CLIENT = "client"
-Rows = Sequence[tuple[str, Mapping[str, str]]]
-"""Titles, and what the columns say, by contestant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    median: float
-    lowest: float
-    highest: float
-
-    def __str__(self) -> str:
-        if self.lowest == self.highest:
-            return number(self.median)
-        return f"{number(self.median)} ({number(self.lowest)}–{number(self.highest)})"
-
-
-def spread(values: Sequence[float]) -> Spread:
-    return Spread(median(values), min(values), max(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A line of the first table: a rate, or a percentile of times."""
-
-    title: str
-    unit: str
-    more_is_better: bool
-    spreads: Mapping[str, Spread]
-    """By contestant; it lacks those that failed."""
-
-    def speed(self, contestant: str) -> float | None:
-        """Relative to Apache Kafka's; None without either of both."""
-        own, kafkas = self.spreads.get(contestant), self.spreads.get(KAFKA)
-        if own is None or kafkas is None:
-            return None
-        ratio = own.median / kafkas.median
-        return ratio if self.more_is_better else 1 / ratio
-
-    def cells(self) -> dict[str, str]:
-        speeds = {key: None if key == KAFKA else self.speed(key) for key in self.spreads}
-        return {
-            key: f"{found}, {number(speed)} ×" if (speed := speeds[key]) is not None else str(found)
-            for key, found in self.spreads.items()
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +39,11 @@ class Report:
             samples = self.results.samples.get(workload.key, {})
             values = {key: spread([sample.value for sample in each]) for key, each in samples.items()}
             if workload.rate is not None:
-                yield Figure(workload.title, workload.unit, True, values)
+                yield Figure(workload.title, workload.unit, True, values, KAFKA)
                 continue
-            yield Figure(f"{workload.title}, p50", workload.unit, False, values)
+            yield Figure(f"{workload.title}, p50", workload.unit, False, values, KAFKA)
             slowest = {key: spread([sample.p99_ms or 0.0 for sample in each]) for key, each in samples.items()}
-            yield Figure(f"{workload.title}, p99", workload.unit, False, slowest)
+            yield Figure(f"{workload.title}, p99", workload.unit, False, slowest, KAFKA)
 
     def text(self) -> str:
         parts = [
@@ -138,20 +95,19 @@ class Report:
         yield "; ".join(f"{each.name}: {self.versions[each.key]}" for each in self.contestants)
         for name, reason in self.left_out.items():
             yield f"{name} is left out: {reason}"
-        for key, name in {**{each.key: each.name for each in self.contestants}, ALONE: ALONE.capitalize()}.items():
+        for key, name in (self._names | {ALONE: ALONE.capitalize()}).items():
             for what, reason in self.results.failures.get(key, {}).items():
                 title = next((workload.title for workload in self.workloads if workload.key == what), what)
                 yield f"{name} failed in “{title}”: {reason}"
 
-    def _table(self, first: str, rows: Rows, missing: str = "–", *more: str) -> str:
-        """A column for each contestant, then one for each of `more`."""
-        columns = {each.key: each.name for each in self.contestants} | {name: name for name in more}
-        lines = [[title, *(cells.get(key, missing) for key in columns)] for title, cells in rows]
-        return aligned([[first, *columns.values()], *lines])
+    @property
+    def _names(self) -> dict[str, str]:
+        """The titles of the contestants' columns."""
+        return {each.key: each.name for each in self.contestants}
 
     def speed_table(self, more: Sequence[str] = (ALONE,)) -> str:
-        rows = [(f"{each.title}, {each.unit}", {ALONE: "–"} | each.cells()) for each in self.figures()]
-        return self._table("workload", rows, "failed", *more)
+        rows = [(title, {ALONE: "–"} | cells) for title, cells in rows_of(self.figures())]
+        return table("workload", rows, self._names | {name: name for name in more}, FAILED)
 
     def cpu_table(self) -> str:
         """The last line adds up only for those that ran every workload: sums that can be compared."""
@@ -165,12 +121,13 @@ class Report:
             shares = [median([sample.client_cpu_s / sample.wall_s for sample in each]) for each in loads]
             title = f"{workload.title}: {workload.scaled(self.scale):,} {workload.unit_of_work}s"
             rows.append((title, _ticks(spent_s) | {_CLIENT: f"{max(shares, default=0.0):.0%}"}))
-        return self._table("workload", [*rows, ("all of them", _ticks(totals) | {_CLIENT: ""})], "–", _CLIENT)
+        rows.append(("all of them", _ticks(totals) | {_CLIENT: ""}))
+        return table("workload", rows, self._names | {_CLIENT: _CLIENT})
 
     def sync_table(self) -> str:
         syncs = self.results.syncs
         rows = [(f"{each.title}: a {each.unit_of_work}", _numbers(syncs.get(each.key, {}))) for each in self.workloads]
-        return self._table("workload", rows)
+        return table("workload", rows, self._names)
 
     def process_table(self) -> str:
         found = self.results
@@ -180,7 +137,7 @@ class Report:
             ("processor when idle, %", _numbers(found.idle_cpu_percent)),
             ("resident afterwards, MB", _numbers(found.final_mb)),
         ]
-        return self._table("broker", rows)
+        return table("broker", rows, self._names)
 
     def _in_process(self) -> Iterator[str]:
         if not self.in_process:
@@ -195,11 +152,8 @@ class Report:
         yield ""
 
     def picture(self) -> str:
-        rows = []
-        for figure in self.figures():
-            speeds = {each.name: figure.speed(each.key) for each in self.contestants if each.key != KAFKA}
-            rows.append(picture.Row(figure.title, {name: speed for name, speed in speeds.items() if speed}))
-        return picture.draw("Speed relative to Apache Kafka", "further right is faster; 1 is Kafka's median", rows)
+        speeds = speeds_of(self.figures(), self._names)
+        return picture.draw("Speed relative to Apache Kafka", "further right is faster; 1 is Kafka's median", speeds)
 
     def write_tls(self) -> str:
         """Returns where."""
@@ -220,12 +174,3 @@ def _ticks(values: Mapping[str, float]) -> dict[str, str]:
 
 def _numbers(values: Mapping[str, float]) -> dict[str, str]:
     return {key: number(value) for key, value in values.items()}
-
-
-def number(value: float) -> str:
-    """Three digits, as many as such measurements have, and no more than five behind the point."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    if 0 < abs(value) < 0.001:
-        return f"{value:.5f}"
-    return f"{value:#.3g}".rstrip(".") if value else "0"

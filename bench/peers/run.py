@@ -1,10 +1,9 @@
 """Rounds: each runs every workload once on every contestant.
 
-Owns: the order, what is counted around a workload, what becomes of a failure. Does not own: tables (`report`).
-Where a workload can run against librdkafka's mock, each round also measures the client alone.
-Invariants
-- In each round the order of contestants starts one further, and from workload to workload, too.
-- What fails once on a contestant is not tried on it again; the report says what it was. The others continue.
+Owns: the starts, what is counted around a workload, what becomes of a failure. Does not own: the order of the turns
+(`harness.rounds`), tables (`report`). Where a workload can run against librdkafka's mock, each round also measures the
+client alone. Invariant: what fails once on a contestant is not tried on it again; the report says what it was. The
+others continue.
 """
 
 import os
@@ -19,6 +18,7 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
+from bench.harness.rounds import keep, rotated, turns
 from bench.peers import workloads as client
 from bench.peers.broker import Broker, BrokerFailed
 from bench.peers.contestants import Contestant
@@ -102,17 +102,16 @@ class _Run:
         shutil.rmtree(self._plan.place, ignore_errors=True)
         try:
             self._start()
-            for number in range(self._plan.rounds + 1):
-                name = f"round {number} of {self._plan.rounds}" if number else "warm-up"
-                for position, workload in enumerate(self._plan.workloads):
-                    for contestant in rotated(self._plan.contestants, number + position):
-                        self._step(f"{name}: {workload.title}: {contestant.name}")
-                        sample = self._guard(contestant.key, workload.key, self._measure, workload)
-                        self._keep(sample if number else None, workload, contestant.key)
-                    if workload.runs_on_mock:
-                        self._step(f"{name}: {workload.title}: {ALONE}")
-                        sample = self._guard(ALONE, workload.key, self._measure_alone, workload)
-                        self._keep(sample if number else None, workload, ALONE)
+            for number, workload, contestants in turns(self._plan.rounds, self._plan.workloads, self._plan.contestants):
+                what = f"{f'round {number} of {self._plan.rounds}' if number else 'warm-up'}: {workload.title}"
+                for contestant in contestants:
+                    self._step(f"{what}: {contestant.name}")
+                    sample = self._guard(contestant.key, workload.key, self._measure, workload)
+                    self._keep(sample if number else None, workload, contestant.key)
+                if workload.runs_on_mock:
+                    self._step(f"{what}: {ALONE}")
+                    sample = self._guard(ALONE, workload.key, self._measure_alone, workload)
+                    self._keep(sample if number else None, workload, ALONE)
             for broker in self._brokers.values():
                 self._guard(broker.contestant.key, "memory", self._weigh)
         finally:
@@ -178,7 +177,7 @@ class _Run:
 
     def _keep(self, sample: Sample | None, workload: Workload, key: str) -> None:
         if sample is not None:
-            self._results.samples.setdefault(workload.key, {}).setdefault(key, []).append(sample)
+            keep(self._results.samples, workload.key, key, sample)
 
     def _filled(self) -> int:
         return client.filled_count(self._plan.workloads, self._plan.scale)
@@ -223,11 +222,6 @@ def sample_of(workload: Workload, count: int, clock: Clock) -> Sample:
         return Sample(count * workload.rate[1] / clock.wall_s, None, clock.wall_s, clock.broker_s, clock.client_s)
     p99_ms = quantiles(clock.durations, n=100, method="inclusive")[98] * 1000
     return Sample(median(clock.durations) * 1000, p99_ms, clock.wall_s, clock.broker_s, clock.client_s)
-
-
-def rotated(items: Sequence[Value], by: int) -> list[Value]:
-    start = by % len(items)
-    return [*items[start:], *items[:start]]
 
 
 def explained(error: BaseException) -> str:

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 from bench.clients.__main__ import WORKLOADS, measure
-from bench.clients.workers import CLIENTS, make_place
+from bench.clients.workers import CLIENTS
+from bench.harness.interpreters import make_place
 from tests.support.daemon import Daemon
 
 

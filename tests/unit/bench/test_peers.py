@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness import picture
+from bench.harness.command import available
+from bench.harness.figures import number, spread
+from bench.harness.rounds import rotated
 from bench.hot_paths import cpu_us
 from bench.page import PAGE, aligned, write_block
-from bench.peers import broker, picture
-from bench.peers.__main__ import available, parsed
+from bench.peers import broker
+from bench.peers.__main__ import parsed
 from bench.peers.contestants import CONTESTANTS, KAFKA, Contestant, Launch
-from bench.peers.report import Report, number, spread
-from bench.peers.run import ALONE, Plan, Results, Sample, rotated, run, sample_of
+from bench.peers.report import Report
+from bench.peers.run import ALONE, Plan, Results, Sample, run, sample_of
 from bench.peers.workloads import WORKLOADS, Clock, Incomplete, Scene, Workload, filled_count
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
