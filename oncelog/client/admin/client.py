@@ -427,16 +427,7 @@ class Admin:
         GROUP_ID_NOT_FOUND (a ConfigError)."""
         from oncelog.client.admin import groups as admin_groups
 
-        (group,) = await self.describe_groups(group_id)
-        committed = await self.list_group_offsets(group_id, require_stable=False)
-        places = {*committed, *(place for member in group.members for place in member.partitions)}
-        await self._cluster.refresh({place.topic for place in places}, self._deadline())
-        # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
-        there = sorted(place for place in places if place.topic in self._cluster.metadata.topics)
-        starts = await self.list_offsets(there, "earliest")
-        ends = await self.list_offsets(there)
-        stable = await self.list_offsets(there, isolation_level="read_committed")
-        return [admin_groups.lag(group, place, committed, starts, stable, ends) for place in there]
+        return await admin_groups.list_lag(self._cluster, group_id, self._deadline())
 
     # --- transactions -------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""The requests about groups, of both protocols: list, describe, delete, and change their offsets.
+"""The requests about groups, of both protocols: list, describe, delete, their lag, and change their offsets.
 
-Owns: the requests, and their errors as exceptions. Does not own: reading committed offsets (`wire.offsets`), the public
-names (`client`, which imports this at the first use: few programs need it). Each request goes to the group's
-coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
+Owns: the requests, and their errors as exceptions. Does not own: reading offsets (`wire.offsets`), the public names
+(`client`, which imports this at the first use: few programs need it). Each request goes to the group's coordinator,
+ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from oncelog.client.admin.descriptions import GroupDescription, ListedGroup, Mem
 from oncelog.client.groups.subscriptions import decode_assignment
 from oncelog.client.values.arguments import known_names
 from oncelog.client.values.errors import ConfigError, KafkaError, raise_for
-from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.values.records import OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
 from oncelog.client.wire.cluster import Cluster, CoordinatorKind
@@ -203,20 +203,29 @@ def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberD
     )
 
 
-def lag(
-    group: GroupDescription,
-    place: TopicPartition,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
-    starts: Mapping[TopicPartition, OffsetAndTimestamp],
-    stable: Mapping[TopicPartition, OffsetAndTimestamp],
-    ends: Mapping[TopicPartition, OffsetAndTimestamp],
-) -> PartitionLag:
-    """How far the group is behind; without a committed offset it would read from the start."""
-    offset = committed[place].offset if place in committed else None
-    position = starts[place].offset if offset is None else offset
-    end = ends[place].offset
-    reader = next((each for each in group.members if place in each.partitions), None)
-    return PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), reader)
+async def list_lag(cluster: Cluster, group_id: str, deadline: Deadline) -> list[PartitionLag]:
+    """Of each partition that the group has an offset of or reads now, sorted."""
+    from oncelog.client.wire import offsets  # which the other requests do not need
+
+    group = await describe_group(cluster, group_id, deadline)
+    committed = await offsets.fetch_committed(cluster, group_id, None, deadline, require_stable=False)
+    places = {*committed, *(place for member in group.members for place in member.partitions)}
+    await cluster.refresh({place.topic for place in places}, deadline)
+    # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
+    there = sorted(place for place in places if place.topic in cluster.metadata.topics)
+    latest = dict.fromkeys(there, offsets.LATEST)
+    starts = await offsets.list_offsets(cluster, dict.fromkeys(there, offsets.EARLIEST), "read_uncommitted", deadline)
+    ends = await offsets.list_offsets(cluster, latest, "read_uncommitted", deadline)
+    stable = await offsets.list_offsets(cluster, latest, "read_committed", deadline)
+    found = []
+    for place in there:
+        offset = committed[place].offset if place in committed else None
+        # Without a committed offset it would read from the start.
+        position = starts[place].offset if offset is None else offset
+        end = ends[place].offset
+        reader = next((each for each in group.members if place in each.partitions), None)
+        found.append(PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), reader))
+    return found
 
 
 async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> None:
