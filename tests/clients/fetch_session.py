@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.handlers import fetch
+from oncelog.broker.fetching import fetch
 from oncelog.broker.requests import dispatch
 from oncelog.broker.turns import slices
 from oncelog.protocol.errors import ErrorCode

@@ -22,8 +22,9 @@ from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordi
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
+from oncelog.broker.fetching.fetch import Fetch
 from oncelog.broker.fetching.session import FetchSession
-from oncelog.broker.handlers import fetch, produce
+from oncelog.broker.handlers import produce
 from oncelog.broker.log import rounds
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
@@ -94,13 +95,13 @@ def show_a_round_partition_by_partition(patch: pytest.MonkeyPatch) -> None:
 def answer_a_waiting_fetch_in_the_middle_of_a_round(patch: pytest.MonkeyPatch) -> None:
     """By the first log that tells it."""
 
-    def on_moved(self: Any, partition: Any) -> None:
-        if self._answer is None:
-            self._moved[partition] = None
-        elif self._count_again(partition):
-            self._complete()
+    on_moved = Fetch.on_moved
 
-    patch.setattr(fetch._Fetch, "on_moved", on_moved)
+    def hasty(self: Fetch, partition: Any) -> None:
+        on_moved(self, partition)
+        self._on_turn_over()
+
+    patch.setattr(Fetch, "on_moved", hasty)
 
 
 def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> None:

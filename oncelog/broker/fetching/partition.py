@@ -19,7 +19,7 @@ from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochE
 
 
 def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
-    """The log that a partition of a fetch refers to now; raises KafkaError."""
+    """The log that a partition of a fetch refers to now, and from now on; raises KafkaError."""
     name = wanted.topic
     if wanted.topic_id is None:
         if name is None or topics.get(name) is None:
@@ -36,6 +36,7 @@ def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
     log = topics.find_partition(name, wanted.index)
     if log is None:
         raise topics.missing(name, wanted.index)
+    wanted.log = log
     return log
 
 

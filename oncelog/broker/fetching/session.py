@@ -1,7 +1,7 @@
 """The partitions of one fetch, kept from request to request if the fetch has a session (KIP-227).
 
 Owns: the client's last request and response for each partition, and which partitions must be read. Does not own:
-reading, errors (`broker.handlers.fetch`), ids and eviction (`broker.fetching.session_cache`).
+reading, errors (`broker.fetching.answer`), ids and eviction (`broker.fetching.session_cache`).
 Invariants
 - A partition that is not `ready` has nothing new: its reader is at the end, its high watermark and log start are those
   of the last response, and so are the rules about who may read. It watches its log, and any move makes it ready. The
@@ -58,7 +58,7 @@ class FetchedPartition:
         self.index = asked.partition
         self.log: PartitionLog | None = None  # None: to be looked up
         self.is_watching = False
-        self.available_bytes = 0  # as counted for a waiting fetch
+        self.available_bytes = 0  # as counted for the current fetch
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.ask(asked)
@@ -90,13 +90,17 @@ class FetchWaiter(Protocol):
         """Another request continues the session."""
 
 
+class FetchRights(Protocol):
+    def check(self, partition: FetchedPartition, request: str | None) -> None:
+        """`request` is for the audit; None if nothing is read. Raises KafkaError."""
+
+
 class FetchSession:
     """Created for each fetch without a session too: then it is dropped with the response."""
 
     __slots__ = (
         "_partitions",
         "_purgatory",
-        "_waiter",
         "by_topic_id",
         "counted",
         "created_ms",
@@ -104,25 +108,37 @@ class FetchSession:
         "isolation",
         "last_used_ms",
         "ready",
+        "rights",
         "rules_version",
         "session_id",
+        "waiter",
     )
 
-    def __init__(self, purgatory: FetchPurgatory, by_topic_id: bool) -> None:
+    isolation: FetchIsolation
+    """Of its current request."""
+    rights: FetchRights | None
+    """Of its current request; None: it may read everything."""
+    rules_version: int
+    """Of the rules by which its last request was judged; 0: by none."""
+    waiter: FetchWaiter | None
+    """It is notified of the moves of partitions that are watched."""
+    session_id: int
+    counted: int
+    created_ms: int
+    last_used_ms: int
+    """The id and these are set by the cache, if it keeps the session."""
+
+    def __init__(self, purgatory: FetchPurgatory, by_topic_id: bool, epoch: int) -> None:
+        """`epoch` is that of its first request: INITIAL_EPOCH if the client would keep it."""
         self._purgatory = purgatory
         self._partitions: dict[tuple[UUID | str, int], FetchedPartition] = {}
-        self._waiter: FetchWaiter | None = None
         self.by_topic_id = by_topic_id
+        self.epoch = epoch
         self.ready: dict[FetchedPartition, None] = {}
-        self.isolation: FetchIsolation | None = None
+        self.waiter = None
+        self.rights = None
         self.rules_version = 0
-        """Of the rules by which its last request was judged; 0: by none."""
-        # Set by the cache, if it keeps the session.
         self.session_id = 0
-        self.epoch = FINAL_EPOCH
-        self.counted = 0
-        self.created_ms = 0
-        self.last_used_ms = 0
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -164,14 +180,16 @@ class FetchSession:
 
     def begin(self, isolation: FetchIsolation) -> None:
         """Begin a request of this isolation level."""
-        if isolation is not self.isolation:
-            # The bounds differ: every partition must be read again.
-            self.isolation = isolation
-            self._read_all_again()
-        for partition in self.ready:
-            if not partition.is_watching:
-                # It has not been notified of changes to its topic.
-                partition.log = None
+        if self.session_id:  # otherwise it is new: all of it is ready, and nothing was looked up
+            if isolation is not self.isolation:
+                # The bounds differ: every partition must be read again.
+                self._read_all_again()
+            for partition in self.ready:
+                partition.available_bytes = 0
+                if not partition.is_watching:
+                    # It has not been notified of changes to its topic.
+                    partition.log = None
+        self.isolation = isolation
 
     def begin_under(self, rules_version: int) -> None:
         """As `begin`, where there are rules about who may read: when they change, what has nothing new is looked at,
@@ -199,8 +217,8 @@ class FetchSession:
 
     def on_moved(self, partition: FetchedPartition) -> None:
         self.ready.setdefault(partition, None)
-        if self._waiter is not None:
-            self._waiter.on_moved(partition)
+        if self.waiter is not None:
+            self.waiter.on_moved(partition)
         else:
             # Without a waiter: once it is ready, further moves change nothing. Sessions of departed clients cost
             # nothing.
@@ -208,35 +226,18 @@ class FetchSession:
 
     # -- waiting and ending
 
-    @property
-    def waits(self) -> bool:
-        return self._waiter is not None
-
-    def begin_wait(self, waiter: FetchWaiter) -> None:
-        self._waiter = waiter
-        self.watch(self.ready)
-
-    def begin_slices(self, waiter: FetchWaiter) -> None:
-        """The request is handled in several turns: it is notified of moves in between, except for unwatched
-        partitions."""
-        self.replace_waiter()
-        self._waiter = waiter
-
     def watch(self, partitions: Iterable[FetchedPartition]) -> None:
         for partition in partitions:
             self._watch(partition)
 
-    def end_wait(self) -> None:
-        self._waiter = None
-
     def replace_waiter(self) -> None:
-        waiter, self._waiter = self._waiter, None
+        waiter, self.waiter = self.waiter, None
         if waiter is not None:
             waiter.on_replaced()
 
     def close(self) -> None:
         """The session is closed: no more responses."""
-        for partition in self:
+        for partition in self._partitions.values():
             if partition.is_watching:
                 self._unwatch(partition)
         # They reference the session: it would be left to the garbage collector.

@@ -96,11 +96,18 @@ class FetchSessionCache:
         session.session_id = self._new_id()
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.created_ms = session.last_used_ms = monotonic_ms
+        session.counted = 0
         self._sessions[session.session_id] = session
         self._count(session)
 
     def holds(self, session: FetchSession) -> bool:
         return self._sessions.get(session.session_id) is session
+
+    def release(self, session: FetchSession) -> None:
+        """Its current request has ended: with a session that is not kept, all has."""
+        session.waiter = session.rights = None
+        if not session.session_id or not self.holds(session):
+            session.close()
 
     def _new_id(self) -> int:
         while True:
@@ -132,7 +139,7 @@ class FetchSessionCache:
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.session_id]
         self._partition_count -= session.counted
-        if not session.waits:
+        if session.waiter is None:
             session.close()
 
 

@@ -20,6 +20,7 @@ from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.testing.memory_disk import PowerCut
 from tests.clients.copier import CopierRequests
+from tests.clients.fetch_session import append, fetch_in_tiny_slices
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
 from tests.support.damage import list_offset
@@ -230,6 +231,27 @@ def test_a_reader_that_would_not_wait_waits_for_what_was_answered(partition_coun
     (topic_data,) = broker.send(request, 11).message.responses
     assert topic_data.partitions[0].records
     assert topic_data.partitions[0].high_watermark == 1
+
+
+@pytest.mark.parametrize("min_bytes", [70, 140])  # which either of two batches has, or both together
+def test_a_reader_in_slices_does_not_wait_for_a_sync_that_ends_between_two_of_them(
+    min_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_in_tiny_slices(monkeypatch)
+    broker = broker_with_topic()
+    append(broker, TOPIC, 1)
+    producer = Producer(broker).init()
+    producer.add(0)
+    assert producer.produce(0) is E.NONE
+    indexes = [0, *range(1000, 1020), 1]
+    partitions = [FetchPartition(partition=index, partition_max_bytes=1_000) for index in indexes]
+    topic = FetchTopic(topic=TOPIC, partitions=partitions)
+    request = FetchRequest(max_wait_ms=500, min_bytes=min_bytes, isolation_level=0, session_epoch=-1, topics=[topic])
+    reply = broker.send(request, 11)
+    assert reply.is_there
+    (topic_data,) = reply.message.responses
+    assert topic_data.partitions[0].high_watermark == 1
+    assert topic_data.partitions[-1].records
 
 
 def test_records_that_were_answered_can_be_deleted() -> None:
