@@ -14,6 +14,7 @@ from pathlib import Path
 from oncelog.broker.coordinator import life
 from oncelog.broker.coordinator.group import states as group_states
 from oncelog.broker.coordinator.transaction import states as transaction_states
+from oncelog.broker.fetching import states as fetch_states
 from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings
 from oncelog.client.wire.security import SecuritySettings
 from tools import dashboard, draw_concepts, draw_transactions, page_blocks, page_commands
@@ -56,6 +57,7 @@ BLOCKS: dict[str, tuple[Block, ...]] = {
             ("a transactional id", transaction_states.mermaid),
             ("a classic group", group_states.mermaid),
             ("a coordinator's partition", life.mermaid),
+            ("a Fetch", fetch_states.mermaid),
         )
     ),
 }
