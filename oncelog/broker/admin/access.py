@@ -41,8 +41,8 @@ class Access:
         *,
         read_only: bool = False,
     ) -> None:
-        """`name` is that of the port: the principal of its token is `Token:NAME`. `read_only`: nothing but GET and
-        HEAD."""
+        """`name` is the port's name: the principal of its token is `Token:NAME`. With `read_only` nothing but GET and
+        HEAD is allowed."""
         self._name = name
         self._token = token
         self._read_only = read_only
@@ -51,7 +51,7 @@ class Access:
         self._host_names = frozenset(each.lower() for each in (*host_names, address.host) if each)
 
     def check(self, method: str, target: bytes, headers: Headers) -> Principal:
-        """The principal of a request. Raises HttpError."""
+        """Return the principal of a request. Raises HttpError if the request may not be served."""
         found = dict(headers)
         if any(sum(name == each for name, _ in headers) > 1 for each in _ONCE):
             raise HttpError(400, "a header that decides who may ask is there twice")

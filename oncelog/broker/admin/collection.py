@@ -51,21 +51,21 @@ class Bound(NamedTuple):
     name: str
     used: int
     limit: int
-    """-1: none."""
+    """The limit; -1 if there is none."""
 
 
 class Collection:
     def __init__(
         self, broker: "Broker", max_series: int, refresh: Callable[[], None], bounds: Callable[[], Iterable[Bound]]
     ) -> None:
-        """`refresh` updates the gauges of `broker.metrics`, but for those of transactions."""
+        """`refresh` updates the gauges of `broker.metrics`, except those of transactions."""
         self._broker = broker
         self._max_series = max_series
         self._refresh = refresh
         self._bounds = bounds
 
     async def collect(self) -> list[Sampled]:
-        """Every metric, in the order of the catalogue."""
+        """Return every metric, in the order of the catalogue."""
         left_out: Counter[str] = Counter()
         transactions = await self._transactions()
         self._refresh()
@@ -81,7 +81,7 @@ class Collection:
         return found
 
     async def _table(self, families: tuple[Family, ...], rows: _Rows, left_out: Counter[str]) -> list[Sampled]:
-        """Metrics that have the same labels: one row has a value for each of them."""
+        """Return metrics that have the same labels: each row has a value for each of them."""
         samples: list[list[Sample]] = [[] for _ in families]
         seen: set[tuple[str, ...]] = set()
         async for labels, values in _in_slices(rows):

@@ -34,12 +34,12 @@ MOST_PATH = 300
 _READ_BYTES = 8_192
 _NO_ACCESS = (401, 403)
 _FULL_PAUSE_S = 1.0
-"""After the system had no descriptor for a connection."""
+"""How long to accept nothing after the system had no descriptor for a connection."""
 
 Serve = Callable[[AdminRequest], Awaitable[Response | EventStream]]
-"""Raises HttpError."""
+"""Answers a request, or raises HttpError."""
 CurrentContext = Callable[[], ssl.SSLContext | None]
-"""The TLS of the next connection; None: plain text."""
+"""Returns the TLS context for the next connection; None for plain text."""
 
 
 class Patience(NamedTuple):
@@ -47,13 +47,13 @@ class Patience(NamedTuple):
 
     handshake_s: float = 10.0
     request_s: float = 10.0
-    """For the first request, and for each from its first byte."""
+    """The time to send the first request after connecting, and each request from its first byte."""
     goodbye_s: float = 5.0
-    """For the end of TLS."""
+    """The time to end TLS."""
     idle_s: float = 60.0
-    """Between two requests."""
+    """The time between two requests."""
     answer_s: float = 30.0
-    """For reading what it was sent."""
+    """The time to read a response."""
 
 
 PATIENCE = Patience()
@@ -80,7 +80,7 @@ class HttpServer:
         self._accepting: asyncio.Task[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._silent: dict[asyncio.Task[None], None] = {}
-        """Of these, those that ask nothing now, the longest silent first: one makes way when there are too many."""
+        """The idle connections, the longest idle first: one is closed when there are too many connections."""
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Returns the address it listens on. Raises OSError."""
@@ -124,7 +124,7 @@ class HttpServer:
 
     @contextlib.contextmanager
     def silence(self) -> Iterator[None]:
-        """Around waiting for a request, in the task of the connection."""
+        """Count the connection of the current task as idle while it waits for a request."""
         task = asyncio.current_task()
         if task is not None:
             self._silent[task] = None
@@ -223,7 +223,8 @@ class _Connection:
         return event
 
     async def _next_request(self, may_wait_s: float) -> AdminRequest | None:
-        """None when the client has disconnected. Raises HttpError, h11.RemoteProtocolError, TimeoutError."""
+        """Return the next request; None when the client has disconnected. Raises HttpError, h11.RemoteProtocolError,
+        TimeoutError."""
         if not self._http.trailing_data[0]:
             with self._server.silence():
                 async with asyncio.timeout(may_wait_s):
@@ -284,7 +285,7 @@ class _Connection:
         await self._drain()
 
     async def _drain(self) -> None:
-        """Until the client has read everything. Raises TimeoutError."""
+        """Wait until the client has read everything. Raises TimeoutError."""
         async with asyncio.timeout(self._patience.answer_s):
             await self._writer.drain()
 
@@ -294,7 +295,7 @@ class _Connection:
             self._writer.write(data)
 
     async def _stream(self, wanted: EventStream, events: Events) -> None:
-        """Until the client disconnects, or leaves too many events unread."""
+        """Send events until the client disconnects, or leaves too many of them unread."""
         waiting: asyncio.Queue[Event] = asyncio.Queue()
         for event in events.since(wanted.since):
             waiting.put_nowait(event)

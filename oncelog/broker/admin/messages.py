@@ -30,7 +30,7 @@ class AdminRequest:
     """The last event a reconnecting browser has seen (Last-Event-ID)."""
 
     def number(self, name: str, default: int) -> int:
-        """From the query. Raises HttpError."""
+        """Return a number from the query. Raises HttpError."""
         text = self.query.get(name)
         if text is None:
             return default
@@ -39,7 +39,7 @@ class AdminRequest:
         return int(text)
 
     def amount(self, name: str) -> int:
-        """From the body. Raises HttpError."""
+        """Return a number from the body. Raises HttpError."""
         value = self.body.get(name)
         if isinstance(value, bool) or not isinstance(value, int):
             raise HttpError(400, f'the body must be {{"{name}": NUMBER}}')

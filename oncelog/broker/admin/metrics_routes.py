@@ -92,6 +92,6 @@ def _family(sampled: Sampled) -> Metric:
 
 
 def _buckets(distribution: Distribution) -> list[tuple[str, float]]:
-    """Cumulative, as Prometheus has them."""
+    """Return cumulative buckets, as Prometheus has them."""
     bounds = [*(str(float(bound_s)) for bound_s in distribution.bounds_s), "+Inf"]
     return list(zip(bounds, accumulate(distribution.counts), strict=True))

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def admin_port(broker: "Broker", faults: Faults, address: HttpAddress, token: Token | None = None) -> HttpServer:
-    """Not started yet. `token`: instead of the one in the file of the settings. Raises ConfigError."""
+    """Return the port, not started yet. `token` replaces the one in the file of the settings. Raises ConfigError."""
     return _port(broker, "admin", address, Routes(faults).serve, token, events=faults.events)
 
 
 def metrics_port(broker: "Broker", collection: Collection, address: HttpAddress) -> HttpServer:
-    """Not started yet. Raises ConfigError."""
+    """Return the port, not started yet. Raises ConfigError."""
     return _port(broker, "metrics", address, MetricsRoutes(broker, collection).serve, read_only=True)
 
 
@@ -68,7 +68,8 @@ def _token_of(config: BrokerConfig, name: str) -> Token | None:
 
 
 class _Tls:
-    """`context` is for new connections; what cannot be read is refused, or leaves it."""
+    """Keeps `context`, the TLS context for new connections. A setting whose files cannot be read is refused; if they
+    become unreadable later, the old context stays."""
 
     def __init__(self, broker: "Broker", name: str) -> None:
         """Raises ConfigError."""

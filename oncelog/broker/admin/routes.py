@@ -122,7 +122,7 @@ class Routes:
         return Response(200, planted.as_json())
 
     async def _wait(self, planted: PlantedRule, until: str, timeout_ms: int) -> None:
-        """Until the rule has, or the timeout has passed: the response says which."""
+        """Wait until the rule has fired or is consumed, or the timeout has passed; the response says which."""
         changed = asyncio.Event()
         stop = self._faults.events.listen(lambda _: changed.set())
         try:

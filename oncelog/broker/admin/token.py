@@ -29,7 +29,7 @@ class Token:
         self._value = value
 
     def is_in(self, authorization: bytes) -> bool:
-        """Whether this value of the header Authorization has it."""
+        """Whether this value of the Authorization header contains the token."""
         scheme, _, given = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._value)
 

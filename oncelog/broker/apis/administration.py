@@ -35,12 +35,12 @@ def _cluster(operation: AclOperation, text: str | None = None, **said: Any) -> R
 
 
 def missing_text(operation: AclOperation) -> str:
-    """The message of Kafka's controller, without its description of the request."""
+    """Return the message of Kafka's controller, without its description of the request."""
     return f"Request needs {operation.name} permission."
 
 
 def _forwarded(operation: AclOperation) -> Rights:
-    """Those of a request that Kafka's controller answers."""
+    """Return the rights of a request that Kafka's controller answers."""
     return _cluster(operation, missing_text(operation))
 
 

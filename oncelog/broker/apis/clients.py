@@ -47,7 +47,7 @@ def _member(refusal: str = "") -> Rights:
 def _partitions(
     kind: str, of_partition: str, name: Sequence[str] = ("name",), index: str = "partition_index"
 ) -> Errors:
-    """Topics, with an error for each partition."""
+    """Return the errors of a response with topics and an error for each partition."""
     return Errors(
         (Rows("topics", "topics", kind, tuple(name)), Rows("partitions", "partitions", of_partition, (index,)))
     )

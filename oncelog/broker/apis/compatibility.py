@@ -72,4 +72,4 @@ KAFKA = Compatibility(
 )
 
 COMPATIBILITIES: Mapping[str, Compatibility] = MappingProxyType({"oncelog": OURS, "kafka": KAFKA})
-"""By the values of `oncelog.compat`."""
+"""The compatibility modes, by the values of `oncelog.compat`."""

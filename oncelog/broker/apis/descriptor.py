@@ -20,12 +20,12 @@ _NEWEST = 32_767
 
 
 class Need(Enum):
-    """A part that not every broker uses: the module that must be imported before the first request of an API."""
+    """A part that not every broker uses, as the module to import before the first request of an API that needs it."""
 
     GROUPS = "oncelog.broker.assembly.groups"
     """The group coordinator; WriteTxnMarkers needs it for markers in `__consumer_offsets`."""
     TRANSACTIONS = "oncelog.broker.coordinator.transaction.shard_life"
-    """A partition of `__transaction_state`."""
+    """A partition of `__transaction_state` that transactional ids are kept in."""
     SECURITY = "oncelog.broker.cluster.security_state"
     """Rules, quotas, users, tokens: few brokers have them."""
 
@@ -45,7 +45,8 @@ class Rows(NamedTuple):
 
 
 Place = tuple[Rows, ...]
-"""Arrays, each within the rows of the previous one: the innermost rows have the error. Empty: the response itself."""
+"""Where a response has an error: arrays, each within the rows of the one before, whose innermost rows have it. It is
+empty for the response itself."""
 
 
 class Errors(NamedTuple):
@@ -58,7 +59,7 @@ class Errors(NamedTuple):
     field: str = "error_code"
     """The name of the error in a row."""
     until: int = _NEWEST
-    """The last of these versions."""
+    """The last version that has its errors there."""
 
     @property
     def of_whole(self) -> Place:
@@ -82,7 +83,7 @@ class Needed(NamedTuple):
     operation: AclOperation
     resource: ResourceType = ResourceType.CLUSTER
     name_field: str = ""
-    """Empty: the cluster."""
+    """The field that names the resource; empty for the cluster."""
     said: Fields = _NONE
     """Fields that Kafka sets besides the error."""
     instead: AclOperation | None = None
@@ -103,7 +104,7 @@ class EachRow(NamedTuple):
     operation: AclOperation
     resource: ResourceType
     name: str = "name"
-    """The field that names a row's resource; empty: the row is the name."""
+    """The field that names a row's resource; empty if the row itself is the name."""
     name_of: str = ""
     """A function of a module of `handlers.rights`, where the name is more than a field."""
     said: Fields = _NONE
@@ -139,7 +140,7 @@ class Visible(NamedTuple):
     resource: ResourceType
     rows: str
     name: str
-    """Fields of the response, and of a row."""
+    """The fields of the response, and of a row."""
     instead: Right | None = None
     """A right on the cluster that makes all rows visible."""
 
@@ -156,7 +157,7 @@ class Operations(NamedTuple):
     rows: str
     name: str
     operations: str
-    """Fields of the response, and of a row."""
+    """The fields of the response, and of a row."""
 
     @property
     def rights(self) -> Sequence[Right]:
@@ -167,12 +168,12 @@ class Own(NamedTuple):
     """A step that no other API has."""
 
     name: str
-    """MODULE.CLASS in `handlers.rights`."""
+    """The step as MODULE.CLASS in `handlers.rights`."""
     rights: Sequence[Right] = ()
 
 
 Step = EachRow | EachResource | Visible | Operations | Own
-"""What is checked in the rows of a request or of its response."""
+"""A check of the rows of a request or of its response."""
 
 
 class Rights(NamedTuple):
@@ -180,15 +181,15 @@ class Rights(NamedTuple):
 
     needs: tuple[Needed, ...] = ()
     steps: tuple[Step, ...] = ()
-    """The outermost first."""
+    """The steps, the outermost first."""
     inside: tuple[Right, ...] = ()
-    """What the handler itself checks."""
+    """The rights that the handler itself checks."""
     free: str = ""
-    """Why no right is needed."""
+    """The reason why no right is needed."""
 
     @property
     def all(self) -> Sequence[Right]:
-        """Every right that a request of this API can need, each once."""
+        """Return every right that a request of this API can need, each once."""
         own = [right for each in (*self.needs, *self.steps) for right in each.rights]
         return list(dict.fromkeys((*own, *self.inside)))
 
@@ -238,11 +239,11 @@ class Api:
     errors: tuple[Errors, ...] = (Errors(is_whole=True),)
     """Where its responses have errors, by version; the oldest first."""
     needs: tuple[Need, ...] = ()
-    """What is imported before its first request."""
+    """The parts to import before its first request."""
     transaction_v2_since: int | None = None
     """The first version under transaction version 2 (KIP-890): it implies that of a transaction."""
     topic_ids_since: int | None = None
-    """The first version whose rows name a topic by its id alone (KIP-516); None: by name, or each row says how."""
+    """What a read-only broker answers; READS if the API changes nothing."""
     advertised_minimum: int | None = None
     """The lowest version listed, where it differs."""
     unstable_maximum: int | None = None
@@ -255,7 +256,7 @@ class Api:
     is_charged: bool = True
     """Whether its clients are charged for quotas."""
     witnessed: Literal["request", "response"] | None = None
-    """When the witness looks at it; the function of this name in `witness.facts` does."""
+    """When the witness looks at the API, by the function of this name in `witness.facts`."""
     left_out: str = ""
     """What Kafka's broker does behind this API and this one does not, and why: for docs/compare/compatibility.md."""
 
@@ -277,5 +278,5 @@ class Api:
         return self.unstable_maximum if with_unstable and self.unstable_maximum is not None else self.maximum
 
     def errors_in(self, version: int) -> Errors:
-        """Where the responses of this version have errors."""
+        """Return where the responses of this version have errors."""
         return next(errors for errors in self.errors if version <= errors.until)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 TOKEN_FILES = {"admin": "oncelog.admin.token.file", "metrics": "oncelog.metrics.token.file"}
-"""The settings, by port."""
+"""The settings that name the token files, by port."""
 _ADDRESS = re.compile(r"(?:(?P<scheme>https?)://)?(?P<host>[^/@?#\s]*):(?P<port>[0-9]{1,5})\Z")
 
 
@@ -31,12 +31,12 @@ class HttpAddress:
 
     @property
     def is_local(self) -> bool:
-        """Only this machine reaches it."""
+        """Whether only this machine reaches it."""
         return is_admin_host(self.bound_host)
 
     @property
     def bound_host(self) -> str:
-        """To listen on: one address, where a name may have several."""
+        """The host to listen on: one address, where a name may have several."""
         return "127.0.0.1" if self.host == "localhost" else self.host
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class HttpAddress:
 
 
 def parse_http_address(text: str) -> HttpAddress:
-    """HOST:PORT or https://HOST:PORT. Raises ValueError."""
+    """Parse HOST:PORT or https://HOST:PORT. Raises ValueError."""
     match = _ADDRESS.match(text.strip())
     if match is None or int(match["port"]) > 65535:
         raise ValueError("must be HOST:PORT or https://HOST:PORT, such as 127.0.0.1:9644")
@@ -57,8 +57,8 @@ def format_host_port(host: str, port: int) -> str:
 
 
 def is_admin_host(host: str) -> bool:
-    """Loopback as a plain number. Other spellings are rejected: a web page may have a name under `localhost`, and each
-    further spelling is another way around this check."""
+    """Whether the host is loopback as a plain number. Other spellings are rejected: a web page may have a name under
+    `localhost`, and each further spelling is another way around this check."""
     from ipaddress import ip_address  # a start without this address does not pay for it
 
     from oncelog.broker.config.listeners import is_loopback
@@ -71,7 +71,7 @@ def is_admin_host(host: str) -> bool:
 
 
 def check_tokens(get: Callable[[str], str | None]) -> None:
-    """`get` returns a setting. Raises ValueError with what to write if a port lacks the token that it must have."""
+    """Raise ValueError, with what to write, if a port lacks the token that it must have. `get` returns a setting."""
     has_authorizer = bool(get("authorizer.class.name"))
     for name, key in TOKEN_FILES.items():
         text = get(f"oncelog.{name}.listen")

@@ -55,17 +55,17 @@ class ConfigResource(Protocol):
 
     @property
     def name(self) -> str:
-        """The name its settings are stored under."""
+        """The name under which its settings are stored."""
 
     @property
     def own(self) -> Mapping[str, str]:
-        """The settings set on it."""
+        """Return the settings that are set on it."""
 
     def check_change(self, change: ConfigChange) -> None:
         """Raises KafkaError if this setting cannot be changed so, whatever its value."""
 
     def list_to_change(self, change: ConfigChange) -> str:
-        """The current list for APPEND and SUBTRACT. Raises KafkaError if the setting is not a list."""
+        """Return the current list for APPEND and SUBTRACT. Raises KafkaError if the setting is not a list."""
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
         """Raises KafkaError unless the resource may have `config`, of which `changed` is new."""
@@ -89,7 +89,7 @@ def find_resource(
 
 
 def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -> dict[str, str | None]:
-    """The result of an incremental change. Raises KafkaError."""
+    """Return the result of an incremental change. Raises KafkaError."""
     own = resource.own
     result = dict(own)
     for change in changes:
@@ -108,13 +108,14 @@ def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -
 
 
 def prepare_replacement(resource: ConfigResource, config: Mapping[str, str]) -> dict[str, str | None]:
-    """The result of replacing all settings by `config`. Raises KafkaError."""
+    """Return the result of replacing all settings by `config`. Raises KafkaError."""
     resource.check(config, list(config))
     return _difference(resource.own, config)
 
 
 def check_request(names: Sequence[str], without_value: Sequence[str]) -> None:
-    """The rules that apply to every resource: no duplicate setting, no null. Raises KafkaError(INVALID_REQUEST)."""
+    """Check the rules that apply to every resource: no duplicate setting, no null. Raises
+    KafkaError(INVALID_REQUEST)."""
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if without_value:
@@ -155,7 +156,7 @@ class _TopicConfig:
         self.own = state.config(ResourceType.TOPIC, name)
 
     def check_change(self, change: ConfigChange) -> None:
-        """Every topic has settings of its own."""
+        """Accept any change: every topic has settings of its own."""
 
     def list_to_change(self, change: ConfigChange) -> str:
         item = TOPIC_CONFIGS.get(change.name)
@@ -180,7 +181,7 @@ class _GroupConfig:
         self.own = state.config(ResourceType.GROUP, name)
 
     def check_change(self, change: ConfigChange) -> None:
-        """Every group has settings of its own."""
+        """Accept any change: every group has settings of its own."""
 
     def list_to_change(self, change: ConfigChange) -> str:
         message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
@@ -205,7 +206,8 @@ class _BrokerConfig:
         self.own = state.config(ResourceType.BROKER, self.name)
 
     def check_change(self, change: ConfigChange) -> None:
-        """As in Kafka with eligible leader replicas (KIP-966), this one is the cluster's, and always set."""
+        """Refuse to set the cluster's one value for a single broker or to remove it, as Kafka does with eligible leader
+        replicas (KIP-966)."""
         if change.name != OF_THE_CLUSTER:
             return
         if self.name:

@@ -8,7 +8,7 @@ import socket
 
 
 def parse_connection_limits(text: str) -> dict[str, int]:
-    """The maximum number of connections per address. A host name stands for its addresses. Raises ValueError."""
+    """Return the maximum number of connections per address. A host name stands for its addresses. Raises ValueError."""
     limits: dict[str, int] = {}
     for item in text.split(",") if text.strip() else ():
         host, separator, count = item.strip().rpartition(":")

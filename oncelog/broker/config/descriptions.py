@@ -43,7 +43,8 @@ def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> En
 def describe_broker(
     broker_config: BrokerConfig, this_broker: Mapping[str, str], all_brokers: Mapping[str, str]
 ) -> Entries:
-    """One broker; the mappings are what was set while it runs. Values of names that it does not know may be secret."""
+    """Describe one broker. The mappings are what was set while it runs; values under names that it does not know may be
+    secret, so they are not shown."""
     entries = []
     for name, key in BROKER_KEYS.items():
         if name in _INTERNAL:
@@ -67,7 +68,7 @@ def describe_broker(
 
 
 def _resolve(name: str, broker_config: BrokerConfig) -> tuple[str | None, list[_Synonym]]:
-    """The value of one key, and where it comes from."""
+    """Return the value of one key, and where it comes from."""
     synonyms = broker_synonyms(_same_meaning(name), broker_config)
     if name != "broker.id" or synonyms[0][2] is not ConfigSource.DEFAULT_CONFIG:
         return broker_config.get(name), synonyms
@@ -78,7 +79,7 @@ def _resolve(name: str, broker_config: BrokerConfig) -> tuple[str | None, list[_
 
 
 def _unknown(this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> dict[str, list[_Synonym]]:
-    """What was set while the broker runs, under names that it does not know."""
+    """Return what was set while the broker runs under names that it does not know."""
     given: dict[str, list[_Synonym]] = {}
     for settings, source in (
         (this_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -91,7 +92,7 @@ def _unknown(this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> 
 
 
 def describe_all_brokers(config: Mapping[str, str]) -> Entries:
-    """The settings for all brokers."""
+    """Describe the settings for all brokers."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     entries = []
     for name, value in config.items():
@@ -116,7 +117,7 @@ def describe_group(config: Mapping[str, str], broker_config: BrokerConfig) -> En
 
 
 def describe_client_metrics() -> Entries:
-    """No subscription exists here: returns the defaults, as Kafka does for a missing one."""
+    """Return the defaults, as Kafka does for a missing subscription: none exists here."""
     return [_entry(key, key.default, ()) for key in _CLIENT_METRICS]
 
 
@@ -134,7 +135,8 @@ def describe_loggers(levels: Mapping[str, str]) -> Entries:
 
 
 def _without_effect(key: ConfigKey, given: Sequence[_Synonym]) -> DescribeConfigsResourceResult:
-    """A setting that one node does not need: what was set while it runs, which is kept, or what is true of it."""
+    """Describe a setting that one node does not need: what was set while it runs, which is kept, or what is true of
+    it."""
     default = [] if key.default is None else [(key.name, key.default, ConfigSource.DEFAULT_CONFIG)]
     synonyms = [*given, *default]
     value = synonyms[0][1] if synonyms else None
@@ -143,7 +145,7 @@ def _without_effect(key: ConfigKey, given: Sequence[_Synonym]) -> DescribeConfig
 
 @cache
 def _same_meaning(name: str) -> Sequence[str]:
-    """The names with the same meaning in several units, in order of precedence."""
+    """Return the names with the same meaning in several units, in order of precedence."""
     for item in TOPIC_CONFIGS.values():
         names = [synonym.name for synonym in item.synonyms]
         if len(names) > 1 and name in names:
@@ -172,7 +174,8 @@ def _entry(
 
 
 def _of_listener(name: str, synonyms: Sequence[_Synonym]) -> DescribeConfigsResourceResult:
-    """Kafka calls all of these read-only, though some can change; one that is not known has no type and is secret."""
+    """Describe a setting of one listener. Kafka calls all of these read-only, though some can change; an unknown one
+    has no type and is secret."""
     key = key_of_listener(name)
     if key is not None:
         return _entry(replace(key, name=name), synonyms[0][1], synonyms, read_only=True)
@@ -189,7 +192,8 @@ def _of_listener(name: str, synonyms: Sequence[_Synonym]) -> DescribeConfigsReso
 
 
 def _without_listener(name: str) -> str:
-    """The setting of all listeners that one of a listener, or of a mechanism there, stands before; else the name."""
+    """Return the name without the prefix of a listener or of a mechanism there; a name that has none is returned
+    unchanged."""
     key, of_listener = key_of_listener(name), _LISTENER_PREFIX.match(name)
     if key is not None:
         return key.name
@@ -197,7 +201,7 @@ def _without_listener(name: str) -> str:
 
 
 def select_entries(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:
-    """The requested entries (none named: all), with only the requested details."""
+    """Return the requested entries (all if none is named), with only the requested details."""
     named = frozenset(names or ())
     wanted = entries if not names else [entry for entry in entries if entry.name in named]
     if synonyms and documentation:

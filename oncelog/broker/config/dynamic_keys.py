@@ -130,12 +130,12 @@ _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _LISTENERS_OF_ALL_BROKERS = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
 _JAAS = ".sasl.jaas.config"
 OF_THE_CLUSTER = "min.insync.replicas"
-"""One value for all brokers, set from the start on: as in Kafka with eligible leader replicas (KIP-966)."""
+"""The setting with one value for all brokers, always set: as in Kafka with eligible leader replicas (KIP-966)."""
 JAVA_CLASS = "ssl.engine.factory.class"
 
 
 def has_effect_while_running(name: str) -> bool:
-    """A setting of ours that can change while the broker runs."""
+    """Whether this is a setting of ours that can change while the broker runs."""
     of_listener = key_of_listener(name)
     if of_listener is None:
         return name in _EFFECTIVE
@@ -154,23 +154,23 @@ def may_change_while_running(name: str) -> bool:
 
 
 def is_of_one_listener(name: str) -> bool:
-    """Kafka can change key stores only with the prefix of a listener."""
+    """Whether Kafka can change the setting, a key store, only with the prefix of a listener."""
     return name in _OF_ONE_LISTENER
 
 
 def is_of_one_broker(name: str) -> bool:
-    """Kafka cannot set these for all brokers at once."""
+    """Whether the setting cannot be set for all brokers at once, as in Kafka."""
     of_listener = _LISTENER_PREFIX.fullmatch(name)
     return name in _OF_ONE_BROKER or (of_listener is not None and of_listener[1] not in _LISTENERS_OF_ALL_BROKERS)
 
 
 def is_java_class(name: str) -> bool:
-    """Kafka loads the class before it accepts the setting; there is none to load here."""
+    """Whether the setting names a class that Kafka loads before it accepts the value; there is none to load here."""
     return name.endswith(JAVA_CLASS)
 
 
 def is_security(name: str) -> bool:
-    """Of TLS and SASL."""
+    """Whether the setting is one of TLS or SASL."""
     return name.startswith(("ssl.", "sasl.")) or (
         name.startswith("listener.name.") and not name.endswith(tuple(_LISTENERS_OF_ALL_BROKERS))
     )

@@ -16,10 +16,10 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 class GroupConfigKey:
     key: ConfigKey
     synonym: str
-    """The broker's setting, for groups without their own."""
+    """The broker's setting, which applies to groups without their own."""
     lowest: str
     highest: str
-    """The broker settings that bound it."""
+    """The broker setting that is the upper bound."""
 
 
 _TABLE = (
@@ -64,7 +64,7 @@ def validate_group_config(config: Mapping[str, str], broker_config: BrokerConfig
 
 
 def group_config_value(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> int:
-    """The effective value for a group with `config`. Raises KeyError for other names."""
+    """Return the effective value for a group with `config`. Raises KeyError for other names."""
     item = GROUP_CONFIGS[name]
     own = config.get(name)
     if own is not None:

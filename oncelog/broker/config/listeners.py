@@ -50,7 +50,7 @@ class ListenerConfig:
     advertised_host: str
     advertised_port: int
     is_guess: bool = False
-    """Nothing was configured to be advertised, and the listener binds no specific address: it is this machine's
+    """True if no advertised address was configured and the listener binds no specific address: it is this machine's
     name."""
 
 
@@ -68,7 +68,7 @@ def parse_listeners(
     controller_names: Sequence[str],
     host_name: Callable[[], str],
 ) -> tuple[ListenerConfig, ...]:
-    """The listeners to open. Raises ListenerError."""
+    """Return the listeners to open. Raises ListenerError."""
     bound = [address for address in _addresses("listeners", listeners) if address.name not in controller_names]
     if not bound:
         raise ListenerError("listeners names no listener for clients: write listeners=PLAINTEXT://127.0.0.1:9092")
@@ -93,25 +93,26 @@ def parse_listeners(
 
 
 def listeners_from_advertised(advertised: str) -> str:
-    """Every advertised listener on all interfaces, as the apache/kafka image does if only those are configured."""
+    """Return every advertised listener, bound to all interfaces, as the apache/kafka image does if only those are
+    configured."""
     return re.sub(r"://(\[[^\]]*\]|[^:,]*):", "://0.0.0.0:", advertised)
 
 
 def with_names_of(advertised: str, listeners: str) -> str:
-    """The advertised listeners that `listeners` also names."""
+    """Return the advertised listeners that `listeners` also names."""
     names = {item.partition("://")[0].strip().upper() for item in listeners.split(",")}
     return ",".join(item for item in advertised.split(",") if item.partition("://")[0].strip().upper() in names)
 
 
 def with_listener_name(text: str) -> str:
-    """HOST:PORT with the listener name that Kafka requires before it."""
+    """Put before HOST:PORT the listener name that Kafka requires."""
     return ",".join(
         item if "://" in item else f"PLAINTEXT://{item}" for item in (part.strip() for part in text.split(","))
     )
 
 
 def parse_host_port(text: str) -> tuple[str, int]:
-    """HOST:PORT of another machine. Raises ListenerError."""
+    """Parse HOST:PORT of another machine. Raises ListenerError."""
     match = _ENTRY.match(text)
     host = (match["v6"] or match["host"]) if match and not match["name"] else None
     if not match or not host or not 0 < int(match["port"]) < 65536:
@@ -172,7 +173,7 @@ def _with_advertised(
 
 
 def is_loopback(host: str) -> bool:
-    """By name (RFC 6761), as a number, with a zone, and as IPv4 mapped into IPv6."""
+    """Whether the host is loopback: by name (RFC 6761), as a number, with a zone, or as IPv4 mapped into IPv6."""
     if host.lower() == "localhost" or host.lower().endswith(".localhost"):
         return True
     from ipaddress import ip_address  # a start on other hosts does not pay for it

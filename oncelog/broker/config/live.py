@@ -20,7 +20,7 @@ class LiveConfig:
         self._started_with = started_with
         self._metadata = metadata
         self.node_id = node_id
-        """Whose settings these are."""
+        """The node id of the broker that has the settings."""
         self._watchers: list[Callable[[int, str], None]] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []
         self.current = self._resolved()
@@ -41,8 +41,8 @@ class LiveConfig:
         named: Iterable[str],
         validate_only: bool,
     ) -> Completion[None]:
-        """As `change`, of a request that names `named`: files that settings of TLS name are read again even if the
-        settings stay the same, as in Kafka. Raises KafkaError."""
+        """Do as `change` for a request with the settings `named`: TLS files are read again even if their settings stay
+        the same, as in Kafka. Raises KafkaError."""
         reads_files = resource_type == ResourceType.BROKER and bool(self._checks) and any(map(is_security, named))
         if reads_files:
             try:
@@ -67,12 +67,12 @@ class LiveConfig:
         return written
 
     def of_all_brokers(self) -> dict[str, str]:
-        """What is set for all brokers, by hand or from the start on."""
+        """Return what is set for all brokers, by hand or from the start on."""
         start = {OF_THE_CLUSTER: self._started_with.get_str(OF_THE_CLUSTER)}
         return start | dict(self._metadata.state.config(ResourceType.BROKER, ""))
 
     def _resolved(self, changes: Mapping[str, Mapping[str, str | None]] = MappingProxyType({})) -> BrokerConfig:
-        """With `changes` of brokers by their name."""
+        """Return the settings with these changes, given by the broker's name (empty for all brokers)."""
         layers = []
         for name in ("", str(self.node_id)):
             layer = dict(self._metadata.state.config(ResourceType.BROKER, name)) if name else self.of_all_brokers()

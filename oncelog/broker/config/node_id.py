@@ -11,7 +11,7 @@ _MAX_DIGITS = 10
 
 
 def parse_int32(text: str) -> int | None:
-    """At most one sign, then decimal digits of any script, in the range of an int32; None for anything else."""
+    """Parse at most one sign, then decimal digits of any script, in the range of an int32; None for anything else."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     # Java reads UTF-16 units: a digit beyond the basic plane is two of them, and not a digit to it.
     if not digits.isdecimal() or max(digits) > "\uffff":

@@ -12,19 +12,19 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 LONGEST_PATTERN = 10_000
 _MOST_BYTES = 64 << 10
-"""Of a compiled pattern. Measured, the costliest ones that we could think of: 0.3 ms for a text of 20 characters, and
-4 ms with RE2's own bound of 8 MiB; a list of 900 names is far below."""
+"""The memory of a compiled pattern. Measured, the costliest ones that we could think of: 0.3 ms for a text of 20
+characters, and 4 ms with RE2's own bound of 8 MiB; a list of 900 names is far below."""
 
 
 _MOST_INSTRUCTIONS = 1_500
-"""Of a compiled pattern, each of which may be looked at for each byte of a text. Measured, the costliest: 0.2 ms for a
-text of 20 characters, 4 ms for one of 249; `[a-z]{1,249}` has 1,255 of them, a list of 900 names 200."""
+"""The size of a compiled pattern; each instruction may be looked at for each byte of a text. Measured, the costliest:
+0.2 ms for a text of 20 characters, 4 ms for one of 249; `[a-z]{1,249}` has 1,255 of them, a list of 900 names 200."""
 AT_ONCE_STEPS = 50_000
 """Instructions times bytes that may run on the loop. Measured: 0.5 to 2 ms at worst."""
 
 
 def compiled(pattern: str) -> Any:
-    """How every pattern of a client or of a setting is compiled. Raises re2.error."""
+    """Compile a pattern, with the same limits for every pattern of a client or of a setting. Raises re2.error."""
     import re2  # loaded with the first pattern: a broker that never receives one starts without it
 
     if len(pattern) > LONGEST_PATTERN:
@@ -40,18 +40,19 @@ def compiled(pattern: str) -> Any:
 
 
 def step_count(pattern: Any, texts: Sequence[str]) -> int:
-    """What it may take to match a compiled pattern against them."""
+    """Return an upper bound of the steps to match a compiled pattern against the texts."""
     count: int = pattern.programsize * (len(texts) + sum(map(len, texts)))
     return count
 
 
 def matching(pattern: Any, texts: Sequence[str]) -> set[str]:
-    """Those that a compiled pattern matches from end to end."""
+    """Return the texts that a compiled pattern matches from end to end."""
     return {text for text in texts if pattern.fullmatch(text)}
 
 
 def compiled_pattern(pattern: str) -> Any:
-    """RE2's own object, as Python's `re.Pattern`. Raises INVALID_REGULAR_EXPRESSION."""
+    """Compile a client's pattern into RE2's own object, which is used as Python's `re.Pattern`. Raises
+    INVALID_REGULAR_EXPRESSION."""
     import re2
 
     try:

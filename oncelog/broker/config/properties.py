@@ -15,7 +15,7 @@ class PropertiesError(Exception):
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The pairs in order; for a repeated key, the last."""
+    """Return the pairs in order; for a repeated key, the last."""
     pairs = {}
     for line_number, line in _logical_lines(text):
         end = _end_of_key(line)
@@ -27,7 +27,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments and blanks, continued ones joined, each with the number where it starts."""
+    """Yield the lines without comments and blanks, continued ones joined, each with the number where it starts."""
     pending, start = "", 0
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = raw.lstrip(_BLANK)

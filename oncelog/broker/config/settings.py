@@ -65,9 +65,9 @@ class Origin(IntEnum):
     ENVIRONMENT = 2
     COMMAND_LINE = 3
     ALL_BROKERS = 4
-    """Changed while running, for the whole cluster (KIP-226)."""
+    """A value changed while running, for the whole cluster (KIP-226)."""
     THIS_BROKER = 5
-    """Changed while running, for this node."""
+    """A value changed while running, for this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class _Setting:
     value: str
     origin: Origin
     where: str
-    """For messages: the file, the variable, the option."""
+    """The file, variable or option that messages name."""
 
 
 _WHEN_READ_ONLY = {
@@ -125,12 +125,12 @@ class BrokerConfig:
         self.connection_limits = self._connection_limits()
 
     def get(self, key: str) -> str | None:
-        """The text, None when neither set nor defaulted."""
+        """Return the text; None when neither set nor defaulted."""
         setting = self._settings.get(key)
         return setting.value if setting is not None else BROKER_KEYS[key].default
 
     def get_str(self, key: str) -> str:
-        """The text, empty when neither set nor defaulted."""
+        """Return the text; empty when neither set nor defaulted."""
         return self.get(key) or ""
 
     def get_int(self, key: str) -> int:
@@ -143,22 +143,22 @@ class BrokerConfig:
         return self.get_str(key) == "true"
 
     def get_listener_int(self, listener_name: str, key: str) -> int | None:
-        """The value of `listener.name.NAME.key` for one listener."""
+        """Return the value of `listener.name.NAME.key` for one listener; None if it is not set."""
         value = self.get_only_of_listener(listener_name, key)
         return None if value is None else int(value)
 
     def get_only_of_listener(self, listener_name: str, key: str) -> str | None:
-        """The value of `listener.name.NAME.key`."""
+        """Return the value of `listener.name.NAME.key`; None if it is not set."""
         setting = self._settings.get(f"listener.name.{listener_name.lower()}.{key}")
         return None if setting is None else setting.value
 
     def get_of_listener(self, listener_name: str, key: str) -> str:
-        """The value of `listener.name.NAME.key`, else of `key`, else its default, else empty."""
+        """Return the value of `listener.name.NAME.key`, else of `key`, else its default, else empty."""
         value = self.get_only_of_listener(listener_name, key)
         return self.get_str(key) if value is None else value
 
     def get_of_mechanism(self, listener_name: str, mechanism: str, key: str) -> str:
-        """The value of `listener.name.NAME.MECHANISM.key`, else as `get_of_listener`."""
+        """Return the value of `listener.name.NAME.MECHANISM.key`, else what `get_of_listener` returns."""
         value = self.get_only_of_listener(listener_name, f"{mechanism.lower()}.{key}")
         return self.get_of_listener(listener_name, key) if value is None else value
 
@@ -171,25 +171,25 @@ class BrokerConfig:
         return setting.origin if setting is not None else Origin.DEFAULT
 
     def layers(self, key: str) -> list[tuple[str, Origin]]:
-        """Every value of the key, with its origin, by precedence; the default is last."""
+        """Return every value of the key with its origin, by precedence; the default is last."""
         found = [layer[key] for layer in (*reversed(self._dynamic), self._static) if key in layer]
         values = [(setting.value, setting.origin) for setting in found]
         default = BROKER_KEYS[key].default
         return values if default is None else [*values, (default, Origin.DEFAULT)]
 
     def static_of_listeners(self) -> dict[str, tuple[str, Origin]]:
-        """The settings `listener.name.…` that the broker was started with."""
+        """Return the settings `listener.name.…` that the broker was started with."""
         found = self._static.items()
         return {name: (each.value, each.origin) for name, each in found if key_of_listener(name) is not None}
 
     def with_dynamic(self, all_brokers: Mapping[str, str], this_broker: Mapping[str, str]) -> "BrokerConfig":
-        """The same settings with those changed while running. Names without effect here and values that another release
-        accepted are ignored."""
+        """Return the same settings with those changed while running. Names without effect here and values that another
+        release accepted are ignored."""
         layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
         return BrokerConfig(self._static, self._host_name, layers)
 
     def read_only_by_default(self, why: str) -> "BrokerConfig":
-        """The same settings, of a read-only broker unless `oncelog.read.only` was given; `why` is for messages."""
+        """Return the settings of a read-only broker, unless `oncelog.read.only` was given; `why` is for messages."""
         if self.origin("oncelog.read.only") is not Origin.DEFAULT:
             return self
         settings = dict(self._static) | {"oncelog.read.only": _Setting("true", Origin.FILE, why)}
@@ -251,7 +251,8 @@ def load_config(
     cli: Mapping[str, str] | None = None,
     host_name: Callable[[], str] = lambda: "localhost",
 ) -> tuple[BrokerConfig, list[str]]:
-    """The settings, and warnings to log. `cli` has options by key, `overrides` are `key=value`. Raises ConfigError."""
+    """Return the settings, and warnings to log. `cli` has options by key, `overrides` are `key=value`. Raises
+    ConfigError."""
     settings, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}))
     _settle_listeners(settings)
     _settle_node_id(settings)
@@ -262,7 +263,7 @@ def load_config(
 def given_settings(
     *, file: Path | None = None, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What the same sources give, unchecked, with names that only Kafka needs among them. Raises ConfigError."""
+    """Return what the same sources give, unchecked, including names that only Kafka needs. Raises ConfigError."""
     return {name: setting.value for name, setting in _gather(file, overrides, environ or {}, {}).items()}
 
 
@@ -284,8 +285,8 @@ def _gather(
 
 
 def environment_key(variable: str) -> str:
-    """The key of a KAFKA_… variable: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule); bitnami's
-    image has KAFKA_CFG_… instead."""
+    """Return the key of a KAFKA_… variable: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule);
+    bitnami's image has KAFKA_CFG_… instead."""
     name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
 
@@ -331,7 +332,7 @@ def _from_overrides(overrides: Sequence[str]) -> dict[str, _Setting]:
 
 
 def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[str]]:
-    """The settings we use, checked; and the warnings for those we do not."""
+    """Return the settings that we use, checked, and the warnings for those that we do not."""
     settings: dict[str, _Setting] = {}
     unneeded: list[str] = []
     removed: list[str] = []
@@ -416,7 +417,7 @@ def _settle_listeners(settings: dict[str, _Setting]) -> None:
 
 
 def _settle_read_only(settings: dict[str, _Setting]) -> None:
-    """What a read-only broker must not do, whatever else was set."""
+    """Turn off what a read-only broker must not do, whatever else was set."""
     read_only = settings.get("oncelog.read.only")
     if read_only is not None and read_only.value == "true":
         for name, value in _WHEN_READ_ONLY.items():

@@ -37,7 +37,7 @@ class ConfigSource(IntEnum):
 
 
 def source_of(origin: Origin) -> ConfigSource:
-    """DescribeConfigs' name for the origin of a broker's value."""
+    """Return DescribeConfigs' name for the origin of a broker's value."""
     match origin:
         case Origin.THIS_BROKER:
             return ConfigSource.DYNAMIC_BROKER_CONFIG
@@ -69,7 +69,7 @@ _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 
 def invalid_value(name: str, value: str, error: ValueError) -> str:
-    """Kafka's message for an invalid value; for a list, the item."""
+    """Return Kafka's message for an invalid value; for a list, the message names the item."""
     if isinstance(error, NotAChoice):
         value = error.item
     elif name in _THROTTLED:
@@ -113,7 +113,7 @@ def validate_topic_config(config: Mapping[str, str]) -> None:
 
 
 def resolve_topic_config(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> TopicConfigValue:
-    """The value of one setting for a topic with `config`, and its source. Raises KeyError for other names."""
+    """Return the value of one setting for a topic with `config`, and its source. Raises KeyError for other names."""
     topic_key = TOPIC_CONFIGS[name]
     synonyms = broker_synonyms([synonym.name for synonym in topic_key.synonyms], broker_config)
     value = _value(topic_key, config, broker_config)
@@ -129,7 +129,7 @@ def _value(topic_key: TopicConfigKey, config: Mapping[str, str], broker_config: 
 
 
 def _inherited(topic_key: TopicConfigKey, broker_config: BrokerConfig) -> str:
-    """The broker's value, in the topic's unit: the first that is set."""
+    """Return the broker's value in the topic's unit: the first that is set."""
     for synonym in topic_key.synonyms:
         if broker_config.origin(synonym.name) is not Origin.DEFAULT:
             return _in_topic_unit(broker_config.get_str(synonym.name), synonym, topic_key.name)
@@ -155,7 +155,7 @@ def _source_rank(origin: Origin) -> int:
 
 
 def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> LogConfig:
-    """The settings of a partition's log."""
+    """Return the settings of a partition's log."""
     # Called for each partition that is opened: without the synonyms, which only a description shows.
     values = {name: _value(topic_key, config, broker_config) for name, topic_key in TOPIC_CONFIGS.items()}
     if _INTERNAL_SEGMENT_BYTES in config:
@@ -166,7 +166,7 @@ def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> Lo
 
 
 def internal_topic_config(name: str, broker_config: BrokerConfig) -> tuple[int, Mapping[str, str]]:
-    """Partition count and settings of a new internal topic. Raises KeyError for other names."""
+    """Return partition count and settings of a new internal topic. Raises KeyError for other names."""
     prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}[name]
     config = {"cleanup.policy": "compact", "compression.type": "producer"}
     segment_bytes = broker_config.get_int(f"{prefix}.segment.bytes")

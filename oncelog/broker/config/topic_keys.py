@@ -34,19 +34,19 @@ class TopicConfigKey:
 
 
 def _of(name: str, synonym: str, doc: str) -> TopicConfigKey:
-    """A topic setting with the type, bounds and default of the broker's."""
+    """Return a topic setting with the type, bounds and default of the broker's."""
     like = BROKER_KEYS[synonym]
     key = ConfigKey(name, like.type, like.default, doc, like.minimum, like.maximum, like.choices, like.exception)
     return TopicConfigKey(key, (Synonym(synonym),))
 
 
 def _time(name: str, default_ms: int, minimum: int, doc: str, *synonyms: Synonym) -> TopicConfigKey:
-    """A time whose broker settings come in several units, tried in turn."""
+    """Return a time whose broker settings come in several units, tried in turn."""
     return TopicConfigKey(ConfigKey(name, ConfigType.LONG, str(default_ms), doc, minimum), synonyms)
 
 
 def _without_effect(name: str, kind: ConfigType, default: str) -> TopicConfigKey:
-    """A setting of replication or tiered storage, which one node does not have."""
+    """Return a setting of replication or tiered storage, which one node does not have."""
     return TopicConfigKey(ConfigKey(name, kind, default, "Without effect on one node."))
 
 

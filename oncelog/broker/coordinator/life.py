@@ -23,13 +23,13 @@ ShardT = TypeVar("ShardT")
 
 class LifeState(Enum):
     INITIAL = "Initial"
-    """Gained, its log not read yet."""
+    """The partition is gained; its log is not read yet."""
     LOADING = "Loading"
     ACTIVE = "Active"
     RESIGNED = "Resigned"
-    """Lost: another node leads the partition, or its topic was deleted."""
+    """The partition is lost: another node leads it, or its topic was deleted."""
     FAILED = "Failed"
-    """Its log cannot be replayed."""
+    """The partition's log cannot be replayed."""
 
 
 _S = LifeState
@@ -53,7 +53,7 @@ def check_transition(previous: LifeState, target: LifeState) -> None:
 
 
 def mermaid() -> str:
-    """The table as a Mermaid state diagram, for docs/."""
+    """Return the table as a Mermaid state diagram, for docs/."""
     order = list(LifeState)
     lines = ["stateDiagram-v2", f"    [*] --> {_S.INITIAL.value}"]
     for target, sources in VALID_PREVIOUS_STATES.items():
@@ -64,22 +64,22 @@ def mermaid() -> str:
 class Life(Generic[ShardT]):
     __slots__ = ("epoch", "log", "name", "partition", "problem", "shard", "state", "waiting")
     __deletable__ = ("shard",)
-    """For mypyc, which otherwise compiles no `del` of an attribute."""
+    """Needed by mypyc, which otherwise compiles no `del` of an attribute."""
 
     def __init__(self, topic: str, partition: int, epoch: int) -> None:
         self.name = f"{topic}-{partition}"
         self.partition = partition
         self.epoch = epoch
-        """The partition's leader epoch in which it was gained."""
+        """The leader epoch in which the partition was gained."""
         self.state = LifeState.INITIAL
         self.log: "CoordinatorLog"
-        """Set from LOADING on."""
+        """The partition's log, set from LOADING on."""
         self.shard: ShardT
-        """Set while ACTIVE."""
+        """The shard, set while ACTIVE."""
         self.problem = ""
-        """Why it is FAILED."""
+        """The reason why the life is FAILED."""
         self.waiting: dict[Completion[Any], None] = {}
-        """Responses of this life that wait until they are durable."""
+        """The responses of this life that wait until they are durable."""
 
     def move_to(self, state: LifeState) -> None:
         check_transition(self.state, state)
@@ -90,7 +90,7 @@ class Life(Generic[ShardT]):
         return self.state is LifeState.LOADING
 
     def refusal(self) -> KafkaError:
-        """The error for requests while the life is not ACTIVE."""
+        """Return the error for requests while the life is not ACTIVE."""
         match self.state:
             case LifeState.INITIAL | LifeState.LOADING:
                 return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being replayed.")
@@ -100,7 +100,7 @@ class Life(Generic[ShardT]):
                 return KafkaError(ErrorCode.NOT_COORDINATOR, f"this node is not the coordinator of {self.name}.")
 
     def fail_waiting(self) -> None:
-        """The waiters look up the coordinator again: what they asked for may be durable or not."""
+        """Fail the waiters, so that they look up the coordinator again: what they asked for may be durable or not."""
         waiting, self.waiting = self.waiting, {}
         for released in list(waiting):  # each leaves the dict when it ends
             released.fail(self.refusal())

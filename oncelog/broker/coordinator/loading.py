@@ -16,10 +16,11 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler
 
 RECORDS_AT_ONCE = 5_000
-"""About a tenth of a second: most brokers have loaded everything before their first request."""
+"""How many records are replayed at once, in about a tenth of a second: most brokers have loaded everything before their
+first request."""
 RETRY_MS = 1_000
 RECORDS_IN_A_SLICE = 200
-"""A few milliseconds, for which other requests wait."""
+"""How many records are replayed in a slice, in a few milliseconds, during which other requests wait."""
 
 Replay = Iterator[int | Completion[Any]]
 """Yields the number of records of each batch, or a completion to wait for."""
@@ -35,7 +36,7 @@ class CoordinatorLoading:
         """Completes once everything present at the start has been replayed."""
 
     def add(self, replay: Replay) -> None:
-        """The first slice runs in a later turn."""
+        """Add a replay, whose first slice runs in a later turn."""
         self._ready.append(replay)
         self._need_turn()
 
@@ -44,7 +45,7 @@ class CoordinatorLoading:
         self._scheduler.call_later(RETRY_MS, lambda: self.add(replay))
 
     def begin(self) -> None:
-        """At a start, before the broker accepts requests."""
+        """Run the first replays at a start, before the broker accepts requests."""
         self._replay(RECORDS_AT_ONCE)
 
     @property

@@ -26,7 +26,7 @@ class CoordinatorLog(Protocol):
 
     @property
     def offline_error(self) -> str | None:
-        """Why the log can no longer be read or appended to."""
+        """Why the log can no longer be read or appended to; None if it can."""
 
     def append_own(self, records: Sequence[Record], wall_ms: WallMs, writer: Writer, /) -> AppendResult:
         """Append all records in one batch, or raise KafkaError and append nothing."""
@@ -38,11 +38,12 @@ class CoordinatorLog(Protocol):
         """Completes once everything below `next_offset` is durable."""
 
     def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
-        """Complete the caller's `completion` then. The caller may end it earlier; no round is started for it."""
+        """Complete the caller's `completion` once everything below `next_offset` is durable. The caller may end it
+        earlier; no round is started for it."""
 
     def start_round(self) -> None:
         """Start the round now: a caller waits until what was answered ahead is durable."""
 
     def replay(self) -> Iterator[Piece | Completion[Piece]]:
-        """The whole log, in order; if a piece comes later, request the next once it has come. Raises KafkaError, or
-        fails with it, for what cannot be read."""
+        """Yield the whole log in order; if a piece comes later, request the next once it has come. Raises KafkaError,
+        or fails with it, for what cannot be read."""

@@ -38,7 +38,7 @@ class PartitionMarkers:
         return written.map(lambda _: ErrorCode.NONE, lambda error: error.code)
 
     def append_marker(self, topic: str, partition: int, marker: EndMarker) -> ErrorCode:
-        """The same, answered at once: it becomes durable with what was appended before it."""
+        """Append a marker and return its error at once; it becomes durable with what was appended before it."""
         wall_ms = self._clock.wall_ms()
         try:
             log = self._topics.partition(topic, partition)

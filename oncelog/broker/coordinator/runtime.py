@@ -35,7 +35,7 @@ T = TypeVar("T")
 NO_EPOCH = -1
 _CACHED_KEYS = 1_000
 _CACHED_KEY_LENGTH = 64
-"""Longer ones are rare, and clients choose them: 32 kB each would be 32 MB."""
+"""The longest key that is cached. Longer ones are rare, and clients choose them: 32 kB each would be 32 MB."""
 
 _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -86,17 +86,17 @@ class Replayed(Protocol):
         """Apply one record; `producer_id` is −1 unless the record is part of a transaction."""
 
     def replay_end_transaction_marker(self, marker: EndMarker, offset: int, /) -> None:
-        """A transaction that wrote to this partition has ended."""
+        """Apply the end of a transaction that wrote to this partition."""
 
 
 class Shard(Replayed, Protocol):
     """All state of one coordinator partition, durable or not; created for one life and dropped with it."""
 
     def on_active(self) -> None:
-        """The log is replayed: resume what it left unfinished."""
+        """Resume what the replayed log left unfinished."""
 
     def on_resigned(self) -> None:
-        """No longer active: stop the timers, fail the waiters with NOT_COORDINATOR."""
+        """Stop the timers, and fail the waiters with NOT_COORDINATOR: the shard is no longer active."""
 
 
 ShardT = TypeVar("ShardT", bound=Shard)
@@ -143,7 +143,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         return self._source.partition_count()
 
     def partition_for(self, key: str) -> int:
-        """The partition that holds a group or transactional id (Java's String.hashCode, not murmur2)."""
+        """Return the partition that holds a group or transactional id (Java's String.hashCode, not murmur2)."""
         find = self._find_partition if len(key) <= _CACHED_KEY_LENGTH else coordinator_partition
         return find(key, self.partition_count)
 
@@ -152,7 +152,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         return self._active(self.partition_for(key)).shard
 
     def shards(self) -> Iterator[ShardT]:
-        """Every active shard, by partition."""
+        """Yield every active shard, by partition."""
         for partition in sorted(self._lives):
             life = self._lives.get(partition)
             if life is not None and life.state is LifeState.ACTIVE:
@@ -160,20 +160,21 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     @property
     def is_available(self) -> bool:
-        """The topic exists."""
+        """Whether the topic exists."""
         try:
             return self._source.partition_count() > 0
         except KafkaError:
             return False
 
     def check_loaded(self) -> None:
-        """For operations that list all shards. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS)."""
+        """Raise KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while a log is being replayed: for operations that list all
+        shards."""
         for life in self._lives.values():
             if life.is_loading:
                 raise life.refusal()
 
     def check_complete(self) -> None:
-        """For operations that need every shard. Raises KafkaError if one is not active on this node."""
+        """Raise KafkaError if a shard is not active on this node: for operations that need every one."""
         for life in self._lives.values():
             if life.state is not LifeState.ACTIVE:
                 raise life.refusal()
@@ -181,15 +182,15 @@ class CoordinatorRuntime(Generic[ShardT]):
     # --- lives --------------------------------------------------------------------------------------------------------
 
     def gain_all(self) -> None:
-        """At a start: gain every partition of this node that has records. The others are gained on first use."""
+        """Gain every partition of this node that has records, at a start. The others are gained on first use."""
         for partition in list(self._source.partitions_with_data()):
             epoch = self._epoch_of(self.topic, partition)
             if epoch is not None:
                 self.gain(partition, epoch)
 
     def gain(self, partition: int, epoch: int) -> None:
-        """This node now leads the partition: replay its log, then serve it. Does nothing for an epoch that is over or
-        already served, or if the topic is deleted."""
+        """Replay the log of a partition that this node now leads, then serve it. Does nothing for an epoch that is over
+        or already served, or if the topic is deleted."""
         if not self.is_available:
             return
         previous = self._lives.get(partition)
@@ -211,7 +212,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             self._begin(life, self._make_shard(partition, epoch))
 
     def lose(self, partition: int) -> None:
-        """This node no longer leads the partition: requests and waiters get NOT_COORDINATOR."""
+        """Refuse requests and waiters with NOT_COORDINATOR: this node no longer leads the partition."""
         if not self.is_available:
             return
         life = self._lives.get(partition)
@@ -220,14 +221,14 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._resign(life)
 
     def on_topic_changed(self, name: str) -> None:
-        """The topic may have been deleted: a new one of that name inherits nothing."""
+        """Drop everything if the topic was deleted: a new one of that name inherits nothing."""
         if name == self.topic and not self.is_available:
             lives, self._lives = self._lives, {}
             for life in lives.values():
                 self._resign(life)
 
     def _load(self, life: Life[ShardT]) -> Iterator[int | Completion[Any]]:
-        """The log does not change during a replay: writers need the shard first."""
+        """Replay the log, which does not change meanwhile: writers need the shard first."""
         if not life.is_loading:
             return
         shard = self._make_shard(life.partition, life.epoch)
@@ -285,7 +286,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         return life
 
     def _gain_on_first_use(self, partition: int) -> Life[ShardT]:
-        """It had no records at the start, so it needs no replay."""
+        """Gain a partition that had no records at the start, and so needs no replay."""
         self._source.partition(partition)  # raises if the topic or partition is unusable
         epoch = self._epoch_of(self.topic, partition)
         if epoch is None:
@@ -297,7 +298,7 @@ class CoordinatorRuntime(Generic[ShardT]):
     # --- operations ---------------------------------------------------------------------------------------------------
 
     def write(self, key: str, operation: Callable[[ShardT], WriteResult[T]]) -> Completion[T]:
-        """Decide, append, replay in this turn; responds once durable, or with the KafkaError raised on the way."""
+        """Decide, append and replay in this turn; respond once durable, or with the KafkaError raised on the way."""
         return self._run(key, operation)
 
     def write_transactional(
@@ -310,16 +311,16 @@ class CoordinatorRuntime(Generic[ShardT]):
         transaction_version: int = 0,
         may_answer_ahead: Callable[[], bool] | None = None,
     ) -> Completion[T]:
-        """Like `write`, in a producer's transaction: the partition checks the producer, the marker decides. Responds at
+        """Do as `write` in a producer's transaction: the partition checks the producer, the marker decides. Responds at
         once if `may_answer_ahead()` after an append."""
         return self._run(key, operation, Writer(producer_id, producer_epoch, transaction_version), may_answer_ahead)
 
     def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
-        """Decide now, respond once everything it may have read is durable."""
+        """Decide now, and respond once everything it may have read is durable."""
         return self._run(key, lambda shard: WriteResult((), operation(shard)))
 
     def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Completion[None]:
-        """Log and replay records that need no further decision; for a shard that writes on its own."""
+        """Log and replay records that need no further decision: for a shard that writes on its own."""
         try:
             life = self._writable(partition)
             self._append(life, records, NO_TRANSACTION)
@@ -335,7 +336,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         return appended
 
     def when_durable(self, partition: int) -> Completion[None]:
-        """Everything now in the log of this partition."""
+        """Complete when everything now in the log of this partition is durable."""
         try:
             life = self._writable(partition)
             life.log.start_round()
@@ -399,7 +400,7 @@ def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> No
 
 
 def _respond_when_durable(life: Life[ShardT], response: T) -> Completion[T]:
-    """The response, once everything now in the log is durable; NOT_COORDINATOR if the life ends first."""
+    """Return the response once everything now in the log is durable; NOT_COORDINATOR if the life ends first."""
     released: Completion[T] = Completion()
     log = life.log
     log.complete_when_durable(released, response, log.log_end_offset)

@@ -112,7 +112,7 @@ class _App:
         )
 
     def _faults(self, system: System) -> "Faults | None":
-        """Fault injection around the machine, if that was enabled."""
+        """Return fault injection around the machine, if it is enabled."""
         rules_file, ahead_ms = self._config.get("oncelog.admin.faults"), self._config.get_int(_CLOCK_AHEAD)
         if not self._config.get("oncelog.admin.listen"):
             if rules_file:
@@ -138,11 +138,12 @@ class _App:
 
 
 def _busy_poll(loop: asyncio.AbstractEventLoop) -> BusyPoll | None:
-    """The busy poll; None on a single processor, where staying awake would keep the processor from the clients."""
+    """Return the busy poll; None on a single processor, where staying awake would keep the processor from the
+    clients."""
     return BusyPoll(loop.call_soon, time.perf_counter) if processor_count() > 1 else None
 
 
 def _kill() -> NoReturn:
-    """As kill -9 from outside: nothing is flushed, no handler runs."""
+    """End the process like kill -9 from outside: nothing is flushed, no handler runs."""
     os.kill(os.getpid(), signal.SIGKILL)
     os._exit(EXIT_DISK_FAILED)  # not reached

@@ -50,7 +50,7 @@ class RunningBroker:
         self._config = config
         self._log = log
         self._beside = contextlib.AsyncExitStack()
-        """Closes what reports or is asked for beside the listeners."""
+        """Closes the reporters and ports beside the listeners."""
         self._is_stopping = False
         self._summary = TransactionSummary(log, broker.metrics, broker.clock)
 
@@ -66,7 +66,8 @@ class RunningBroker:
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> Self:
-        """On the running loop. `faults` as in `assemble`, the last three as in `Listeners`. Raises StartError."""
+        """Start a broker on the running loop. `faults` is as in `assemble`, the last three arguments are as in
+        `Listeners`. Raises StartError."""
         broker = await _done(assemble(config, system, log, faults))
         running = cls(config, broker, Listeners(broker, connection_count, run_in_thread, busy_poll), log, faults)
         async with contextlib.AsyncExitStack() as unless_started:
@@ -99,8 +100,8 @@ class RunningBroker:
         await self._beside.aclose()
 
     async def start_admin(self, address: HttpAddress, token: "Token | None" = None) -> tuple[str, int]:
-        """Serve fault injection over HTTP, to who has `token`, or the token of the settings; returns the address.
-        Raises StartError."""
+        """Serve fault injection over HTTP to clients that have `token`, or the token of the settings; return the
+        address. Raises StartError."""
         from oncelog.broker.admin.ports import admin_port
 
         faults = self._faults
@@ -109,7 +110,7 @@ class RunningBroker:
         return await self._serve("admin", address, lambda: admin_port(self.broker, faults, address, token))
 
     async def _serve(self, name: str, address: HttpAddress, port: Callable[[], "HttpServer"]) -> tuple[str, int]:
-        """`name` is that of the setting, and of the line in the log."""
+        """Start a port and return its address. `name` is that of the setting, and of the line in the log."""
         try:
             server = port()
             bound = await server.start(address.bound_host, address.port)
@@ -156,7 +157,7 @@ class RunningBroker:
                 await asyncio.wait_for(flush(), _FLUSH_TIMEOUT_S)
 
     async def _start_reports(self) -> None:
-        """Whatever the settings name; what is not named is not imported either."""
+        """Start the reporters that the settings name; the others are not imported either."""
         config = self._config
         if not any(config.get(key) for key in METRIC_REPORTERS):
             return
@@ -210,7 +211,7 @@ class RunningBroker:
         self._beside.push_async_callback(reporter.close)
 
     def _refresh(self) -> None:
-        """The gauges, before they are reported."""
+        """Update the gauges before they are reported."""
         broker = self.broker
         broker.metrics.flush_rounds = broker.rounds.round_count
         broker.metrics.open_connections = self.listeners.connection_count
@@ -220,7 +221,8 @@ class RunningBroker:
         broker.metrics.disk_full = int(broker.logs.store.trouble is not None)
 
     def _bounds(self) -> "Iterator[Bound]":
-        """How much of each limit is in use; what is named like a setting has its value as the limit."""
+        """Yield how much of each limit is in use; one that is named like a setting has the setting's value as its
+        limit."""
         from oncelog.broker.admin.collection import Bound
 
         broker, listeners = self.broker, self.listeners
@@ -235,7 +237,7 @@ class RunningBroker:
         yield Bound("elements of unfinished requests", broker.slices.elements_held, ELEMENTS_HELD)
 
     def _step(self) -> None:
-        """One background turn a second: retention, expiry of producers, transactional ids, groups and tokens, and
+        """Run one background turn a second: retention, expiry of producers, transactional ids, groups and tokens, and
         what the log has not said yet."""
         if self._is_stopping:
             return
@@ -264,7 +266,7 @@ async def _done(completion: Completion[T]) -> T:
 
 
 async def _ended(completion: Completion[T]) -> None:
-    """It has its value or its error."""
+    """Wait until the completion has its value or its error."""
     ended = asyncio.Event()
     completion.then(lambda _: ended.set())
     await ended.wait()

@@ -38,7 +38,7 @@ class FaultDisk(WrappedDisk):
 
 
 class _LogFile(WrappedFile):
-    """A segment's `.log`."""
+    """The `.log` file of a segment."""
 
     def __init__(self, file: File, faults: "Faults", partition: tuple[str, int]) -> None:
         super().__init__(file)

@@ -25,7 +25,7 @@ def has_place_for_error(api: ApiKey) -> bool:
 
 
 def error_answer(context: RequestContext, request: Any, error: ErrorCode, handle: Handler) -> Any:
-    """The response as an error; None for acks=0. Raises CloseConnection if it has no field for one."""
+    """Return the response as an error; None for acks=0. Raises CloseConnection if it has no field for one."""
     api = ApiKey(context.api_key)
     match API_TABLE[api].on_fault:
         case "handled":
@@ -53,7 +53,7 @@ def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
 
 
 def with_error(response: Any, error: ErrorCode) -> Any:
-    """The same response, with `error` in every error field."""
+    """Return the same response with `error` in every error field."""
     if isinstance(response, list | tuple):
         return [with_error(part, error) for part in response]
     if not isinstance(response, Message):
@@ -66,7 +66,7 @@ def with_error(response: Any, error: ErrorCode) -> Any:
 
 
 def error_names(response: Any) -> list[str]:
-    """The errors in a response, each once, in order."""
+    """Return the errors in a response, each once, in order."""
     return list(dict.fromkeys(_error_names(response)))
 
 

@@ -33,7 +33,7 @@ class Events:
             listener(event)
 
     def since(self, number: int) -> list[Event]:
-        """The kept events after this one."""
+        """Return the kept events after this one."""
         return [event for event in self._kept if event["number"] > number]
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:

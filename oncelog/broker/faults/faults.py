@@ -35,7 +35,7 @@ MAX_RULES = 1_000
 class Faults:
     def __init__(self, system: System, crash: Callable[[], NoReturn], ahead_ms: int = 0) -> None:
         """Wraps `system`; the broker must be assembled on `self.system`, with these faults. `crash` ends the process.
-        The wall clock is `ahead_ms` before the machine's: a broker that starts again goes on at the time it had."""
+        The wall clock is `ahead_ms` before the machine's: a broker that starts again continues at the time it had."""
         self.crash = crash
         self.time = MovableTime(system.clock, system.scheduler)
         self.time.jump_wall(ahead_ms)
@@ -79,7 +79,7 @@ class Faults:
         return self._rules.get(number)
 
     def remove(self, planted: PlantedRule) -> None:
-        """It fires no more, and everything it holds is released."""
+        """Remove the rule: it fires no more, and everything it holds is released."""
         if self._rules.pop(planted.number, None) is not None:
             self._update_watching()
             self.events.append("rule removed", rule_number=planted.number)
@@ -104,8 +104,8 @@ class Faults:
     # --- at the points ------------------------------------------------------------------------------------------------
 
     def fire(self, occurrence: Occurrence, *, is_append: bool = False) -> PlantedRule | None:
-        """The rule that is due here, already counted; a crash does not return, except after an append (`is_append`):
-        it comes when this turn is over, and leaves the batch committed."""
+        """Return the rule that is due here, already counted. A crash does not return, except after an append
+        (`is_append`): it comes when this turn is over, and leaves the batch committed."""
         for planted in self._rules.values():
             if planted.rule.point is occurrence.point and planted.maybe_fire(occurrence):
                 action = planted.rule.action
@@ -124,7 +124,7 @@ class Faults:
         self.crash()
 
     def wait(self, planted: PlantedRule, occurrence: Occurrence) -> Completion[None]:
-        """For a hold, a delay, or the second run of a duplicate."""
+        """Wait for a hold, a delay, or the second run of a duplicate."""
         held = planted.hold(occurrence)
 
         def on_time() -> None:
@@ -137,7 +137,7 @@ class Faults:
         return held
 
     def transactional_ids_of(self, producer_id: int) -> tuple[str, ...]:
-        """The ids with this producer id, if a transaction of theirs is open or ending."""
+        """Return the ids with this producer id that have a transaction that is open or ending."""
         if self._transactions is None:
             return ()
         return tuple(
@@ -158,5 +158,5 @@ class Faults:
         return TransitionEvents(self.events, listener)
 
     def watch(self, transactions: TransactionCoordinator) -> None:
-        """Called before the coordinator loads, so that its first markers are seen."""
+        """Watch the coordinator's transactions; called before it loads, so that its first markers are seen."""
         self._transactions = transactions

@@ -29,15 +29,16 @@ class FaultMarkers:
         self._unanswered: dict[tuple[int, TopicPartition], None] = {}
 
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Each was sent one of its own. All, if none is in flight: then they wait to be sent again."""
+        """Return the partitions that have not responded: each was sent a marker of its own. All of them if none is in
+        flight, since they wait to be sent again."""
         held = [each for each in partitions if (producer_id, each) in self._unanswered]
         return held or list(partitions)
 
     def append(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
     ) -> list[ErrorCode] | None:
-        """None while a rule watches markers or appends: then each step is durable before the next one begins, and can
-        be held or followed by a crash."""
+        """Append markers at once, or return None while a rule watches markers or appends: then each step is durable
+        before the next one begins, and can be held or followed by a crash."""
         if self._faults.watches_markers or self._faults.watches_appends:
             return None
         errors = self._markers.append(node_id, marker, partitions, prepared)
@@ -71,7 +72,7 @@ class FaultMarkers:
         self._faults.events.append("marker", producer_id=producer_id, partition=f"{topic}-{partition}", error=error)
 
     def _send_one(self, node_id: int, marker: EndMarker, partition: TopicPartition) -> Completion[ErrorCode]:
-        """The result of one partition."""
+        """Send one partition's marker, and return its result."""
         faults = self._faults
 
         def write() -> Completion[ErrorCode]:
@@ -94,7 +95,7 @@ class FaultMarkers:
     def _repeat(
         self, planted: PlantedRule, occurrence: Occurrence, send: Callable[[], Completion[list[ErrorCode]]]
     ) -> None:
-        """The marker is sent a second time, later; its result is not used."""
+        """Send the marker a second time, later; its result is not used."""
 
         def on_answer(done: Completion[list[ErrorCode]]) -> None:
             name = done.result()[0].name if done.error is None else "no response"
@@ -104,7 +105,7 @@ class FaultMarkers:
         self._faults.wait(planted, occurrence).flat_map(lambda _: send()).then(on_answer)
 
     def _occurrence(self, point: Point, marker: EndMarker, partition: TopicPartition) -> Occurrence:
-        """Looks at every transactional id, so only where a rule may match."""
+        """Return the occurrence. This looks at every transactional id, so only where a rule may match."""
         return Occurrence(
             point,
             transactional_ids=self._faults.transactional_ids_of(marker.producer_id),

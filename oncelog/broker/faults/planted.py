@@ -78,7 +78,7 @@ class PlantedRule:
 
     @property
     def is_consumed(self) -> bool:
-        """It will not fire again."""
+        """Whether it will not fire again."""
         return self.rule.times is not None and self.fired_count >= self.rule.times
 
     @property

@@ -15,7 +15,7 @@ _INDEXES = ("index", "partition_index", "partition")
 
 
 def transactional_ids_of(request: Any) -> tuple[str, ...]:
-    """Each once, in order."""
+    """Return the ids, each once, in order."""
     return tuple(dict.fromkeys(_transactional_ids(request)))
 
 
@@ -33,7 +33,7 @@ def _transactional_ids(message: Any) -> Iterator[str]:
 
 
 def partitions_of(topics: Topics, request: Any) -> tuple[tuple[str, int], ...]:
-    """Each once, in order. A topic that is given by id is returned by name."""
+    """Return the partitions, each once, in order. A topic that is given by id is returned by name."""
     return tuple(dict.fromkeys(_partitions(topics, request)))
 
 

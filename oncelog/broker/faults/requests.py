@@ -72,7 +72,7 @@ class FaultHandler:
         return self._faults.wait(planted, occurrence).map(lambda _: outcome)
 
     def _repeat(self, planted: PlantedRule, occurrence: Occurrence, context: RequestContext, request: Any) -> None:
-        """The request is handled a second time, later; its response is discarded."""
+        """Handle the request a second time, later; its response is discarded."""
 
         def on_outcome(outcome: Any) -> None:
             if isinstance(outcome, Pipelined):

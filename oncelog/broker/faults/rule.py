@@ -20,17 +20,17 @@ class Point(Enum):
     """Where a broker can be stopped between two steps."""
 
     REQUEST = "request"
-    """A request has arrived and is not handled yet."""
+    """The request has arrived and is not handled yet."""
     ANSWER = "answer"
-    """It is handled and durable; the response is about to be sent."""
+    """The request is handled and durable; the response is about to be sent."""
     MARKER = "marker"
     """PREPARE is durable; the marker of one partition is about to be written."""
     MARKER_WRITTEN = "marker_written"
-    """It is durable; the coordinator is not notified yet, so COMPLETE waits."""
+    """A marker is durable; the coordinator is not notified yet, so COMPLETE waits."""
     APPEND = "append"
     """A batch is about to be written to a partition's log."""
     APPENDED = "appended"
-    """It is written; before a crash here everything written is made durable."""
+    """The batch is written; before a crash here everything written is made durable."""
 
 
 class Action(Enum):
@@ -65,7 +65,7 @@ POSSIBLE: dict[Point, frozenset[Action]] = {
     _P.APPEND: frozenset({_A.CRASH, _A.TEAR, _A.NO_ROOM, _A.IO_ERROR}),
     _P.APPENDED: frozenset({_A.CRASH}),
 }
-"""Which actions are valid where."""
+"""The valid actions of each point."""
 
 _OF_REQUESTS = (_P.REQUEST, _P.ANSWER)
 _STATES = frozenset({"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"})
@@ -111,9 +111,9 @@ class Rule:
     action: Action
     of: Selector = field(default_factory=Selector)
     nth: int = 1
-    """Fires from the nth match on."""
+    """The number of the first match at which the rule fires."""
     times: int | None = 1
-    """How often it fires in all; None: always."""
+    """How often it fires in all; None for always."""
     delay_ms: int | None = None
     error: ErrorCode = ErrorCode.NONE
 
@@ -143,7 +143,7 @@ class Rule:
             raise RuleError(f"state selects appends and markers by one of {', '.join(sorted(_STATES))}")
 
     def as_json(self) -> dict[str, Any]:
-        """The input of `rule_from_json`, without defaults."""
+        """Return the input of `rule_from_json`, without defaults."""
         of = self.of
         values: dict[str, Any] = {
             "point": self.point.value,
@@ -162,7 +162,7 @@ class Rule:
 
 
 def rules_from_text(text: str) -> list[Rule]:
-    """A JSON list of rules. Raises RuleError."""
+    """Parse a JSON list of rules. Raises RuleError."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -204,7 +204,7 @@ def _choice(kind: Any, name: str, value: object) -> Any:
 
 
 def api_name(api: ApiKey) -> str:
-    """As Kafka spells it: `EndTxn`."""
+    """Return the API's name as Kafka spells it: `EndTxn`."""
     return "".join(word.capitalize() for word in api.name.split("_"))
 
 

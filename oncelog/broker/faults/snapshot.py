@@ -16,7 +16,7 @@ Shown = dict[str, Any]
 
 
 def show_transactions(faults: Faults) -> list[Shown]:
-    """Every transactional id, with the partitions that still lack their marker."""
+    """Return every transactional id, with the partitions that still lack their marker."""
     if faults.broker is None:
         return []
     return [_transaction(status) for status in faults.broker.transactions.current()]
@@ -46,7 +46,7 @@ def _transaction(status: TransactionStatus) -> Shown:
 
 
 def show_partitions(faults: Faults, topic: str | None = None) -> list[Shown]:
-    """Every partition that has a log, with its offsets and open transactions."""
+    """Return every partition that has a log, with its offsets and open transactions."""
     if faults.broker is None:
         return []
     logs = sorted(faults.broker.logs.logs, key=lambda log: (log.topic, log.partition))

@@ -30,7 +30,7 @@ class _Waiting:
 
 
 class MovableTime:
-    """Serves as Clock and as Scheduler."""
+    """A Clock and a Scheduler whose time a test can move."""
 
     def __init__(self, clock: Clock, scheduler: Scheduler) -> None:
         self._clock = clock

@@ -38,7 +38,7 @@ FENCED_SINCE = 2
 BATCHED_SINCE = 4
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]
 _PARTITIONS_AT_ONCE = 10_000
-"""The maximum that one request may create (KIP-599)."""
+"""How many partitions are added at once: the maximum that one request may create (KIP-599)."""
 Results = list[AddPartitionsToTxnTopicResult]
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) ->
 
 
 def _handle_in_slices(context: RequestContext, request: AddPartitionsToTxnRequest) -> Sliced[Any]:
-    """Each transaction in its own turn, and atomically: all of its partitions are added or none."""
+    """Add each transaction's partitions in its own turn, and atomically: all of them or none."""
     asked = (request.v3_and_below_topics, *(transaction.topics for transaction in request.transactions))
     for topics in asked:
         if sum(len(topic.partitions) for topic in topics) > _PARTITIONS_AT_ONCE:
@@ -125,7 +125,7 @@ _NOT_ATTEMPTED = ErrorCode.OPERATION_NOT_ATTEMPTED
 def _refusals(
     context: RequestContext, partitions: list[TopicPartition], forbidden: Sequence[str]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The partitions that may not be added."""
+    """Return the partitions that may not be added, with their errors."""
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
         if partition[0] in forbidden:

@@ -33,14 +33,14 @@ from oncelog.protocol.generated.client_quota_record import EntityData as Recorde
 
 _IP = "ip"
 _ENTITY_TYPES = ("client-id", "user", _IP)
-"""In the order in which Kafka names them."""
+"""The types of entities, in the order in which Kafka names them."""
 _OF_CLIENTS: Mapping[str, tuple[str, int] | None] = {
     PRODUCER_BYTE_RATE: ("LONG", INT64_MAX),
     CONSUMER_BYTE_RATE: ("LONG", INT64_MAX),
     REQUEST_PERCENTAGE: None,
     CONTROLLER_MUTATION_RATE: None,
 }
-"""Kafka's type of each, and its maximum; None for those that may have a fraction."""
+"""The type and maximum of each quota of clients in Kafka; None for those that may have a fraction."""
 _OF_ADDRESSES: Mapping[str, tuple[str, int] | None] = {CONNECTION_CREATION_RATE: ("INT", INT32_MAX)}
 _WHOLE_WITHIN = 1e-6
 _RECORDS_AT_ONCE = 500
@@ -74,7 +74,7 @@ def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Sliced
 
 
 def _entity(entry: Wanted) -> _Entity:
-    """Equal for the same parts in any order: what Kafka considers one entity."""
+    """Return what Kafka considers one entity: it is equal for the same parts in any order."""
     parts = {part.entity_type: part.entity_name for part in entry.entity}
     kinds = [kind for kind in _ENTITY_TYPES if kind in parts]
     kinds += sorted(parts.keys() - set(_ENTITY_TYPES))

@@ -87,7 +87,7 @@ def _member(topics: Topics, group: ConsumerGroup, member: ConsumerMember) -> Mem
 
 
 def _assignment(topics: Topics, partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
-    """Only of topics that still exist."""
+    """Return the assignment, with only the topics that still exist."""
     merged: dict[UUID, set[int]] = {}
     for topic_id, numbers in partitions:
         merged.setdefault(topic_id, set()).update(numbers)

@@ -57,7 +57,7 @@ def handle(
 def _match(
     context: RequestContext, heartbeat: HeartbeatRequest, long: LongMatch
 ) -> Sliced[Completion[ConsumerGroupHeartbeatResponse]]:
-    """Once more with what was matched beside the loop, until no large part is new."""
+    """Try once more with what was matched beside the loop, until no large part is new."""
     while True:
         patterns = long.patterns
         found = yield from matching_beside(tuple(patterns.values()), long.names, context.broker.slices)

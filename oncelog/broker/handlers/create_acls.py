@@ -54,7 +54,7 @@ def _judge(acl: Acl) -> AclCreationResult:
 
 
 def _check(acl: Acl) -> None:
-    """Kafka's checks, in its order. Raises KafkaError."""
+    """Make Kafka's checks, in its order. Raises KafkaError."""
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not acl.resource_name:

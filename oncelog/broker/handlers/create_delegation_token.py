@@ -62,7 +62,7 @@ def handle(
 
 
 def _refusal(context: RequestContext, request: CreateDelegationTokenRequest, owner: Principal) -> ErrorCode | None:
-    """By Kafka's order of checks."""
+    """Return the error by Kafka's order of checks."""
     if not may_ask(context.peer):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if owner != context.peer.principal and not may(context, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):

@@ -78,7 +78,7 @@ class _Plan:
         self._default_count = context.broker.config.get_int("num.partitions")
 
     def size(self, wanted: CreatableTopic) -> int:
-        """How many partitions this requests; an invalid number counts as 0."""
+        """Return how many partitions this requests; an invalid number counts as 0."""
         if wanted.assignments:
             return len(wanted.assignments)
         return self._default_count if wanted.num_partitions == -1 else max(0, wanted.num_partitions)
@@ -128,8 +128,8 @@ class _Plan:
         )
 
     def _configs(self, config: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """Built once for all topics with the same settings: 10,000 times 30 objects would burden the garbage
-        collector."""
+        """Return the settings, built once for all topics with the same ones: 10,000 times 30 objects would burden the
+        garbage collector."""
         key = frozenset(config.items())
         known = self._known_configs.get(key)
         if known is None:

@@ -56,7 +56,7 @@ def _deduplicate(resources: Sequence[DescribeConfigsResource]) -> Iterator[Descr
 
 
 def _identity(resource: DescribeConfigsResource) -> _Identity:
-    """A node id can be spelt in several ways."""
+    """Return one identity for a resource: a node id can be spelt in several ways."""
     name = resource.resource_name
     if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         number = parse_int32(name)

@@ -48,6 +48,6 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
 
 
 def _description(index: int, log: PartitionLog | None) -> DescribeLogDirsPartition:
-    """Without a log nothing was ever written there."""
+    """Describe a partition; without a log nothing was ever written there."""
     size_bytes = 0 if log is None else log.size_bytes
     return DescribeLogDirsPartition(partition_index=index, partition_size=size_bytes, offset_lag=0, is_future_key=False)

@@ -22,7 +22,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 _SHARE = 2
 _CHARACTERS_AN_ELEMENT = 16
-"""Measured: hashing so many takes 3.5 µs."""
+"""How many characters are hashed for one element. Measured: hashing so many takes 3.5 µs."""
 _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 
 

@@ -50,7 +50,7 @@ _NOT_NOW = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     )
 )
-"""The topic may be created later: a client asks again."""
+"""Errors with which the topic is not created now and may be later: a client asks again."""
 
 
 def handle(
@@ -94,7 +94,8 @@ def _refuse(request: MetadataRequest) -> MetadataResponse:
 def _once_durable(
     context: RequestContext, response: MetadataResponse
 ) -> MetadataResponse | Completion[MetadataResponse]:
-    """A topic that a crash could still undo is not returned; nearly always everything is durable already."""
+    """Return the response once everything in it is durable, since a crash could still undo a new topic; nearly always
+    it is already."""
     durable = context.broker.metadata.durable()
     return response if durable.done else durable.map(lambda _: response)
 

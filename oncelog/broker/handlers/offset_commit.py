@@ -87,7 +87,7 @@ def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
 
 
 def _resolve_name(context: RequestContext, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
-    """By its name; an unknown one by its id, which is not a legal name."""
+    """Return the topic by its name; an unknown one by its id, which is not a legal name."""
     name = asked_topic(context, wanted) or f"{wanted.topic_id}?"
     return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)
 

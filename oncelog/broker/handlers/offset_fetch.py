@@ -87,7 +87,7 @@ def _resolve(context: RequestContext, group: OffsetFetchRequestGroup, require_st
 def _result(
     topics: Topics, fetched: Completion[GroupOffsets], partitions: Sequence[TopicPartition] | None
 ) -> Sliced[_Result]:
-    """A partition that is named several times is returned once."""
+    """Return the offsets of a group; a partition that is named several times is returned once."""
     if isinstance(fetched.error, KafkaError):
         return _Result(fetched.error.code, {})
     offsets = fetched.result()

@@ -31,7 +31,7 @@ REASON = "This broker is read-only (oncelog.read.only)."
 
 
 def around_handler(api: ApiKey, handle: Handler) -> Handler:
-    """The handler itself if its API changes nothing."""
+    """Return the handler that refuses requests; `handle` itself if its API changes nothing."""
     refused = API_TABLE[api].read_only
     if refused is READS:
         return handle

@@ -14,7 +14,7 @@ from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.turns.slices import Sliced
 
 MOST_ELEMENTS = ELEMENTS_AT_ONCE
-"""More rows would only be rejected too."""
+"""How many elements a refusal has at most: more rows would only be rejected too."""
 
 
 def handle(context: RequestContext, request: Any) -> Sliced[Any]:

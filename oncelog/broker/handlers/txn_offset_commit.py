@@ -77,7 +77,7 @@ def _commit(
 
 
 def _maybe_add_partition(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[object]:
-    """Before anything is verified: from v5 on the partition is added to the transaction."""
+    """Add the group's partition to the transaction, from v5 on, before anything is verified."""
     ready: Completion[object] = Completion()
     if not request.group_id:
         ready.fail(KafkaError(ErrorCode.INVALID_GROUP_ID))

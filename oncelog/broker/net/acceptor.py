@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 32
 _HELD_CONNECTIONS = 50
-"""Of one listener at a time, above a quota."""
+"""How many connections above a quota one listener holds at a time."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_DESCRIPTORS_PAUSE_MS = 1_000
 
@@ -46,7 +46,7 @@ class Acceptor:
         self._has_reported = False
         self._timer: Timer | None = None
         self._held: set[socket.socket] = set()
-        """Connections above the quota of their address, which end soon."""
+        """The connections above the quota of their address, which end soon."""
         self.resume()
 
     def resume(self) -> None:
@@ -66,7 +66,7 @@ class Acceptor:
             each.close()
 
     def _pause(self, wait_ms: float | None) -> None:
-        """Until `resume`, or for `wait_ms`."""
+        """Stop accepting until `resume`, or for `wait_ms`."""
         if self._is_accepting:
             self._is_accepting = False
             for each in self._sockets:
@@ -112,7 +112,7 @@ class Acceptor:
         self._on_accepted(accepted, host)
 
     def _refuse_later(self, accepted: socket.socket, wait_ms: float) -> None:
-        """As Kafka: a client that is refused at once would try again at once."""
+        """Close the connection later, as Kafka: a client that is refused at once would try again at once."""
         self._broker.metrics.throttled += 1
         if len(self._held) >= _HELD_CONNECTIONS:
             accepted.close()

@@ -15,11 +15,12 @@ from collections.abc import Callable
 
 _LIMIT_S = 150e-6
 _FROM, _MOST = 8, 16
-"""From how many quick requests on the loop stays awake, and how many are counted. A slow one halves the count."""
+"""The number of quick requests at which the loop stays awake, and the most that are counted. A slow one halves the
+count."""
 
 
 class BusyPoll:
-    """Of one event loop."""
+    """Keeps one event loop awake between quick requests."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], monotonic_s: Callable[[], float]) -> None:
         """`monotonic_s` resolves microseconds."""
@@ -30,7 +31,7 @@ class BusyPoll:
         self._is_awake = False
 
     def on_request(self) -> None:
-        """Bytes have come from a client."""
+        """Note that bytes have come from a client."""
         if self._monotonic_s() - self._responded_s <= _LIMIT_S:
             if self._quick_count < _MOST:
                 self._quick_count += 1
@@ -38,7 +39,7 @@ class BusyPoll:
             self._quick_count >>= 1
 
     def on_response(self) -> None:
-        """Bytes were sent to a client."""
+        """Note that bytes were sent to a client."""
         self._responded_s = self._monotonic_s()
         if self._quick_count >= _FROM and not self._is_awake:
             self._is_awake = True

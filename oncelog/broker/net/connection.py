@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oncelog.broker.requests.parts import Broker
 
 Dispatch = Callable[[memoryview, Peer], Exchange]
-"""As `Dispatcher.dispatch`."""
+"""Starts a request, see `Dispatcher.dispatch`."""
 
 _LARGE_PART_BYTES = 16_384
 _HANG_UP_MS = 300
@@ -72,14 +72,14 @@ class Connection(asyncio.Protocol):
         self._write_paused = False
         self._read_paused = False
         self._throttle_timer: Timer | None = None
-        """Set while the client is above a quota."""
+        """The timer that is set while the client is above a quota."""
         self._throttled_until_ms = 0
         self._request_bytes = 0
         self._waiting_bytes = 0
         self._answer_bytes = 0
         self._kept_bytes = 0
-        """Of the answers that were handed to the transport and not sent completely: it frees no part of a buffer, so a
-        megabyte of which the kernel has taken nine tenths is still a megabyte."""
+        """Bytes of the answers that were handed to the transport and not sent completely: it frees no part of a buffer,
+        so a megabyte of which the kernel has taken nine tenths is still a megabyte."""
         self._noted_unsent_bytes = 0
         self._is_ending = False
         self._hangs_up = False
@@ -138,7 +138,8 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def eof_received(self) -> bool:
-        """The client has sent all it will send: it gets its responses, except one that may never be ready."""
+        """Keep our side open: the client has sent all it will send, and gets its responses, except one that may never
+        be ready."""
         if self.is_closing or self._peer.on_disconnect is not None or not (self._frames or self._exchanges):
             return False
         self._end(None)
@@ -158,17 +159,18 @@ class Connection(asyncio.Protocol):
     # --- admission ----------------------------------------------------------------------------------------------------
 
     def await_admission(self, timeout_ms: int) -> None:
-        """The client must be admitted in time, or is closed."""
+        """Close the connection if the client is not admitted in time."""
         self._admission_timer = self._broker.scheduler.call_later(timeout_ms, self._on_not_admitted)
 
     def await_login(self, login: "SaslLogin", max_request_bytes: int) -> None:
-        """It must log in: until it is admitted, requests go to `login` and are of up to `max_request_bytes`."""
+        """Require a login: until the client is admitted, requests go to `login` and are of up to
+        `max_request_bytes`."""
         self._peer.login = login
         self._dispatch = login.dispatch
         self._reader.max_frame_bytes = max_request_bytes
 
     def admit(self, principal: Principal, dispatch: Dispatch) -> None:
-        """The client is `principal`; `dispatch` takes its requests from now on."""
+        """Admit the client as `principal`; `dispatch` takes its requests from now on."""
         self._stop_admission_timer()
         self._peer.principal = principal
         self._dispatch = dispatch
@@ -284,11 +286,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def _is_kept_waiting(self) -> bool:
-        """The client does not read, or is above a quota."""
+        """Whether the client does not read, or is above a quota."""
         return self._write_paused or self._throttle_timer is not None
 
     def _may_start(self) -> bool:
-        """Whether the order of requests allows it."""
+        """Whether the order of requests allows another one to start."""
         exchanges = self._exchanges
         return (
             not exchanges[-1].holds
@@ -304,7 +306,7 @@ class Connection(asyncio.Protocol):
             self._finish(exchange)
 
     def _finish(self, exchange: Exchange) -> None:
-        """It is the oldest and done: send its response, or end the connection."""
+        """Send the response of the oldest request, which is done, or end the connection."""
         if exchange.closes is not None:
             self._send()
             self.close(exchange.closes)
@@ -357,7 +359,8 @@ class Connection(asyncio.Protocol):
         self._read_paused = pause
 
     def _note_requests(self) -> bool:
-        """Account for the requests this connection holds; whether it may read more, given what all connections hold."""
+        """Account for the requests this connection holds; return whether it may read more, given what all connections
+        hold."""
         reader, frames = self._reader, self._frames
         held_bytes = len(reader.partial)
         if frames:
@@ -368,7 +371,7 @@ class Connection(asyncio.Protocol):
         return self._open_connections.requests.note(self, held_bytes, reader.missing_bytes)
 
     def _throttle(self, wait_ms: int) -> None:
-        """The client is above a quota: read no more, and start none of its requests, for this time (KIP-219)."""
+        """Read no more of a client that is above a quota, and start none of its requests, for this time (KIP-219)."""
         monotonic_ms = self._broker.clock.monotonic_ms()
         self._throttled_until_ms = max(self._throttled_until_ms, monotonic_ms + wait_ms)
         if self._throttle_timer is None:
@@ -403,8 +406,8 @@ class Connection(asyncio.Protocol):
         self._end(reason)
 
     def finish(self) -> None:
-        """The broker stops: start no more requests, and close once the started ones are answered. Held ones (a fetch, a
-        JoinGroup) may take long, and their clients lose nothing by retrying."""
+        """Start no more requests, as the broker stops, and close once the started ones are answered. Held ones (a
+        fetch, a JoinGroup) may take long, and their clients lose nothing by retrying."""
         self._frames.clear()
         if self._exchanges and self._exchanges[-1].holds:
             self._exchanges.pop()
@@ -476,7 +479,7 @@ def _dispatch_nothing(_frame: memoryview, _peer: Peer) -> Exchange:
 
 
 def _buffer_bytes(frame: memoryview) -> int:
-    """Size of the whole buffer that a frame keeps alive."""
+    """Return the size of the whole buffer that a frame keeps alive."""
     return len(cast(Sized, frame.obj))
 
 

@@ -56,7 +56,7 @@ class Door:
         broker.live_config.watch(self._on_change)
 
     def _read(self, config: BrokerConfig) -> _Passage:
-        """With all files. Raises ConfigError."""
+        """Return the security settings, with all files read. Raises ConfigError."""
         name, protocol = self._listener_name, self._protocol
         try:
             tls = read_tls_settings(config, name, with_sasl=protocol.has_sasl) if protocol.has_tls else None
@@ -70,7 +70,7 @@ class Door:
             raise ConfigError(f"listener {name}: {error}") from error
 
     def _check(self, config: BrokerConfig) -> None:
-        """Whether these settings may replace the current ones. Raises ConfigError."""
+        """Raise ConfigError if these settings may not replace the current ones."""
         before, after = self._passage.tls, self._read(config).tls
         if before is None or after is None:
             return
@@ -89,7 +89,7 @@ class Door:
             raise ConfigError(f"listener {self._listener_name}: {error}") from error
 
     def _on_change(self, resource_type: int, _name: str) -> None:
-        """New connections pass by the new settings; those that are open stay as they are."""
+        """Use the new settings for new connections; those that are open stay as they are."""
         if resource_type != ResourceType.BROKER:
             return
         try:
@@ -99,7 +99,7 @@ class Door:
             self._broker.log.error("listener.security_not_read", listener=self._listener_name, error=str(error))
 
     def enter(self, connection: Connection) -> asyncio.Protocol:
-        """What the socket of a new connection gets as its protocol."""
+        """Return the protocol for the socket of a new connection."""
         config, passage = self._broker.config, self._passage
         connection.await_admission(config.get_int("oncelog.authentication.timeout.ms"))
         if passage.sasl is not None:
@@ -114,7 +114,7 @@ class Door:
         )
 
     def _on_secured(self, layer: TlsLayer, connection: Connection) -> None:
-        """The handshake is finished: without SASL, the certificate says who it is."""
+        """Continue after the handshake: without SASL, the certificate says who the client is."""
         if self._protocol.has_sasl:
             return
         certificate = layer.certificate

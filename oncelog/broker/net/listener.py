@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _CLOSE_TIMEOUT_S = 1.0
 _LAST_FLUSH_S = 10.0
 _KEEPALIVE_IDLE_S = 120
-"""A peer whose machine disappeared silently is detected after this and nine probes, also while it waits for us."""
+"""The idle time before the first keepalive probe: a peer whose machine disappeared silently is detected after this and
+nine probes, also while it waits for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Endpoint:
     advertised_host: str
     advertised_port: int
     is_guess: bool = False
-    """No advertised address was configured: it is this machine's host name."""
+    """True if no advertised address was configured: it is this machine's host name."""
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
@@ -52,8 +53,9 @@ class Listeners:
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> None:
-        """`descriptor_count` is how many descriptors connections may hold; None: any number. `run_in_thread` is for
-        imports; None: they run synchronously. `busy_poll` None: the loop sleeps whenever there is nothing to do."""
+        """`descriptor_count` is how many descriptors connections may hold; None for any number. `run_in_thread` is for
+        imports, which run synchronously if it is None. Without `busy_poll` the loop sleeps whenever there is nothing to
+        do."""
         self._broker = broker
         self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
@@ -91,17 +93,17 @@ class Listeners:
 
     @property
     def request_bytes(self) -> int:
-        """Held by requests that are not served yet."""
+        """The memory of requests that are not served yet."""
         return self._open.requests.used_bytes
 
     @property
     def answer_bytes(self) -> int:
-        """Held by responses that are not sent yet."""
+        """The memory of responses that are not sent yet."""
         return self._open.answers.used_bytes
 
     async def close(self) -> None:
-        """Appended batches are still acknowledged, and completed responses sent, to clients that read them soon: a
-        producer without idempotence would write them again."""
+        """Stop the listeners. Appended batches are still acknowledged, and completed responses sent, to clients that
+        read them soon: a producer without idempotence would write them again."""
         await self._stop_accepting()
         for connection in self._open.all():
             connection.finish()

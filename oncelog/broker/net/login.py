@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SaslLogin:
-    """A `Login`."""
+    """The login of one connection by SASL, a `Login`."""
 
     def __init__(
         self, broker: "Broker", dispatcher: Dispatcher, connection: Connection, authentication: Authentication
@@ -42,7 +42,7 @@ class SaslLogin:
         self._authentication = authentication
 
     def dispatch(self, frame: memoryview, peer: Peer) -> Exchange:
-        """As `Dispatcher.dispatch`."""
+        """Start a request before the login is done, like `Dispatcher.dispatch`."""
         authentication = self._authentication
         if authentication.state is SaslState.RAW_TOKENS:
             return self._take_raw_token(bytes(frame))
@@ -106,7 +106,7 @@ class SaslLogin:
         return self._when_known(outcome)
 
     def delayed(self, response: T) -> Completion[T]:
-        """The response to a login that has failed."""
+        """Return the response to a login that has failed, after a delay."""
         completion: Completion[T] = Completion()
         self._later(lambda: completion.complete(response))
         return completion
@@ -146,7 +146,7 @@ class SaslLogin:
         self._refuse(f"the login by {mechanism} failed: {failure}")
 
     def _take_raw_token(self, token: bytes) -> Exchange:
-        """After SaslHandshake v0 a frame is a token, and so is the response."""
+        """Take a frame as a token, after SaslHandshake v0; so is the response."""
         exchange = Exchange()
         try:
             step = self.evaluate(token)

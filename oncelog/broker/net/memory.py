@@ -21,25 +21,25 @@ CHECK_INTERVAL_MS = 500
 _PACE = 60
 _SLOW_CHECKS = 4
 _PROBE_BYTES = 1 << 16
-"""A request is made to wait once this much of it has arrived: before that it might be a stalled one, and is checked."""
+"""How much of a request arrives before it is made to wait: before that it might be a stalled one, and is checked."""
 _CHUNK_BYTES = 1 << 18
 """About the size of one read of a socket (uvloop: 250 KB)."""
 
 
 class Holder(Protocol):
     def on_memory(self) -> None:
-        """It may read again, after having been made to wait."""
+        """Read again, after having been made to wait."""
 
     def close_for_memory(self, reason: str) -> None:
         """End at once, and release all memory."""
 
     @property
     def is_held_up(self) -> bool:
-        """Its requests wait for the broker, so it need not make progress."""
+        """Whether its requests wait for the broker, so that it need not make progress."""
 
     @property
     def is_unread(self) -> bool:
-        """Its client does not read what was written."""
+        """Whether its client does not read what was written."""
 
     def note_answers(self) -> None:
         """Update the account of what is unsent."""
@@ -53,7 +53,7 @@ class _Account:
     def __init__(self) -> None:
         self.held_bytes = 0
         self.unsent_bytes = 0
-        """Of a response."""
+        """The part of a response that is unsent."""
         self.missing_bytes = 0
         self.moved_bytes = 0
         self.stalled_checks = 0
@@ -76,7 +76,7 @@ class _Ledger:
     """The accounts of all holders of one kind of memory, in the order they were opened."""
 
     def __init__(self, kind: str, limit_bytes: int, allowance_bytes: int, on_first: Callable[[], None]) -> None:
-        """`limit_bytes` -1: no limit. `on_first` is called when the first account is opened."""
+        """`limit_bytes` of -1 is no limit. `on_first` is called when the first account is opened."""
         self._kind = kind
         self._on_first = on_first
         self._limit_bytes = limit_bytes
@@ -106,18 +106,19 @@ class _Ledger:
 
     @property
     def spare_bytes(self) -> int:
-        """What is left of the allowance, or all of it."""
+        """The bytes left of the allowance, at most all of it."""
         return min(self._allowance_bytes, self._limit_bytes + self._allowance_bytes - self.used_bytes)
 
     def close_slow(self, bytes_below_limit: int) -> None:
-        """All of them, unless that much is free: closed one by one, each would delay the waiting ones."""
+        """Close all slow holders unless that much is free: closed one by one, each would delay the waiting ones."""
         if self.is_above(bytes_below_limit):
             for holder in [holder for holder, account in self.accounts.items() if account.is_slow]:
                 if holder in self.accounts:
                     self._end(holder)
 
     def close_above_allowance(self) -> None:
-        """Slow or not: the one furthest behind, the first among equals, but never the oldest while there is another."""
+        """Close holders, slow or not: the one furthest behind, the first among equals, but never the oldest while there
+        is another."""
         while self.is_above(-self._allowance_bytes):
             oldest, *others = self.accounts
             self._end(max(others or [oldest], key=lambda holder: self.accounts[holder].badness))
@@ -152,7 +153,7 @@ class RequestMemory:
         return not self._ledger.accounts
 
     def note(self, reader: Holder, held_bytes: int, missing_bytes: int = 0) -> bool:
-        """`reader` now holds this much, and this much is missing of its current request; returns whether it may read
+        """Note how much `reader` now holds, and how much is missing of its current request; return whether it may read
         more. If not, its `on_memory` is called when it may."""
         ledger = self._ledger
         account = ledger.accounts.get(reader)
@@ -184,7 +185,7 @@ class RequestMemory:
             self._wake()
 
     def check(self) -> None:
-        """Called every `CHECK_INTERVAL_MS`: close stalled holders that could have moved, and wake waiting ones."""
+        """Close stalled holders that could have moved, and wake waiting ones; called every `CHECK_INTERVAL_MS`."""
         for reader, account in self._ledger.accounts.items():
             if reader not in self._waiting and not reader.is_held_up:
                 account.check()
@@ -195,8 +196,8 @@ class RequestMemory:
 
     @property
     def _kept_free_bytes(self) -> int:
-        """That, and what those that may read bring with the next read of each: all of them may come in one turn, before
-        any can be made to wait, and none that moves is to be closed for it."""
+        """The bytes kept free: the reserved room, and what those that may read bring with the next read of each. All of
+        them may come in one turn, before any can be made to wait, and none that moves is to be closed for it."""
         return self._room_bytes + (len(self._ledger.accounts) - len(self._waiting)) * _CHUNK_BYTES
 
     def _must_wait(self, reader: Holder, account: _Account) -> bool:
@@ -253,7 +254,8 @@ class AnswerMemory:
         return not self._ledger.accounts
 
     def note(self, connection: Holder, held_bytes: int, sent_bytes: int = 0) -> None:
-        """`sent_bytes` of these were taken by the client's side, and free no memory before the rest was."""
+        """Note unsent bytes. `sent_bytes` of these were taken by the client's side, and free no memory before the rest
+        was."""
         ledger = self._ledger
         if not held_bytes:
             ledger.close(connection)
@@ -280,6 +282,6 @@ class AnswerMemory:
 
     @property
     def next_response_bytes(self) -> int:
-        """The size limit of the next response with records: half of what is left, so that several may follow at
+        """Return the size limit of the next response with records: half of what is left, so that several may follow at
         once."""
         return max(SMALL_ANSWER_BYTES, (self._limit_bytes - self.used_bytes) // 2)

@@ -27,12 +27,12 @@ _MAX_PAUSE_MS = 10_000
 _MIN_PAUSE_MS = 50
 _LINGER_MS = 10_000
 _RETURNED_BYTES = 64 << 20
-"""Once answers have held so much, what they leave free goes back to the system: the allocator would keep it between
+"""Once answers have held so much, what they leave free is returned to the system: the allocator would keep it between
 what is still in use. Measured: 20 to 60 ms, in a thread."""
 
 
 def _ignore(_error: Exception | None) -> None:
-    """Nothing depends on it."""
+    """Ignore the outcome: nothing depends on it."""
 
 
 class TrackedConnection(Holder, Protocol):
@@ -62,7 +62,7 @@ class OpenConnections:
     def __init__(self, broker: "Broker", busy_poll: BusyPoll | None = None) -> None:
         config = broker.config
         self.busy_poll = busy_poll
-        """None: the loop sleeps whenever there is nothing to do."""
+        """The busy poll; without one the loop sleeps whenever there is nothing to do."""
         self._broker = broker
         self._all: dict[TrackedConnection, None] = {}
         self._max_idle_ms = config.get_int("connections.max.idle.ms")
@@ -105,7 +105,7 @@ class OpenConnections:
         self._timer = self._memory_timer = None
 
     async def wait_empty(self, timeout_s: float) -> None:
-        """Until all have ended, but no longer than `timeout_s`."""
+        """Wait until all have ended, but no longer than `timeout_s`."""
         if self._all:
             self._emptied = asyncio.Event()
             with contextlib.suppress(TimeoutError):

@@ -23,8 +23,8 @@ class ConnectionQuotas:
         descriptor_count: int | None = None,
         quota_ms: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
-        """`descriptor_count` is how many the connections of all listeners may hold; None: any number. `quota_ms` counts
-        one of an address, and tells for how long it may have none (0: it may)."""
+        """`descriptor_count` is how many the connections of all listeners may hold; None for any number. `quota_ms`
+        counts a connection of an address, and returns for how long that may have no more (0: it may)."""
         self._settings = settings
         self.quota_ms = quota_ms
         self._descriptor_count = descriptor_count
@@ -34,7 +34,8 @@ class ConnectionQuotas:
         self.count = 0
 
     def wait_ms(self, listener_name: str, monotonic_ms: MonotonicMs) -> float | None:
-        """How long `listener_name` must wait before accepting: 0 for not at all, None for until a connection ends."""
+        """Return how long `listener_name` must wait before accepting: 0 for not at all, None for until a connection
+        ends."""
         settings = self._settings()
         if self.lacks_descriptors or self.count >= settings.get_int("max.connections"):
             return None
@@ -65,7 +66,7 @@ class ConnectionQuotas:
         return True
 
     def give_back(self, listener_name: str, host: str) -> None:
-        """A counted connection has ended."""
+        """Stop counting a connection that has ended."""
         self.count -= 1
         self._of_listener[listener_name] -= 1
         self._of_host[host] -= 1

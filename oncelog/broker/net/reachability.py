@@ -27,7 +27,8 @@ class FollowWarnings:
     def on_connected(
         self, listener_name: str, advertised: tuple[str, int], *, is_guess: bool, peer: str, reached: str
     ) -> None:
-        """`peer` connected to our address `reached`; `is_guess`: no advertised address was configured."""
+        """Warn if `peer`, which connected to our address `reached`, may not reach the advertised one; `is_guess` says
+        that none was configured."""
         if (listener_name, peer) in self._seen or len(self._seen) >= _MAX_PEERS:
             return
         self._seen.add((listener_name, peer))
@@ -57,7 +58,7 @@ class FollowWarnings:
 
 
 def default_gateways() -> frozenset[str]:
-    """This machine's or container's default gateways. Empty if the system does not say."""
+    """Return this machine's or container's default gateways; none if the system does not say."""
     try:
         with open(_ROUTES, encoding="ascii") as routes:
             rows = [line.split() for line in routes.readlines()[1:]]

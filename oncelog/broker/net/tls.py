@@ -26,7 +26,8 @@ from oncelog.broker.net.connection import Connection
 from oncelog.broker.turns.ports import Scheduler
 
 _READ_BYTES = 262_144
-"""As much as one read of a socket brings; one read of TLS brings a record of at most 16 KiB."""
+"""How much is read from TLS at a time: as much as one read of a socket brings; one read of TLS brings a record of at
+most 16 KiB."""
 _WRITE_BYTES = 262_144
 _RECORD_BYTES = 16_384
 _HINTS = {
@@ -68,7 +69,7 @@ class TlsLayer(asyncio.Protocol):
         self._is_reading = True
         self._socket_is_full = False
         self._is_full = False
-        """What the connection was last notified of."""
+        """The state that the connection was last notified of."""
 
     # --- the side of the socket ---------------------------------------------------------------------------------------
 
@@ -107,8 +108,8 @@ class TlsLayer(asyncio.Protocol):
             self._encrypt()
 
     def write_eof(self) -> None:
-        """Nothing is written after this; what still comes is dropped. While something is unsent, our side stays open
-        for it: `close` follows soon."""
+        """Note that nothing is written after this; what still comes is dropped. While something is unsent, our side
+        stays open for it: `close` follows soon."""
         self._is_closing = True
         if self._socket is not None and not self._backlog:
             self._say_goodbye()
@@ -118,7 +119,7 @@ class TlsLayer(asyncio.Protocol):
         return self._backlog_bytes + (0 if self._socket is None else self._socket.get_write_buffer_size())
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """They are 0, as the docstring of this module says."""
+        """Do nothing: the limits are 0, as the docstring of this module says."""
 
     def pause_reading(self) -> None:
         self._is_reading = False
@@ -139,7 +140,7 @@ class TlsLayer(asyncio.Protocol):
         return self._is_closing
 
     def close(self) -> None:
-        """Once everything written is sent."""
+        """End once everything written is sent."""
         self._is_closing = True
         self._maybe_end()
 
@@ -153,7 +154,7 @@ class TlsLayer(asyncio.Protocol):
 
     @property
     def certificate(self) -> bytes | None:
-        """Of the client, verified, as DER."""
+        """The client's verified certificate as DER."""
         return self._tls.getpeercert(binary_form=True)
 
     def _read(self) -> None:
@@ -180,7 +181,7 @@ class TlsLayer(asyncio.Protocol):
         self._flush()
 
     def _decrypted(self) -> list[bytes]:
-        """What the next records hold; empty if there is no whole one."""
+        """Return the contents of the next records; nothing if there is no whole one."""
         pieces: list[bytes] = []
         size_bytes = 0
         try:
@@ -202,7 +203,7 @@ class TlsLayer(asyncio.Protocol):
         return pieces
 
     def _encrypt(self) -> None:
-        """As much as the socket takes."""
+        """Encrypt as much as the socket takes."""
         backlog = self._backlog
         while backlog and not self._socket_is_full:
             piece = backlog[0]
@@ -240,7 +241,7 @@ class TlsLayer(asyncio.Protocol):
             self._socket.close()  # which still sends what it has
 
     def _say_goodbye(self) -> None:
-        """close_notify. The client's own is not waited for."""
+        """Send close_notify; the client's own is not waited for."""
         if self._is_secured and not self._said_goodbye:
             self._said_goodbye = True
             with contextlib.suppress(ssl.SSLError):

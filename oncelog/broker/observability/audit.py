@@ -10,7 +10,7 @@ from oncelog.broker.observability.logging import AUTHORIZER, DEBUG, logger_of
 from oncelog.broker.security.authorizer import Asked, Decision
 
 _MOST_CHARACTERS = 300
-"""Of what a client named: a name of a topic has at most 249, and a line stays readable."""
+"""How much is logged of what a client named: a name of a topic has at most 249, and a line stays readable."""
 
 
 class AuditLog:

@@ -14,11 +14,11 @@ COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 class Family(NamedTuple):
     name: str
-    """Without the prefix, and a counter's without `_total`."""
+    """The name without the prefix, and without the `_total` of a counter."""
     kind: str
     text: str
     jmx: str = ""
-    """Empty: Kafka has no such metric."""
+    """Kafka's name of the metric; empty if Kafka has none."""
     labels: tuple[str, ...] = ()
 
     @property
@@ -31,7 +31,7 @@ class Distribution(NamedTuple):
 
     bounds_s: tuple[float, ...]
     counts: tuple[int, ...]
-    """One more than there are bounds; not cumulative."""
+    """The counts by bucket, one more than there are bounds; not cumulative."""
     sum_s: float
 
     @property
@@ -41,7 +41,7 @@ class Distribution(NamedTuple):
 
 class Sample(NamedTuple):
     labels: tuple[str, ...]
-    """The values of the family's labels."""
+    """The values of the family's labels, in order."""
     value: float | Distribution
 
 
@@ -124,7 +124,7 @@ _LABELS = {
 
 
 def kept(name: str) -> Family:
-    """The family of a slot of `Metrics`."""
+    """Return the family of a slot of `Metrics`."""
     if name in COUNTERS or name in BY_ERROR:
         kind = COUNTER
     else:

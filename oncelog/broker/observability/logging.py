@@ -30,11 +30,11 @@ DEBUG = _LEVEL_NUMBERS["debug"]
 
 ROOT = "root"
 REQUESTS = "kafka.request.logger"
-"""One line for each request, at debug."""
+"""The logger with one line for each request, at debug."""
 AUTHORIZER = "kafka.authorizer.logger"
-"""One line for what a client was not allowed to do, at info; for what it was, at debug."""
+"""The logger with one line for what a client was not allowed to do, at info; for what it was, at debug."""
 TRANSACTIONS = "org.apache.kafka.coordinator.transaction"
-"""One line for each transition of a transaction, at debug, and a summary a minute, at info."""
+"""The logger with one line for each transition of a transaction, at debug, and a summary a minute, at info."""
 
 
 class LogLevel:
@@ -45,19 +45,19 @@ class LogLevel:
     """
 
     def __init__(self, structlog: ModuleType, level: str, repeats: Repeats | None = None) -> None:
-        """The root, which has the other loggers."""
+        """Makes the root, which has the other loggers."""
         self._structlog = structlog
         self._watchers: list[Callable[[], None]] = []
         self.name = level
-        """One of LEVELS: its own, or the root's."""
+        """The level's name, one of LEVELS: its own, or the root's."""
         self.repeats = repeats or Repeats()
         self.logger_class: Any = type("Logger", (self._class_for(level),), {"level_switch": self})
         self.children: dict[str, LogLevel] = {}
-        """The other loggers, by name; none of a child."""
+        """The other loggers, by name; a child has none."""
         self._is_own = True
 
     def child(self, name: str) -> "LogLevel":
-        """Another logger, with this one's level until it has its own."""
+        """Return another logger, with this one's level until it has its own."""
         found = self.children.get(name)
         if found is None:
             found = self.children[name] = LogLevel(self._structlog, self.name, self.repeats)
@@ -69,7 +69,7 @@ class LogLevel:
         self._watchers.append(on_change)
 
     def set(self, level: str) -> None:
-        """One of LEVELS."""
+        """Set the level, one of LEVELS."""
         self._is_own = True
         self._apply(level)
         for child in self.children.values():
@@ -77,7 +77,7 @@ class LogLevel:
                 child._apply(level)
 
     def unset(self, name: str) -> None:
-        """A child has this level again."""
+        """Give a child this level again."""
         child = self.children[name]
         child._is_own = False
         child._apply(self.name)
@@ -95,19 +95,19 @@ class LogLevel:
 
 
 def level_of(log: Any) -> LogLevel | None:
-    """Of the broker's own log; None if it is another program's."""
+    """Return the level of the broker's own log; None if it is another program's."""
     level = getattr(log, "level_switch", None)
     return level if isinstance(level, LogLevel) else None
 
 
 def logger_of(log: Any, name: str) -> Any:
-    """The same log under another name, by which its level is set; `log` itself if that is another program's."""
+    """Return the same log under another name, by which its level is set; `log` itself if that is another program's."""
     root = level_of(log)
     return log if root is None else root.child(name).logger_class(log._logger, log._processors, log._context)
 
 
 def start_logging(level: str, stream: TextIO | None = None) -> Any:
-    """The logger of this process. structlog's own types are Any. Raises ValueError for another level."""
+    """Return the logger of this process. structlog's own types are Any. Raises ValueError for another level."""
     if level not in LEVELS:
         raise ValueError(f"the log level must be one of {', '.join(LEVELS)}, not {level!r}")
     stream = sys.stderr if stream is None else stream
@@ -129,8 +129,8 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
 
 
 def to_python_logging(name: str, expected: Collection[str] = (), because: str = "") -> Any:
-    """A logger that hands its lines to Python's logger of this name, for a broker inside another program. That program
-    decides what becomes of them: nothing is configured for the process. Warnings of the `expected` events are
+    """Return a logger that passes its lines to Python's logger of this name, for a broker inside another program. That
+    program decides what becomes of them: nothing is configured for the process. Warnings of the `expected` events are
     information, and end in `because`."""
     structlog = _structlog()
     logger = logging.getLogger(name)
@@ -149,7 +149,8 @@ def to_python_logging(name: str, expected: Collection[str] = (), because: str = 
 
 
 def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:
-    """For the event loop: an uncaught error is a line of the log, not a traceback between the lines."""
+    """Return an exception handler for the event loop: an uncaught error is a line of the log, not a traceback between
+    the lines."""
 
     def on_error(_: Any, context: dict[str, Any]) -> None:
         log.error("loop.error", message=context.get("message"), exc_info=context.get("exception"))
@@ -158,7 +159,8 @@ def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:
 
 
 def _structlog() -> ModuleType:
-    """structlog without rich, which it loads if installed: 60 ms and 6 MB for tracebacks we print plainly."""
+    """Import structlog without rich, which it loads if installed: 60 ms and 6 MB for tracebacks that we print
+    plainly."""
     hide_rich = "rich" not in sys.modules
     if hide_rich:
         sys.modules["rich"] = None  # type: ignore[assignment]
@@ -194,7 +196,7 @@ def _renderers(structlog: ModuleType, stream: TextIO) -> list[Any]:
 
 
 def _escape(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Ids, names and messages come from clients and other brokers: each value stays on its line and is escaped."""
+    """Escape each value, so that it stays on its line: ids, names and messages come from clients and other brokers."""
     for name, value in event.items():
         if name != "exc_info" and value is not None and not isinstance(value, int | float):
             event[name] = printable(value if isinstance(value, str) else repr(value))

@@ -54,9 +54,9 @@ HISTOGRAMS = ("request_seconds", "round_seconds", "sync_seconds", "transaction_s
 
 _S = 1_000_000_000
 BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-"""From a sync on a fast disk to the longest wait of a Fetch that clients ask for."""
+"""Bounds from a sync on a fast disk to the longest wait of a Fetch that clients ask for."""
 LONG_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
-"""Of transactions: up to Kafka's `transaction.max.timeout.ms`."""
+"""Bounds for transactions, up to Kafka's `transaction.max.timeout.ms`."""
 
 
 class Histogram:
@@ -68,7 +68,7 @@ class Histogram:
         self.bounds_s = bounds_s
         self._bounds_ns = [round(bound_s * _S) for bound_s in bounds_s]
         self.counts = [0] * (len(bounds_s) + 1)
-        """How many were above the bound before and up to this one; the last: above all."""
+        """How many were above the bound before and up to this one; the last is above all bounds."""
         self.sum_ns = 0
 
     def observe(self, duration_ns: int) -> None:
@@ -77,7 +77,7 @@ class Histogram:
 
 
 def stopwatch(histogram: Histogram, timer_ns: Callable[[], int] = time.perf_counter_ns) -> Stopwatch:
-    """Observes the time between the two calls."""
+    """Return a stopwatch that observes the time between its two calls."""
 
     def begin() -> Callable[[], None]:
         started_ns = timer_ns()
@@ -97,7 +97,7 @@ class Metrics:
         self.append_bytes = 0
         self.duplicate_batches = 0
         self.full_fetches = 0
-        """Fetches that name all their partitions; `incremental_fetches` continue a session."""
+        """How many fetches named all their partitions; `incremental_fetches` continue a session."""
         self.incremental_fetches = 0
         self.fetch_session_evictions = 0
         self.flush_rounds = 0
@@ -105,15 +105,15 @@ class Metrics:
         self.transactions_committed = 0
         self.transactions_aborted = 0
         self.connections = 0
-        """Accepted since the start."""
+        """How many connections were accepted since the start."""
         self.connections_refused = 0
         self.throttled = 0
-        """Accepted and closed at once: too many from one address."""
+        """How many connections were accepted and closed at once: too many from one address."""
         self.connections_closed_idle = 0
         self.connections_closed_slow = 0
-        """They held memory that others waited for, and made no progress."""
+        """How many connections were closed because they held memory that others waited for, and made no progress."""
         self.file_problems = 0
-        """Log lines about files that are damaged, missing or unreadable."""
+        """How many log lines there were about files that are damaged, missing or unreadable."""
         self.open_transactions = 0
         self.decided_transactions = 0
         self.open_connections = 0
@@ -124,11 +124,11 @@ class Metrics:
         self.rejected_batches = _by_error("rejected_batches")
         self.producers_fenced = _by_error("producers_fenced")
         self.request_seconds: dict[str, Histogram] = {}
-        """By the name of the API."""
+        """How long requests took, by the name of the API."""
         self.round_seconds = Histogram()
         self.sync_seconds = Histogram()
         self.transaction_seconds = {"committed": Histogram(LONG_BOUNDS_S), "aborted": Histogram(LONG_BOUNDS_S)}
-        """By result, from the first partition to the last marker."""
+        """How long transactions took, by result, from the first partition to the last marker."""
 
 
 def _by_error(name: str) -> Counter[str]:

@@ -50,7 +50,7 @@ class OtlpReporter:
         resource: dict[str, str],
         log: Any,
     ) -> None:
-        """`resource` is what the metrics are of, by OpenTelemetry's names."""
+        """`resource` is what reports the metrics, by OpenTelemetry's names."""
         # It logs each attempt; without a handler Python would print that between the lines of our log.
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         self._collect = collect
@@ -77,11 +77,11 @@ class OtlpReporter:
         self._is_failing = is_failing
 
     def _export(self, metrics: list[Sampled]) -> MetricExportResult:
-        """In a thread: it waits for the collector."""
+        """Export in a thread: this waits for the collector."""
         return self._exporter.export(metrics_data(metrics, self._resource, self._started_ns, time.time_ns()))
 
     async def close(self) -> None:
-        """A last report, then no more."""
+        """Report once more, and stop."""
         if not await self._periodic.stop():
             return
         with contextlib.suppress(TimeoutError):
@@ -90,7 +90,7 @@ class OtlpReporter:
 
 
 def metrics_data(metrics: list[Sampled], resource: Resource, started_ns: int, wall_ns: int) -> MetricsData:
-    """What the exporter takes; names, texts and labels are those of Prometheus, without a counter's `_total`."""
+    """Return what the exporter takes; names, texts and labels are those of Prometheus, without a counter's `_total`."""
     converted = [_metric(sampled, started_ns, wall_ns) for sampled in metrics if sampled.samples]
     scope = ScopeMetrics(InstrumentationScope(PREFIX), converted, "")
     return MetricsData([ResourceMetrics(resource, [scope], "")])

@@ -19,7 +19,7 @@ class Periodic:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
 
     async def stop(self) -> bool:
-        """Whether it was running."""
+        """Stop the task, and return whether it was running."""
         task, self._task = self._task, None
         if task is None:
             return False

@@ -35,12 +35,12 @@ class Repeats:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._next_s: dict[_Fault, float] = {}
-        """When a line of the fault may be written again."""
+        """The time from which on a line of the fault may be written again."""
         self._left_out: dict[_Fault, tuple[str, int]] = {}
         """The level of the last line that was left out, and how many were."""
 
     def may_write(self, level: str, event: MutableMapping[str, Any]) -> bool:
-        """Whether this line is written, with how many were left out before it."""
+        """Whether this line is written; if so it gets the number of those left out before it."""
         name = event["event"]
         if name not in REPEATABLE:
             return True

@@ -48,7 +48,7 @@ class RequestObserver:
     def __init__(
         self, log: Any, metrics: Metrics, *, measures: bool, timer_ns: Callable[[], int] = time.perf_counter_ns
     ) -> None:
-        """`measures`: their times are wanted."""
+        """`measures` says that the durations of requests are wanted."""
         self._log = logger_of(log, REQUESTS)
         self._metrics = metrics
         self._measures = measures
@@ -56,7 +56,7 @@ class RequestObserver:
         self.is_on = False
         self._logs = False
         self._seconds: dict[int, Histogram] = {}
-        """Those of the metrics, by API key."""
+        """The histograms of the metrics, by API key."""
         level = level_of(self._log)
         if level is not None:
             level.watch(self._follow_level)
@@ -112,9 +112,9 @@ class ObservedRequest:
         self.context = context
         self.request_bytes = request_bytes
         self.error = 0
-        """The error code of its whole response; most responses have one for each partition or group only."""
+        """The error code of the whole response; most responses have one for each partition or group only."""
         self.started_ns = observer.timer_ns()
 
     def end(self, response_bytes: int, closes: str | None) -> None:
-        """Of 0 bytes: there is no response (acks=0, or the connection closes)."""
+        """Note the end. A response of 0 bytes is none (acks=0, or the connection closes)."""
         self._observer.end(self, response_bytes, closes)

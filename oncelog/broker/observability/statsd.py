@@ -26,7 +26,7 @@ _NOT_IN_A_TAG = re.compile("[^A-Za-z0-9_./-]")
 _DATAGRAMS_A_TURN = 64
 
 Series = tuple[str, tuple[str, ...]]
-"""The name of a metric, and its tags."""
+"""The name of a metric and its tags."""
 
 
 class StatsdReporter:
@@ -57,7 +57,7 @@ class StatsdReporter:
                 await asyncio.sleep(0)
 
     def _datagrams(self, metrics: Sequence[Sampled]) -> list[bytes]:
-        """In a thread: there may be many."""
+        """Make the datagrams in a thread: there may be many."""
         counted, gauged = series_of(metrics)
         lines = statsd_lines(self._sent, counted, {**dict.fromkeys(self._shown, 0), **gauged})
         datagrams = list(pack_datagrams(lines))
@@ -65,7 +65,7 @@ class StatsdReporter:
         return datagrams
 
     async def close(self) -> None:
-        """A last report, then no more."""
+        """Report once more, and stop."""
         if not await self._periodic.stop():
             return
         await self.report()
@@ -73,7 +73,7 @@ class StatsdReporter:
 
 
 def series_of(metrics: Sequence[Sampled]) -> tuple[dict[Series, float], dict[Series, float]]:
-    """Counters and gauges, by name and tags."""
+    """Return counters and gauges, by name and tags."""
     counted: dict[Series, float] = {}
     gauged: dict[Series, float] = {}
     for family, samples in metrics:
@@ -90,14 +90,14 @@ def series_of(metrics: Sequence[Sampled]) -> tuple[dict[Series, float], dict[Ser
 
 
 def _tag(label: str, value: str) -> str:
-    """Without a datagram's special characters: a bar, a comma or a newline would start something else."""
+    """Return a tag without a datagram's special characters: a bar, a comma or a newline would start something else."""
     return f"{label}:{_NOT_IN_A_TAG.sub('_', value)}"
 
 
 def statsd_lines(
     before: Mapping[Series, float], counted: Mapping[Series, float], gauged: Mapping[Series, float]
 ) -> Iterator[str]:
-    """`name:growth|c` for each counter that grew, `name:value|g` for each gauge, with their tags."""
+    """Yield `name:growth|c` for each counter that grew and `name:value|g` for each gauge, with their tags."""
     for series, value in counted.items():
         growth = value - before.get(series, 0)
         if growth:
@@ -113,7 +113,7 @@ def _line(series: Series, value: float, kind: str) -> str:
 
 
 def pack_datagrams(lines: Iterator[str], max_bytes: int = MAX_DATAGRAM_BYTES) -> Iterator[bytes]:
-    """Lines joined by newlines into as few datagrams as their order allows."""
+    """Join lines by newlines into as few datagrams as their order allows."""
     pending: list[bytes] = []
     size = 0
     for line in lines:

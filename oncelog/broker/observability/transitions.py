@@ -62,7 +62,7 @@ class TransactionSummary:
         self._reported = self._counts()
 
     def step(self) -> None:
-        """Once a second."""
+        """Report when it is due; called once a second."""
         if self._due.take(SUMMARY_MS):
             self.report()
 

@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 Handler = Callable[["RequestContext", Any], Any]
 AroundHandler = Callable[[ApiKey, Handler], Handler]
-"""Something that sees, refuses or changes what an API's handler does; the handler itself where it has no concern."""
+"""Wraps what an API's handler does, to see, refuse or change it; returns the handler itself where it has no concern."""
 
 _NO_LIMIT = 2**31 - 1
 
 
 class LoginStep(NamedTuple):
-    """What is answered to a token."""
+    """The answer to a token."""
 
     token: bytes
     session_ms: int

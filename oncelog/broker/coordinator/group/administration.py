@@ -32,7 +32,7 @@ _BATCH_BYTES = 512 * 1024
 _RECORD_OVERHEAD_BYTES = 24
 _FORGOTTEN_AT_ONCE = 250
 _FORGOTTEN_ELEMENTS = 4
-"""Measured: a tombstone is logged and replayed in about 20 µs."""
+"""How many groups are forgotten in a turn. Measured: a tombstone is logged and replayed in about 20 µs."""
 
 
 class GroupAdministration:
@@ -55,8 +55,8 @@ class GroupAdministration:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> Completion[GroupDescription]:
-        """The classic group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND, also for a consumer
-        group, which has a request of its own."""
+        """Describe the classic group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND, also for a
+        consumer group, which has a request of its own."""
         return self._runtime.read(group_id, lambda life: self._description(life, group_id))
 
     def _description(self, life: GroupShardLife, group_id: str) -> GroupDescription:
@@ -71,14 +71,14 @@ class GroupAdministration:
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
 
     def all(self) -> Iterator[GroupDescription]:
-        """Every group, without its members, as of its turn: a group that exists all the time is listed once, whatever
-        happens between two steps. Raises KafkaError while some may be missing."""
+        """Yield every group without its members, as of its turn: a group that exists all the time is listed once,
+        whatever happens between two steps. Raises KafkaError while some may be missing."""
         self._runtime.check_loaded()
         return self._all()
 
     def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
-        """The committed offset of each group in each partition as of its turn, durable or not: for observers, never for
-        a response to a client."""
+        """Yield the committed offset of each group in each partition as of its turn, durable or not: for observers,
+        never for a response to a client."""
         for life in self._runtime.shards():
             for group_id in life.shard.group_ids():
                 for partition, recorded in life.shard.kept_offsets(group_id, None).items():
@@ -150,7 +150,7 @@ class GroupAdministration:
         return self._runtime.write(group_id, operation)
 
     def _check_offsets_deletable(self, life: GroupShardLife, group_id: str) -> frozenset[str]:
-        """The topics whose offsets are in use."""
+        """Return the topics whose offsets are in use. Raises KafkaError if the group's offsets cannot be deleted."""
         shard = life.shard
         consumer_group = shard.consumer_group(group_id)
         if consumer_group is not None:
@@ -186,7 +186,7 @@ class GroupAdministration:
                     self._forget(life, group.group_id)
 
     def _topics_read(self, life: GroupShardLife, group_id: str) -> frozenset[str] | None:
-        """Topics whose offsets are in use; None while that is undecided, or cannot be known (KIP-211)."""
+        """Return the topics whose offsets are in use; None while that is undecided, or cannot be known (KIP-211)."""
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return consumer_group.topics
@@ -218,8 +218,8 @@ class GroupAdministration:
             self._runtime.write(group_id, partial(_write_all, batch))
 
     def _idle_since_ms(self, life: GroupShardLife, group_id: str) -> int | None:
-        """Since when a group that had members is empty, even if offsets were committed since; None where each commit's
-        time counts: with members, in consumer groups, and in groups that never had members."""
+        """Return when a group that had members became empty, even if offsets were committed since. None where each
+        commit's time counts: with members, in consumer groups, and in groups that never had members."""
         stored, group = life.shard.group(group_id), life.classic.get(group_id)
         is_empty = group is None or group.state is GroupState.EMPTY
         if stored is None or not stored.protocol_type or not is_empty or stored.state_timestamp_ms == NO_TIMESTAMP:
@@ -227,7 +227,7 @@ class GroupAdministration:
         return stored.state_timestamp_ms
 
     def _end(self, life: GroupShardLife, group_id: str) -> list[CoordinatorRecord]:
-        """Tombstones for a group without offsets, if it has no members either."""
+        """Return tombstones for a group without offsets, if it has no members either."""
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return [] if consumer_group.members else tombstones(consumer_group)

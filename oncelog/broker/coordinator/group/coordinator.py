@@ -79,7 +79,8 @@ class GroupCoordinator:
         )
 
     def make_shard(self, partition: int, _: int) -> GroupShardLife:
-        """One for each life of a partition (`CoordinatorRuntime`); group records carry no coordinator epoch."""
+        """Make the shard of one life of a partition (`CoordinatorRuntime`); group records carry no coordinator
+        epoch."""
         return GroupShardLife(
             partition,
             self._rebalancer,
@@ -91,7 +92,7 @@ class GroupCoordinator:
         )
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that holds a group. Raises COORDINATOR_NOT_AVAILABLE."""
+        """Return the partition of `__consumer_offsets` that holds a group. Raises COORDINATOR_NOT_AVAILABLE."""
         return self._runtime.partition_for(group_id)
 
     def step(self) -> None:
@@ -99,11 +100,11 @@ class GroupCoordinator:
         self.administration.step()
 
     def on_topic_changed(self, name: str) -> None:
-        """A topic was created, deleted or extended: consumer groups check their topics again."""
+        """Let consumer groups check the topic again: it was created, deleted or extended."""
         self.consumers.on_topic_changed(name)
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
-        """The removal of a topic is durable."""
+        """Delete the offsets of a topic whose removal is durable."""
         return self.administration.on_topic_removed(name)
 
     # --- joining ------------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class GroupCoordinator:
     def _replace_static(
         self, group: Group, previous: Member, member_id: str, request: JoinRequest
     ) -> Completion[JoinResult]:
-        """A static member returns under a new member id: the old id is fenced, the assignment is kept (KIP-345)."""
+        """Let a static member return under a new member id: the old id is fenced, the assignment is kept (KIP-345)."""
         previous_leader_id = group.leader_id or ""
         member = member_from(member_id, request, previous.assignment)
         group.replace_static(previous, member)
@@ -255,7 +256,7 @@ class GroupCoordinator:
         return waiter
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Heartbeat: NONE, REBALANCE_IN_PROGRESS, or why the member is rejected."""
+        """Heartbeat: return NONE, REBALANCE_IN_PROGRESS, or why the member is rejected."""
         life = self._runtime.shard(group_id)
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
@@ -280,7 +281,7 @@ class GroupCoordinator:
             return Completion.failed(error)
 
     def _leave(self, group: Group | None, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """A tool may name a static member by its instance id alone (KIP-345)."""
+        """Remove one member; a tool may name a static member by its instance id alone (KIP-345)."""
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not member_id and group_instance_id is not None:
@@ -298,7 +299,7 @@ class GroupCoordinator:
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
 
     def _make_classic(self, group: ConsumerGroup) -> None:
-        """An empty consumer group may become a classic one. Raises KafkaError if that cannot be logged."""
+        """Turn an empty consumer group into a classic one. Raises KafkaError if that cannot be logged."""
         update = self.consumers.writer.update(group)
         update.dissolve()
         written = self.consumers.writer.write(group.group_id, lambda _: Decision(update, None))
@@ -309,7 +310,7 @@ class GroupCoordinator:
 def _find(
     life: GroupShardLife, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
 ) -> tuple[Group | None, ErrorCode]:
-    """The group that a member of this generation belongs to, or the error of its request."""
+    """Return the group that a member of this generation belongs to, or the error of its request."""
     if not group_id:
         return None, ErrorCode.INVALID_GROUP_ID
     group = life.classic.get(group_id)

@@ -41,14 +41,14 @@ class Member:
     join_waiter: Completion[JoinResult] | None = None
     sync_waiter: Completion[SyncResult] | None = None
     owes_sync: bool = False
-    """Knows of a generation and has not requested its assignment yet."""
+    """True if the member knows of a generation and has not requested its assignment yet."""
     is_new: bool = False
-    """Has not received any generation yet."""
+    """True if the member has not received any generation yet."""
     session: Deadline | None = None
 
     @property
     def is_waiting(self) -> bool:
-        """One of its requests is held here, so its connection cannot carry heartbeats."""
+        """Whether one of the member's requests is held here, so that its connection cannot carry heartbeats."""
         return self.join_waiter is not None or self.sync_waiter is not None
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
@@ -60,7 +60,7 @@ class Member:
         self.session_timeout_ms = request.session_timeout_ms
 
     def end_session(self) -> None:
-        """It is no longer a member."""
+        """Stop the session of one that is no longer a member."""
         if self.session is not None:
             self.session.clear()
             self.session = None  # it refers to the member and would keep it alive
@@ -100,11 +100,11 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     pending_members: dict[str, Deadline] = field(default_factory=dict)
-    """Ids returned with MEMBER_ID_REQUIRED that have not joined yet."""
+    """The ids returned with MEMBER_ID_REQUIRED that have not joined yet."""
     collects: bool | None = None
-    """None unless it waits for its first members: whether one has joined since the wait was last extended."""
+    """True if a member has joined since the wait for the first members was last extended; None without such a wait."""
     rebalance: Deadline | None = None
-    """How long the rebalance waits for members, and then the new generation for their SyncGroup."""
+    """The deadline for members to rejoin, and then for the new generation to request its assignment."""
 
     def move_to(self, state: GroupState) -> None:
         check_transition(self.state, state)
@@ -133,7 +133,7 @@ class Group:
         return member
 
     def replace_static(self, previous: Member, member: Member) -> None:
-        """The same instance under a new member id, in the place of the old one."""
+        """Put the same instance under a new member id in the place of the old one."""
         is_leader = self.leader_id == previous.member_id
         order = [member if other is previous else other for other in self.members.values()]
         previous.end_session()
@@ -150,7 +150,8 @@ class Group:
         return pending is not None
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another member holds the instance id (KIP-345)."""
+        """Return UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another member holds the instance id (KIP-345); NONE for
+        a member."""
         if group_instance_id is not None:
             owner = self.static_members.get(group_instance_id)
             if owner is None:
@@ -160,7 +161,8 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def has_room_for(self, member_id: str, max_size: int) -> bool:
-        """During a rebalance only members that have rejoined count: a group over its new limit keeps the first ones."""
+        """Whether another member fits. During a rebalance only members that have rejoined count: a group over its new
+        limit keeps the first ones."""
         member = self.members.get(member_id)
         match self.state:
             case GroupState.EMPTY | GroupState.DEAD:
@@ -182,7 +184,7 @@ class Group:
         return not self.pending_members and all(member.join_waiter is not None for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Elect a leader among the members that have rejoined; False if there is none."""
+        """Elect a leader among the members that have rejoined; return False if there is none."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.join_waiter is None:
             leader = next((member for member in self.members.values() if member.join_waiter), None)
@@ -192,7 +194,7 @@ class Group:
         return True
 
     def accepts(self, request: JoinRequest) -> bool:
-        """Is there a protocol that the request shares with all members, its own earlier metadata included?"""
+        """Whether the request shares a protocol with all members, its own earlier metadata included."""
         if not request.protocol_type or not request.protocols:
             return False
         if not self.members:
@@ -202,7 +204,8 @@ class Group:
         return not {name for name, _ in request.protocols}.isdisjoint(_common_protocols(self.members.values()))
 
     def elect_protocol(self) -> str:
-        """Each member votes for the first common protocol on its list; ties go to the one named first."""
+        """Return the protocol with the most votes: each member votes for the first common one on its list; ties go to
+        the one named first."""
         votes = dict.fromkeys(_common_protocols(self.members.values()), 0)
         for member in self.members.values():
             favourite = next(name for name, _ in member.protocols if name in votes)
@@ -212,7 +215,7 @@ class Group:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def join_result(self, member_id: str) -> JoinResult:
-        """The response to a member of the current generation; the leader's lists the members."""
+        """Return the response to a member of the current generation; the leader's lists the members."""
         return JoinResult(
             member_id=member_id,
             generation_id=self.generation_id,
@@ -234,7 +237,7 @@ class Group:
         )
 
     def description(self) -> GroupDescription:
-        """Outside Stable there is no agreed protocol, and so no metadata to show."""
+        """Describe the group. Outside Stable there is no agreed protocol, and so no metadata to show."""
         is_stable = self.state is GroupState.STABLE
         return GroupDescription(
             self.group_id,
@@ -255,7 +258,7 @@ class Group:
         )
 
     def to_stored(self, assignments: Mapping[str, bytes], wall_ms: WallMs) -> StoredGroup:
-        """The generation in the form in which it is logged, with the assignment of each member."""
+        """Return the generation in the form in which it is logged, with the assignment of each member."""
         return StoredGroup(
             self.protocol_type or "",
             self.generation_id,
@@ -279,14 +282,14 @@ class Group:
 
 
 def _common_protocols(members: Collection[Member]) -> Iterable[str]:
-    """Protocols that every member supports, in the first member's order."""
+    """Return the protocols that every member supports, in the first member's order."""
     known = [{name for name, _ in member.protocols} for member in members]
     first = next(iter(members))
     return [name for name, _ in first.protocols if all(name in names for names in known)]
 
 
 def restore_group(group_id: str, stored: StoredGroup) -> Group:
-    """The group as last logged: stable if it had members, with the one protocol that was chosen."""
+    """Restore the group as last logged: stable if it had members, with the one protocol that was chosen."""
     group = Group(
         group_id,
         state=GroupState.STABLE if stored.members else GroupState.EMPTY,

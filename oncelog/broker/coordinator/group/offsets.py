@@ -44,7 +44,7 @@ class Committer:
     member_id: str
     group_instance_id: str | None
     knows_member_epochs: bool = True
-    """OffsetCommit from version 9 on."""
+    """Whether the client sends OffsetCommit 9 or later."""
 
     @property
     def is_anonymous(self) -> bool:
@@ -76,7 +76,7 @@ class GroupOffsets:
         self._pending = pending
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Those with a committed or a pending offset."""
+        """Return the partitions with a committed or a pending offset."""
         return {**self._committed, **dict.fromkeys(sorted(self._pending))}
 
     def get(self, partition: TopicPartition) -> FetchedOffset:
@@ -177,7 +177,8 @@ class OffsetCoordinator:
         )
 
     def _check_transactional(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
-        """KIP-447: checked only if the client names a member; allowed in a rebalance, does not renew the session."""
+        """Check a commit by KIP-447: only if the client names a member. It is allowed in a rebalance and does not renew
+        the session."""
         group = life.classic.get(committer.group_id)
         if group is None:
             return _check_without_members(life.shard, committer)
@@ -241,14 +242,16 @@ class OffsetCoordinator:
 
 
 def _check_without_members(shard: GroupShard, committer: Committer) -> ErrorCode:
-    """No committer is a member of a group that never had any; one without offsets does not exist at all."""
+    """Return the error of a commit to a group that never had members: it has no generation, and without offsets it does
+    not exist at all."""
     if committer.generation_id < 0:
         return ErrorCode.NONE
     return ErrorCode.UNKNOWN_MEMBER_ID if shard.knows(committer.group_id) else ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
-    """Partitions that the member may not commit. Raises UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or a stale epoch."""
+    """Return the errors of the partitions that the member may not commit. Raises UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION, or a stale epoch."""
     if committer.generation_id < 0 and not group.members:
         return {}
     member = _member_of(group, committer.member_id)
@@ -259,7 +262,8 @@ def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Seq
 
 
 def _check_transactional_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
-    """Like OffsetCommit, but open to any client, and the client knows no member epochs (KIP-447)."""
+    """Check a transactional commit: like OffsetCommit, but open to any client, and the client knows no member epochs
+    (KIP-447)."""
     if committer.is_anonymous or (committer.generation_id < 0 and not group.members):
         return {}
     member = _member_of(group, committer.member_id)
@@ -274,7 +278,8 @@ def _member_of(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, offsets: Sequence[OffsetToCommit], stale: ErrorCode) -> Errors:
-    """An older epoch is accepted for partitions that the member has owned since then or longer (KIP-1251)."""
+    """Check a partition's epoch: an older one is accepted for partitions that the member has owned since then or longer
+    (KIP-1251)."""
     if epoch == member.epoch:
         return {}
     if epoch > member.epoch:
@@ -294,5 +299,6 @@ def _check_reader(group: ConsumerGroup, member_id: str, epoch: int) -> None:
 
 
 def _length(text: str) -> int:
-    """In UTF-16 units, as Java counts: not bytes, whatever the setting is called, nor one for each beyond U+FFFF."""
+    """Return the length in UTF-16 units, as Java counts: not bytes, whatever the setting is called, nor one for each
+    beyond U+FFFF."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

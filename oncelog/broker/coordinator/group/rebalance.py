@@ -38,7 +38,7 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: Exception) -> ErrorCode:
-    """The error for members when a record could not be logged: the log's own codes would mislead them."""
+    """Return the error for members when a record could not be logged: the log's own codes would mislead them."""
     if not isinstance(error, KafkaError):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return _APPEND_ERRORS.get(error.code, error.code)
@@ -56,7 +56,7 @@ class Rebalancer:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def on_alive(self, group: Group, member: Member) -> None:
-        """The member is alive: restart its session."""
+        """Restart the session of a member that is alive."""
         self._expect(group, member, member.session_timeout_ms)
 
     def _expect(self, group: Group, member: Member, timeout_ms: int) -> None:
@@ -75,7 +75,7 @@ class Rebalancer:
             self.remove(group, member_id)
 
     def await_pending(self, group: Group, member_id: str, session_timeout_ms: int) -> None:
-        """A member id was returned: its client has one session timeout to join with it (KIP-394)."""
+        """Give the client to which a member id was returned one session timeout to join with it (KIP-394)."""
         deadline = Deadline(self._clock, self._scheduler, lambda: self.forget_pending(group, member_id))
         group.pending_members[member_id] = deadline
         deadline.set(session_timeout_ms)
@@ -87,7 +87,7 @@ class Rebalancer:
     # --- joining ------------------------------------------------------------------------------------------------------
 
     def await_first_join(self, group: Group, member: Member) -> Completion[JoinResult]:
-        """A new member waits for the next generation; a group that collects its first members waits for more."""
+        """Let a new member wait for the next generation; a group that collects its first members waits for more."""
         if group.collects is not None:
             group.collects = True
         member.is_new = True
@@ -95,7 +95,7 @@ class Rebalancer:
         return self.await_join(group, member)
 
     def await_join(self, group: Group, member: Member) -> Completion[JoinResult]:
-        """A member waits for the next generation; starts a rebalance if none is running."""
+        """Let a member wait for the next generation; start a rebalance if none is running."""
         # A member that retries has given up on its older request, which must not wait for ever.
         member.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         waiter = member.join_waiter = Completion[JoinResult]()
@@ -108,7 +108,7 @@ class Rebalancer:
         return waiter
 
     def remove(self, group: Group, member_id: str) -> None:
-        """A member is gone; the others take over its partitions."""
+        """Remove a member that is gone; the others take over its partitions."""
         member = group.remove(member_id)
         if member is None:
             return
@@ -138,7 +138,7 @@ class Rebalancer:
             self._wait(group, group.rebalance_timeout_ms, lambda: self._complete(group))
 
     def _on_initial_delay(self, group: Group, left_ms: int) -> None:
-        """As long as members keep joining, the first generation waits for more, within the rebalance timeout."""
+        """Extend the initial delay as long as members keep joining, within the rebalance timeout."""
         if group.collects and left_ms > 0:
             group.collects = False
             delay_ms = min(self._initial_delay_ms, left_ms)
@@ -152,7 +152,7 @@ class Rebalancer:
             self._complete(group)
 
     def _complete(self, group: Group) -> None:
-        """Every member has rejoined, or the time is over: form a new generation of those that have."""
+        """Form a new generation of the members that have rejoined: all of them, or those that did so in time."""
         group.collects = None
         for member in list(group.members.values()):
             if member.join_waiter is None and member.group_instance_id is None:
@@ -180,13 +180,13 @@ class Rebalancer:
     # --- syncing ------------------------------------------------------------------------------------------------------
 
     def await_sync(self, group: Group, member: Member) -> Completion[SyncResult]:
-        """A member waits for its assignment."""
+        """Let a member wait for its assignment."""
         member.answer_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         waiter = member.sync_waiter = Completion[SyncResult]()
         return waiter
 
     def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
-        """The leader has assigned: log the assignment, and respond to all members once it is durable."""
+        """Log the leader's assignment, and respond to all members once it is durable."""
         generation_id = group.generation_id
 
         def on_durable(done: Completion[None]) -> None:
@@ -205,7 +205,7 @@ class Rebalancer:
         self._log_generation(group, assignments).then(on_durable)
 
     def _on_sync_expired(self, group: Group, generation_id: int) -> None:
-        """Members that joined but never requested their assignment block the others: remove them."""
+        """Remove members that joined but never requested their assignment: they block the others."""
         is_current = group.generation_id == generation_id
         if not is_current or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return
@@ -218,7 +218,7 @@ class Rebalancer:
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     def _wait(self, group: Group, delay_ms: int, on_passed: Callable[[], None]) -> None:
-        """A group waits for one thing at a time."""
+        """Start the group's only deadline: it waits for one thing at a time."""
         self._stop_waiting(group)
         group.rebalance = Deadline(self._clock, self._scheduler, on_passed)
         group.rebalance.set(delay_ms)
@@ -229,7 +229,7 @@ class Rebalancer:
             group.rebalance = None
 
     def release(self, group: Group, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
-        """The classic group is gone: fail the waiters, so that they rejoin or look up the coordinator."""
+        """Fail the waiters of a classic group that is gone, so that they rejoin or look up the coordinator."""
         for member in group.members.values():
             member.answer_join(JoinResult(error, member.member_id))
             member.answer_sync(SyncResult(error))
@@ -237,7 +237,7 @@ class Rebalancer:
         self.stop(group)
 
     def stop(self, group: Group) -> None:
-        """The group is deleted: stop waiting for anything."""
+        """Stop every wait of a group that is deleted."""
         self._stop_waiting(group)
         group.collects = None
         for member_id in list(group.pending_members):

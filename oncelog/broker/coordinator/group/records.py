@@ -37,7 +37,7 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_TIMESTAMP
-    """Only if the client requested its own retention (OffsetCommit 2 to 4)."""
+    """When the offset expires; set only if the client requested its own retention (OffsetCommit 2 to 4)."""
     topic_id: UUID = ZERO_UUID
     """The id of its topic; all zero if the record has none."""
 
@@ -82,7 +82,7 @@ class OffsetChange(NamedTuple):
 
 
 def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset | None) -> CoordinatorRecord:
-    """One committed offset; None is its tombstone."""
+    """Return the record of one committed offset; None makes its tombstone."""
     key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
     value, has_expiry = None, False
     if committed is not None:
@@ -104,7 +104,7 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
 
 
 def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:
-    """A generation; None is the group's tombstone."""
+    """Return the record of a generation; None makes the group's tombstone."""
     value = None
     if group is not None:
         value = state_record_codec.encode_value(
@@ -134,7 +134,7 @@ def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:
 
 
 def decode_key(record: CoordinatorRecord) -> OffsetKey | str | None:
-    """An offset's key, a group id, or None for a kind of record not handled here. Raises ProtocolError."""
+    """Return an offset's key, a group id, or None for a kind of record not handled here. Raises ProtocolError."""
     kind = state_record_codec.prefix(record.key)
     if kind in OFFSET_COMMIT_TYPES:
         key: OffsetCommitKey = state_record_codec.decode(offset_commit_key, record.key, 0)

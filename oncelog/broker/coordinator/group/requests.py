@@ -10,7 +10,7 @@ from oncelog.protocol.errors import ErrorCode
 
 NO_GENERATION = -1
 Protocol = tuple[str, bytes]
-"""A name ("range") and the member's metadata for it (its subscription)."""
+"""A protocol's name ("range") and the member's metadata for it (its subscription)."""
 TopicFilter = Callable[[str], bool]
 """Whether a member may know of a topic."""
 

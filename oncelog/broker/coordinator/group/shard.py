@@ -41,10 +41,11 @@ class GroupShard:
         self._groups: dict[str, StoredGroup] = {}
         self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
-        """A group whose last offset is gone is here until its tombstone: as in Kafka, a clean-up ends it."""
+        """The offsets by group. A group whose last offset is gone stays until its tombstone: as in Kafka, a clean-up
+        ends it."""
         self._pending: dict[int, dict[OffsetKey, Recorded]] = {}
         self._pending_counts: dict[str, dict[TopicPartition, int]] = {}
-        """Per group and partition, the number of open transactions: read far more often than it changes."""
+        """The number of open transactions per group and partition: read far more often than it changes."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -55,14 +56,14 @@ class GroupShard:
         return self._groups
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Read-only: a decision works on a copy."""
+        """Return the consumer group, to be read only: a decision works on a copy."""
         return self._consumer_groups.get(group_id)
 
     def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
         return self._consumer_groups
 
     def group_ids(self) -> list[str]:
-        """Every group that has a generation or members, or has had an offset, even one in an open transaction."""
+        """Yield every group that has a generation or members, or has had an offset, even one in an open transaction."""
         return list({**self._groups, **self._consumer_groups, **self._offsets})
 
     def knows(self, group_id: str) -> bool:
@@ -78,14 +79,14 @@ class GroupShard:
     def kept_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition] | None
     ) -> Mapping[TopicPartition, Recorded]:
-        """A copy of the committed offsets, at least for the given partitions; None means all."""
+        """Return a copy of the committed offsets, at least for the given partitions; None means all."""
         kept = self._offsets.get(group_id, {})
         if partitions is None or len(partitions) > len(kept):
             return kept.copy()
         return {partition: kept[partition] for partition in partitions if partition in kept}
 
     def pending_partitions(self, group_id: str) -> Set[TopicPartition]:
-        """Partitions with an offset in an open transaction (KIP-447). A view: do not keep it."""
+        """Return the partitions with an offset in an open transaction (KIP-447). It is a view: do not keep it."""
         return self._pending_counts.get(group_id, {}).keys()
 
     # --- replay -------------------------------------------------------------------------------------------------------
@@ -174,9 +175,9 @@ class GroupShard:
     def expired_partitions(
         self, group_id: str, idle_since_ms: int | None, wall_ms: WallMs, retention_ms: int
     ) -> Iterable[TopicPartition]:
-        """Expired offsets: `retention_ms` after `idle_since_ms`, or after their own commit if that is None, or at the
-        time in their record; never one in an open transaction (KIP-211). Nothing expires before a time in the future
-        is reached, as in Kafka: setting a clock back expires nothing."""
+        """Return expired offsets: `retention_ms` after `idle_since_ms`, or after their own commit if that is None, or
+        at the time in their record; never one in an open transaction (KIP-211). Nothing expires before a time in the
+        future is reached, as in Kafka: setting a clock back expires nothing."""
         pending = self.pending_partitions(group_id)
         for partition, (_, committed) in self._offsets.get(group_id, {}).items():
             expires_ms = committed.expire_timestamp_ms
@@ -186,7 +187,7 @@ class GroupShard:
                 yield partition
 
     def offsets_of_topic(self, topic: str) -> Sliced[list[OffsetKey]]:
-        """Every offset for a topic, those in open transactions included, once no more can be added."""
+        """Yield every offset for a topic, including those in open transactions, once no more can be added."""
         # Pending ones first: one that is committed meanwhile is found either before or after.
         pending = (key for offsets in self._pending.values() for key in offsets)
         found = dict.fromkeys(key for key in pending if key.partition[0] == topic)

@@ -39,7 +39,7 @@ class GroupShardLife:
         self.classic: dict[str, Group] = {}
         self.sessions = Sessions(clock, scheduler, lambda group_id, member_id: on_expired(self, group_id, member_id))
         self.checked: set[str] = set()
-        """Consumer groups whose topics have not changed since they last checked them."""
+        """The consumer groups whose topics have not changed since they last checked them."""
         self._rebalancer = rebalancer
         self._settings = settings
         self._classic_max_size = classic_max_size
@@ -47,7 +47,7 @@ class GroupShardLife:
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
-        """Members continue where they were, with a new session."""
+        """Let members continue where they were, with a new session."""
         for group_id, stored in self.shard.groups().items():
             group = restore_group(group_id, stored)
             # max.size may have been lowered while it was down: the first members to rejoin stay.
@@ -79,18 +79,18 @@ class GroupShardLife:
     # --- classic groups -----------------------------------------------------------------------------------------------
 
     def release(self, group_id: str) -> None:
-        """The group has become a consumer group: waiting members have to rejoin."""
+        """Make the waiting members of a group that has become a consumer group rejoin."""
         group = self.classic.pop(group_id, None)
         if group is not None:
             self._rebalancer.release(group)
 
     def remember(self, group_id: str) -> None:
-        """A group of which nothing is logged is there from its first request to the next clean-up, as in Kafka."""
+        """Keep a group of which nothing is logged from its first request to the next clean-up, as in Kafka."""
         if not self.shard.knows(group_id) and group_id not in self.classic:
             self.classic[group_id] = Group(group_id)
 
     def adopt(self, group: Group, *, must_rebalance: bool) -> None:
-        """A classic group that was logged, or that was a consumer group until now: start its sessions."""
+        """Start the sessions of a classic group that was logged, or that was a consumer group until now."""
         self.classic[group.group_id] = group
         for member in group.members.values():
             self._rebalancer.on_alive(group, member)

@@ -37,7 +37,7 @@ def check_transition(previous: GroupState, target: GroupState) -> None:
 
 
 def mermaid() -> str:
-    """The table as a Mermaid state diagram, for docs/."""
+    """Return the table as a Mermaid state diagram, for docs/."""
     lines = ["stateDiagram-v2", "    [*] --> Empty"]
     for target, sources in VALID_PREVIOUS_STATES.items():
         lines += [f"    {source.value} --> {target.value}" for source in GroupState if source in sources]

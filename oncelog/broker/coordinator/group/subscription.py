@@ -22,7 +22,8 @@ _VERSION = Struct(">h")
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Every topic that a member subscribes to; None if the group is not one of consumers, or it cannot be decoded."""
+    """Return every topic that a member subscribes to; None if the group is not one of consumers, or it cannot be
+    decoded."""
     if group.protocol_type != CONSUMER:
         return None
     topics: set[str] = set()
@@ -46,7 +47,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment | None:
 
 
 def encode_assignment(partitions: Mapping[str, Sequence[int]], metadata: bytes) -> bytes:
-    """An assignment in the version of the member's subscription."""
+    """Encode an assignment in the version of the member's subscription."""
     version = min(_VERSION.unpack_from(metadata)[0], consumer_protocol_assignment.VERSIONS[-1])
     topics = [TopicPartition(name, numbers) for name, numbers in partitions.items()]
     return state_record_codec.encode_value(ConsumerProtocolAssignment(topics), version)

@@ -41,7 +41,8 @@ def prepare_init_producer_id(
     wall_ms: WallMs,
     keeps_prepared: bool = False,
 ) -> Decision:
-    """InitProducerId: a new producer id for a new instance, a bumped epoch for one that resumes, a fence for others."""
+    """Decide on InitProducerId: a new producer id for a new instance, a bumped epoch for one that resumes, a fence for
+    others."""
     if metadata is None:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
@@ -64,7 +65,8 @@ def prepare_init_producer_id(
 
 
 def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """KIP-360: the current producer, or the one whose exhausted epochs led to the current producer id."""
+    """Whether it is the current producer, or the one whose exhausted epochs led to the current producer id
+    (KIP-360)."""
     return producer_id == metadata.client.producer_id or (
         producer_id == metadata.previous_producer_id and producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
     )
@@ -73,7 +75,7 @@ def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch:
 def _take_over(
     metadata: TransactionMetadata, producer_epoch: int, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
-    """The producer id and epoch with which to end this transaction, which stays open under its own (KIP-939)."""
+    """Return the producer id and epoch with which to end this transaction, which stays open under its own (KIP-939)."""
     client = metadata.client
     if producer_epoch not in (NO_PRODUCER_EPOCH, client.producer_epoch):
         is_retry = metadata.is_taken_over and producer_epoch == metadata.last_producer_epoch
@@ -153,7 +155,7 @@ def prepare_add_partitions(
     transaction_version: int,
     wall_ms: WallMs,
 ) -> Decision:
-    """AddPartitionsToTxn, AddOffsetsToTxn, and the implicit add of a version 2 Produce or TxnOffsetCommit.
+    """Decide on AddPartitionsToTxn, AddOffsetsToTxn, and the implicit add of a version 2 Produce or TxnOffsetCommit.
 
     A pending transition is reported before a wrong producer id (KAFKA-18660).
     """
@@ -190,7 +192,8 @@ def verify_partition(
     *,
     is_pending: bool = False,
 ) -> ErrorCode:
-    """May a transactional batch open the transaction on this partition (KIP-890, part 1)?"""
+    """Return NONE if a transactional batch may open the transaction on this partition, else the error (KIP-890, part
+    1)."""
     if metadata is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     error = check_producer(metadata, producer_id, producer_epoch)

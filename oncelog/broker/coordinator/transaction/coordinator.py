@@ -95,8 +95,8 @@ class TransactionCoordinator:
         self._expiry = Schedule(dependencies.clock)
 
     def make_shard(self, partition: int, epoch: int) -> "TransactionShardLife":
-        """One for each life of a partition (`CoordinatorRuntime`). Its module is imported on first use, as for groups:
-        by an API that needs it (`broker.requests.dispatch`), or by records found in the log."""
+        """Make the shard of one life of a partition (`CoordinatorRuntime`). Its module is imported on first use, as for
+        groups: by an API that needs it (`broker.requests.dispatch`), or by records found in the log."""
         from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 
         return TransactionShardLife(partition, epoch, self._dependencies, self._runtime.append, self._on_timeout)
@@ -110,7 +110,8 @@ class TransactionCoordinator:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> Completion[ProducerIdAndEpoch]:
-        """A producer id and epoch; fails with KafkaError. Null id: a plain idempotent producer, without state."""
+        """Return a producer id and epoch; fails with KafkaError. A null id is a plain idempotent producer, without
+        state."""
         initialized = self.init_two_phase(
             transactional_id, timeout_ms, producer_id, producer_epoch, enables=False, keeps_prepared=False
         )
@@ -126,8 +127,8 @@ class TransactionCoordinator:
         enables: bool,
         keeps_prepared: bool,
     ) -> Completion[InitializedProducer]:
-        """The same with the options of two-phase commit (KIP-939): `enables` requests transactions without a timeout,
-        `keeps_prepared` leaves the open transaction for this instance to end."""
+        """Do as `init_producer_id` with the options of two-phase commit (KIP-939): `enables` requests transactions
+        without a timeout, `keeps_prepared` leaves the open transaction for this instance to end."""
         if transactional_id == "" or (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
             return _failure(ErrorCode.INVALID_REQUEST)
         if transactional_id is None:
@@ -283,7 +284,7 @@ class TransactionCoordinator:
         *,
         is_other_node: bool = False,
     ) -> ErrorCode:
-        """Called in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch is rejected. Where the
+        """Return NONE or why the batch is rejected, in the turn of a transactional append (KIP-890, part 1). Where the
         batch does not share its rounds with the addition, as on `is_other_node`, that must be durable."""
         try:
             life = self._runtime.shard(transactional_id)
@@ -314,7 +315,7 @@ class TransactionCoordinator:
 
     @property
     def open_count(self) -> int:
-        """Transactions that are open or ending."""
+        """Return the number of transactions that are open or ending."""
         return sum(
             metadata.state is TransactionState.ONGOING or metadata.state in PREPARED
             for life in self._runtime.shards()
@@ -322,7 +323,8 @@ class TransactionCoordinator:
         )
 
     def describe(self, transactional_id: str) -> Completion[TransactionMetadata]:
-        """The metadata of an id, once durable; a prepared transaction lists the partitions that lack their marker."""
+        """Return the metadata of an id, once durable; a prepared transaction lists the partitions that lack their
+        marker."""
         if not transactional_id:
             return Completion.failed(KafkaError(ErrorCode.INVALID_REQUEST))
 
@@ -336,7 +338,7 @@ class TransactionCoordinator:
         return self._runtime.read(transactional_id, look)
 
     def list_all(self) -> Completion[list[TransactionMetadata]]:
-        """Every transactional id of this node, once durable. Fails while a log is being replayed."""
+        """Return every transactional id of this node, once durable. Fails while a log is being replayed."""
         shown: list[Completion[list[TransactionMetadata]]] = []
         try:
             self._runtime.check_loaded()
@@ -349,13 +351,14 @@ class TransactionCoordinator:
         return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
 
     def all(self) -> Iterator[TransactionMetadata]:
-        """The metadata of each id as of the turn of its partition, durable or not, however long the walk takes: for
-        observers, never for a response to a client."""
+        """Yield the metadata of each id as of the turn of its partition, durable or not, however long the walk takes:
+        for observers, never for a response to a client."""
         for life in self._runtime.shards():
             yield from list(life.all())
 
     def current(self) -> "Iterator[TransactionStatus]":
-        """Every transactional id as of this turn, durable or not: for observers, never for a response to a client."""
+        """Yield every transactional id as of this turn, durable or not: for observers, never for a response to a
+        client."""
         for life in self._runtime.shards():
             yield from life.statuses()
 
@@ -404,7 +407,7 @@ class TransactionCoordinator:
                 life.expire(wall_ms, self._limits.id_expiration_ms)
 
     def when_aborted(self) -> Completion[int]:
-        """Once the transactions that a power cut may have torn are aborted, durably: how many these are."""
+        """Complete with the number of transactions that a power cut may have torn, once all are aborted durably."""
         aborting = [aborted for life in self._runtime.shards() for aborted in life.aborting]
         return all_of(aborting).map(sum)
 
@@ -445,7 +448,7 @@ class TransactionCoordinator:
         *,
         may_answer_ahead: Callable[[], bool] | None = None,
     ) -> Completion[T]:
-        """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
+        """Decide and log in this turn; return what `to_answer` makes of the metadata, or KafkaError, once all it
         depends on is durable, or at once if `may_answer_ahead()` after the append."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
@@ -483,7 +486,7 @@ class TransactionCoordinator:
 
 
 def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | None) -> bool:
-    """The same transaction, with no end decided yet."""
+    """Whether it is the same transaction, and no end is decided yet."""
     return (
         current is not None
         and current.state is TransactionState.ONGOING

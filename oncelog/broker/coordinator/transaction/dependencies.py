@@ -18,7 +18,7 @@ class TransitionListener(Protocol):
     """Notified of every transition once it is durable (one log line each)."""
 
     def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
-        """`opens`: the transition begins a transaction."""
+        """Log a transition; `opens` says that it begins a transaction."""
 
     def on_fenced(self, transactional_id: str, error: ErrorCode) -> None: ...
 
@@ -31,7 +31,7 @@ class TransactionLimits:
     id_expiration_ms: int
     expiry_interval_ms: int
     timeout_check_interval_ms: int = 0
-    """How often to look for transactions past their timeout, as Kafka does; 0: each is aborted exactly on time."""
+    """How often to look for transactions past their timeout, as Kafka does; 0 if each is aborted exactly on time."""
     two_phase_commit: bool = False
     """Whether clients may request transactions without a timeout."""
     compatibility: Compatibility = OURS
@@ -43,16 +43,16 @@ class TransactionDependencies:
 
     markers: MarkerSender
     leader_of: Callable[[str, int], int | None]
-    """The node id that leads a partition, None if the partition no longer exists."""
+    """Returns the node id that leads a partition; None if the partition no longer exists."""
     clock: Clock
     scheduler: Scheduler
     limits: TransactionLimits
     listener: TransitionListener
     transaction_version: Callable[[], int]
-    """The finalized level of the feature, as of now."""
+    """Returns the finalized level of the feature, as of now."""
     rounds_are_whole: Callable[[], bool]
-    """What one turn appends, in whatever logs, becomes durable as a whole (`LogStore.rounds_are_whole`), as of now."""
+    """Whether what one turn appends, in whatever logs, becomes durable as a whole now (`LogStore.rounds_are_whole`)."""
     answer_ahead: Callable[[int], bool]
-    """`Rounds.answer_ahead`."""
+    """Lets appends be answered before they are durable, see `Rounds.answer_ahead`."""
     has_lost_ahead: Callable[[], bool]
-    """`AnswersAhead.may_be_lost`, in a broker that may write."""
+    """Whether answers of an earlier run may be lost, in a broker that may write: see `AnswersAhead.may_be_lost`."""

@@ -43,7 +43,8 @@ def prepare_end_transaction_v1(
     is_pending: bool,
     wall_ms: WallMs,
 ) -> Decision:
-    """EndTxn up to version 4. Retrying an end that took effect succeeds; the opposite end is INVALID_TXN_STATE."""
+    """Decide on EndTxn up to version 4. Retrying an end that took effect succeeds; the opposite end is
+    INVALID_TXN_STATE."""
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     error = check_producer(metadata, producer_id, producer_epoch)
@@ -137,9 +138,9 @@ def prepare_abort_by_coordinator(
 
 
 def aborted_after_power_cut(metadata: TransactionMetadata, wall_ms: WallMs) -> TransactionMetadata | None:
-    """PREPARE_ABORT of a transaction that may lack what its producer was answered: the epoch is bumped, so that nothing
-    of the producer can follow. None if it cannot: what is not open has no such answers, and before a transaction has
-    any, the additions of its partitions are durable, so it is open here too."""
+    """Return PREPARE_ABORT of a transaction that may lack what its producer was answered: the epoch is bumped, so that
+    nothing of the producer can follow. None if it cannot lack anything: what is not open has no such answers, and
+    before a transaction has any, the additions of its partitions are durable, so it is open here too."""
     if metadata.state is not _S.ONGOING or metadata.is_settled or metadata.timeout_ms == NO_TIMEOUT_MS:
         return None
     return prepare_abort_by_coordinator(metadata, transaction_version=0, fresh_producer_id=None, wall_ms=wall_ms).target
@@ -157,7 +158,8 @@ def _after(producer_epoch: int) -> int:
 def _prepare_with_next_epoch(
     metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
-    """PREPARE with the next epoch; after the last epoch also with the next producer id, which COMPLETE adopts."""
+    """Return PREPARE with the next epoch; after the last epoch also with the next producer id, which COMPLETE
+    adopts."""
     client = metadata.client
     prepared = metadata.with_state(state, wall_ms)
     if metadata.is_epoch_exhausted:

@@ -48,20 +48,20 @@ class MarkerDelivery:
         self._prepared: dict[str, TransactionMetadata] = {}
 
     def left(self, transactional_id: str) -> list[TopicPartition] | None:
-        """The partitions that still lack their marker; None if no marker of this id is in flight."""
+        """Return the partitions that still lack their marker; None if no marker of this id is in flight."""
         left = self._left.get(transactional_id)
         if left is None:
             return None
         return self._markers.without_response(self._prepared[transactional_id].producer_id, left)
 
     def forget_all(self) -> None:
-        """The shard is gone: send no more of its markers."""
+        """Send no more markers of a shard that is gone."""
         self._left.clear()
         self._prepared.clear()
 
     def deliver(self, prepared: TransactionMetadata, durable: Completion[Any]) -> None:
-        """PREPARE is appended, and `durable` completes when it is that: append the markers here and now if possible,
-        send the others then, and retry until each partition has one."""
+        """Append the markers of a transaction whose PREPARE is appended and durable when `durable` completes: here and
+        now if possible, to the others then, with retries until each partition has one."""
         to_send: list[TopicPartition] = []
         refused: list[TopicPartition] = []
         can_append = self._rounds_are_whole()
@@ -144,6 +144,6 @@ class MarkerDelivery:
 
 
 def _lacking(partitions: Sequence[TopicPartition], errors: Sequence[ErrorCode]) -> list[TopicPartition]:
-    """The partitions to which the marker must be sent again."""
+    """Return the partitions to which the marker must be sent again."""
     answers = zip(partitions, errors, strict=True)
     return [partition for partition, error in answers if verdict(error) is Verdict.RETRY]

@@ -51,14 +51,16 @@ class MarkerSender(Protocol):
     def send(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
     ) -> Completion[list[ErrorCode]]:
-        """The error code of each partition, in order, once all have responded: markers written are durable then."""
+        """Send a marker, and return the error code of each partition in order, once all have responded: markers written
+        are durable then."""
 
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Of the partitions to which a marker of this producer was sent together, those that have not responded."""
+        """Return those partitions that have not responded to a marker of this producer, which was sent to all of these
+        together."""
 
 
 class MarkerWriter(Protocol):
-    """`broker.coordinator.partition_markers.PartitionMarkers`."""
+    """Writes markers to the local logs: see `broker.coordinator.partition_markers.PartitionMarkers`."""
 
     def append_marker(self, topic: str, partition: int, marker: EndMarker) -> ErrorCode: ...
 

@@ -62,11 +62,12 @@ class TransactionMetadata(NamedTuple):
     keeps its own producer id and epoch, which are those of its batches (KIP-939)."""
 
     is_settled: bool = False
-    """All that was answered of the open transaction is durable, and all that will be: a power cut leaves it whole."""
+    """True if all that was answered of the open transaction is durable, and all that will be: a power cut leaves it
+    whole."""
 
     @property
     def is_taken_over(self) -> bool:
-        """By an instance that keeps what its predecessor prepared; until COMPLETE."""
+        """Whether an instance keeps what its predecessor prepared; so until COMPLETE."""
         return self.next_producer_epoch != NO_PRODUCER_EPOCH
 
     @property
@@ -81,7 +82,8 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
-        """What the client is sent. While an exhausted epoch is rotated, that is already the next producer id."""
+        """The producer id and epoch that the client is sent. While an exhausted epoch is rotated, this is already the
+        next producer id."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return ProducerIdAndEpoch(self.next_producer_id, max(0, self.next_producer_epoch))
         return self.own
@@ -91,7 +93,7 @@ class TransactionMetadata(NamedTuple):
         return self.client.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
 
     def with_state(self, state: TransactionState, wall_ms: WallMs) -> "TransactionMetadata":
-        """The same transaction in the next state. Raises IllegalTransition.
+        """Return the same transaction in the next state. Raises IllegalTransition.
 
         Drops the producer id before a rotation: it exists for the retry of a lost response, and must not return in a
         transaction that the next id has begun.
@@ -105,7 +107,8 @@ class TransactionMetadata(NamedTuple):
         )
 
     def to_completed(self, wall_ms: WallMs) -> "TransactionMetadata":
-        """All markers are appended: nothing is open, and the next producer id, if any, becomes the current one."""
+        """Return the metadata once all markers are appended: nothing is open, and the next producer id, if any, becomes
+        the current one."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         completed = self.with_state(target, wall_ms)._replace(partitions=frozenset())
@@ -164,7 +167,7 @@ class Decision(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     target: TransactionMetadata | None = None
     needs_producer_id: bool = False
-    """The decision needs a fresh producer id: fetch one and decide again."""
+    """True if the decision needs a fresh producer id: fetch one and decide again."""
 
 
 NOTHING_TO_DO = Decision()
@@ -176,7 +179,7 @@ def refuse(error: ErrorCode) -> Decision:
 
 
 def check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> ErrorCode:
-    """NONE, or why this is not the current producer: a higher epoch is as wrong as a lower one."""
+    """Return NONE, or why this is not the current producer: a higher epoch is as wrong as a lower one."""
     client = metadata.client
     if producer_id != client.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -23,7 +23,7 @@ class ReservedIds(Protocol):
 
 
 class BlockLog(Protocol):
-    """The metadata log, as far as it reserves blocks."""
+    """The part of the metadata log that reserves blocks."""
 
     @property
     def state(self) -> ReservedIds: ...
@@ -47,7 +47,8 @@ class ProducerIdManager:
         self._next = self._end
 
     def next_id(self) -> Completion[int]:
-        """An id never assigned before: at once, or once the next block is durable. Fails if no block can be logged."""
+        """Return an id never assigned before: at once, or once the next block is durable. Fails if no block can be
+        logged."""
         if self._next < self._end:
             return Completion.of(self._take())
         answer: Completion[int] = Completion()

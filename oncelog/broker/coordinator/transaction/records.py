@@ -22,8 +22,9 @@ _NEVER_LOGGED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 def to_record(
     metadata: TransactionMetadata, transaction_version: int, *, compatibility: Compatibility = OURS
 ) -> CoordinatorRecord:
-    """Key and value. Value version 1 has the fields of KIP-890 as tags. A cluster at level 0 may still be downgraded to
-    a release that reads only version 0, except for a transaction that has already been promised a next producer id."""
+    """Return key and value. Value version 1 has the fields of KIP-890 as tags. A cluster at level 0 may still be
+    downgraded to a release that reads only version 0, except for a transaction that has already been promised a next
+    producer id."""
     has_tags = transaction_version > 0 or metadata.next_producer_id != NO_PRODUCER_ID
     if not has_tags:
         metadata = metadata._replace(
@@ -64,7 +65,7 @@ def _by_topic(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
 
 
 def to_tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The record that deletes a transactional id."""
+    """Return the record that deletes a transactional id."""
     return CoordinatorRecord(_key(transactional_id), None)
 
 
@@ -73,7 +74,7 @@ def _key(transactional_id: str) -> bytes:
 
 
 def from_record(record: CoordinatorRecord) -> tuple[str, TransactionMetadata | None]:
-    """The transactional id and its metadata; None after a tombstone. Raises KafkaError(CORRUPT_MESSAGE)."""
+    """Return the transactional id and its metadata; None after a tombstone. Raises KafkaError(CORRUPT_MESSAGE)."""
     try:
         if state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
             raise ProtocolError("its key is not a transactional id")

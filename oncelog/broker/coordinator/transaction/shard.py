@@ -50,4 +50,4 @@ class TransactionShard:
         self._metadata[transactional_id] = metadata
 
     def replay_end_transaction_marker(self, marker: EndMarker, offset: int) -> None:
-        """Nothing to do: our own records are never transactional, though an operator may have sent a marker here."""
+        """Do nothing: our own records are never transactional, though an operator may have sent a marker here."""

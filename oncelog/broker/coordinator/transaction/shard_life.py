@@ -37,7 +37,7 @@ from oncelog.broker.turns.ports import MonotonicMs, Timer, WallMs
 from oncelog.protocol.errors import KafkaError
 
 SETTLE_MS = 50
-"""Most transactions have ended by then."""
+"""How long a transaction is open before it is settled: most have ended by then."""
 _RETRY_MS = 20
 _RECORDS_IN_A_BATCH = 500
 _NONE_YET: frozenset[TopicPartition] = frozenset()
@@ -78,10 +78,10 @@ class TransactionShardLife:
         self.not_durable: dict[str, frozenset[TopicPartition]] = {}
         self.last_producer_epochs: dict[str, int] = {}
         self._unsettled_since_ms: dict[str, MonotonicMs] = {}
-        """Since when each transaction that is not settled has been open."""
+        """When each transaction that is not settled was opened."""
         self._settling: Timer | None = None
         self._unaborted: set[str] = set()
-        """Found after a power cut; that they are aborted could not be logged yet."""
+        """The transactions found after a power cut whose abort could not be logged yet."""
         self.aborting: list[Completion[int]] = []
         """Each completes with a number of transactions that are aborted, durably, after a power cut."""
         clock, scheduler = dependencies.clock, dependencies.scheduler
@@ -123,8 +123,7 @@ class TransactionShardLife:
                 self._abort(torn[start : start + _RECORDS_IN_A_BATCH], self.aborting[-1])
 
     def _abort(self, torn: "list[tuple[TransactionMetadata, TransactionMetadata]]", aborted: "Completion[int]") -> None:
-        """From the open transactions to their PREPARE_ABORT. Until that is logged, requests get
-        CONCURRENT_TRANSACTIONS."""
+        """Log PREPARE_ABORT of these open transactions. Until that is done, requests get CONCURRENT_TRANSACTIONS."""
         if self.has_resigned:
             return
         transactional_ids = [metadata.transactional_id for metadata, _ in torn]
@@ -139,7 +138,7 @@ class TransactionShardLife:
         written.then(lambda done: aborted.complete(len(torn)) if done.error is None else None)
 
     def on_resigned(self) -> None:
-        """The next coordinator finishes what is prepared, and arms the timeouts of what is open."""
+        """Stop everything: the next coordinator finishes what is prepared, and arms the timeouts of what is open."""
         self.has_resigned = True
         self.timeouts.stop_all()
         if self._settling is not None:
@@ -149,9 +148,9 @@ class TransactionShardLife:
     # --- answers ahead of durability ----------------------------------------------------------------------------------
 
     def may_answer_ahead(self, transactional_id: str) -> bool:
-        """Not before its additions are durable: without them a power cut would leave no trace of the transaction, and
-        its EndTxn would look like the retry of the one before. Not in a two-phase commit (KIP-939): its client may have
-        prepared what was answered."""
+        """Whether the transaction's appends may be answered before they are durable. Not before its additions are
+        durable: without them a power cut would leave no trace of the transaction, and its EndTxn would look like the
+        retry of the one before. Not in a two-phase commit (KIP-939): its client may have prepared what was answered."""
         metadata = self.get(transactional_id)
         return (
             metadata is not None
@@ -203,7 +202,7 @@ class TransactionShardLife:
         return metadata._replace(last_producer_epoch=last)
 
     def is_blocked(self, transactional_id: str) -> bool:
-        """Requests that would change it get CONCURRENT_TRANSACTIONS."""
+        """Whether requests that would change the transaction get CONCURRENT_TRANSACTIONS."""
         if transactional_id not in self.pending:
             return transactional_id in self._unaborted
         metadata = self.get(transactional_id)
@@ -224,7 +223,8 @@ class TransactionShardLife:
     def on_logged(
         self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[Any]
     ) -> None:
-        """Appended and replayed: pending until durable, and until COMPLETE when the transaction is ending."""
+        """Note what was appended and replayed: it is pending until durable, and until COMPLETE when the transaction is
+        ending."""
         transactional_id = target.transactional_id
         self.pending.add(transactional_id)
         self.last_producer_epochs[transactional_id] = target.last_producer_epoch
@@ -258,7 +258,7 @@ class TransactionShardLife:
             self.delivery.deliver(target, written)
 
     def _log_complete(self, prepared: TransactionMetadata) -> None:
-        """Every marker is appended."""
+        """Log COMPLETE, once every marker is appended."""
         if self.has_resigned:
             return
         completed = prepared.to_completed(self._dependencies.clock.wall_ms())

@@ -19,7 +19,7 @@ class TransactionState(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """As Kafka's tools print it: `PrepareCommit`."""
+        """The state's name as Kafka's tools print it: `PrepareCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -38,14 +38,14 @@ VALID_PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
 }
 
 PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Decided; once that is durable, the outcome is fixed."""
+"""The states in which the outcome is decided; once they are durable, it is fixed."""
 
 COMPLETED = frozenset({_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""All markers are appended: they are durable no later than this state."""
+"""The states in which all markers are appended: these are durable no later than the state."""
 
 
 AT_REST = COMPLETED | {_S.EMPTY, _S.DEAD}
-"""No transaction is open in any partition."""
+"""The states in which no transaction is open in any partition."""
 
 
 class IllegalTransition(Exception):
@@ -58,7 +58,7 @@ def check_transition(previous: TransactionState, target: TransactionState) -> No
 
 
 def mermaid() -> str:
-    """The table as a Mermaid state diagram, for docs/."""
+    """Return the table as a Mermaid state diagram, for docs/."""
     lines = ["stateDiagram-v2", "    [*] --> Empty"]
     for target, sources in VALID_PREVIOUS_STATES.items():
         lines += [f"    {source.kafka_name} --> {target.kafka_name}" for source in sorted(sources)]

@@ -33,12 +33,13 @@ class TransactionTimeouts:
         self._timers: dict[str, Timer] = {}
 
     def watch(self, opened: TransactionMetadata, elapsed_ms: int = 0) -> None:
-        """A transaction was opened, or found open; does nothing if its timer is already armed."""
+        """Arm the timer of a transaction that was opened, or found open; does nothing if it is already armed."""
         if opened.timeout_ms != NO_TIMEOUT_MS and opened.transactional_id not in self._timers:
             self._arm(opened, max(0, opened.timeout_ms - max(0, elapsed_ms)))
 
     def retry(self, opened: TransactionMetadata) -> None:
-        """The owner could not abort it just now. A partition that was added meanwhile has armed its timer anew."""
+        """Arm the timer again: the owner could not abort the transaction just now. A partition added meanwhile has
+        armed it anew."""
         self.stop(opened.transactional_id)
         self._arm(opened, RETRY_MS)
 

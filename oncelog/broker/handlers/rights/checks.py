@@ -37,7 +37,7 @@ def may(
     *,
     quietly: bool = False,
 ) -> bool:
-    """Whether the client may do that; `quietly` where a denial is no denied attempt, which the audit log would name."""
+    """Whether the client may do that. With `quietly` the audit log does not name a denial: it is no denied attempt."""
     peer, authorizer = context.peer, context.broker.authorizer
     request = None if quietly else ApiKey(context.api_key).name
     return authorizer is None or authorizer.allows(peer.principal, peer.host, operation, resource, name, request)
@@ -51,7 +51,7 @@ def may_create_topic(context: RequestContext, name: str) -> bool:
 
 
 def after(outcome: Any, change: Callable[[Any], Any]) -> Any:
-    """What a handler has returned, with the response changed once it is there."""
+    """Return what a handler has returned, with the response changed once it is there."""
     if isinstance(outcome, Pipelined):
         return Pipelined(outcome.completion, lambda done: after(outcome.respond(done), change))
     if isinstance(outcome, Completion):
@@ -60,7 +60,7 @@ def after(outcome: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def replaced(message: Any, **fields: Any) -> Any:
-    """The message with other values of these fields."""
+    """Return the message with other values of these fields."""
     return type(message)(**({name: getattr(message, name) for name in message.FIELDS} | fields))
 
 
@@ -73,7 +73,7 @@ def is_given(needed: Needed, context: RequestContext, request: Any) -> bool:
 
 
 def refuse(needed: Needed, context: RequestContext, request: Any) -> Sliced[Any]:
-    """The response to a request that lacks it."""
+    """Return the response to a request that lacks the right."""
     said = {"error_code": DENIED[needed.resource], **needed.said}
     if needed.text is not None:
         said["error_message"] = needed.text
@@ -81,12 +81,12 @@ def refuse(needed: Needed, context: RequestContext, request: Any) -> Sliced[Any]
 
 
 def errors_of(context: RequestContext) -> Errors:
-    """Where the response to this request has errors."""
+    """Return where the response to this request has errors."""
     return API_TABLE[context.api_key].errors_in(context.api_version)
 
 
 NameOf = Callable[[RequestContext, Any], str | None]
-"""The name of a row's resource; None for one that does not exist: the handler reports that."""
+"""Returns the name of a row's resource; None for one that does not exist: the handler reports that."""
 
 
 def by_field(name: str) -> NameOf:
@@ -102,7 +102,8 @@ def itself(_: RequestContext, row: str) -> str:
 
 
 def named_once(rows: Iterable[Any]) -> NameOf:
-    """The names of those topics that these rows name once; none for a topic that no request can create."""
+    """Return a function for the names of topics that these rows name once; None for a topic that no request can
+    create."""
     counts = Counter(row.name for row in rows)
 
     def name_of(_: RequestContext, row: Any) -> str | None:
@@ -114,7 +115,7 @@ def named_once(rows: Iterable[Any]) -> NameOf:
 def split(
     context: RequestContext, rows: Iterable[Any], right: Right, name_of: NameOf, *, quietly: bool = False
 ) -> Sliced[tuple[list[Any], list[Any]]]:
-    """The rows for which the client has the right, or that have no name to ask for; and the others."""
+    """Return the rows for which the client has the right or that have no name to ask for, and the others."""
     allowed: list[Any] = []
     denied: list[Any] = []
     for row in rows:
@@ -145,7 +146,7 @@ def check_rows(each: EachRow, name_of: NameOf, context: RequestContext, request:
 
 
 def joined(response: Any, refused: Any, rows: str) -> Any:
-    """With the rows of both, unless the first is an error of the whole."""
+    """Return the response with the rows of both, unless the first is an error of the whole."""
     if getattr(response, "error_code", ErrorCode.NONE):
         return response
     return replaced(response, **{rows: [*getattr(response, rows), *getattr(refused, rows)]})
@@ -183,7 +184,7 @@ def _filled(listed: Operations, context: RequestContext, response: Any) -> Slice
 
 
 def allowed_operations(context: RequestContext, resource: ResourceType, name: str | None) -> int:
-    """As a bit set; the name of an unknown topic is None."""
+    """Return the allowed operations as a bit set; the name of an unknown topic is None."""
     peer, authorizer = context.peer, context.broker.authorizer
     if authorizer is None:
         raise RuntimeError("operations are listed by an authorizer")

@@ -55,7 +55,7 @@ def check_resources(each: EachResource, context: RequestContext, request: Any, h
 
 
 def _is_none_for_anybody(context: RequestContext, row: Any) -> bool:
-    """Kafka's broker refuses these before it or its controller asks for a right: so does the handler."""
+    """Whether Kafka's broker refuses the row before it or its controller asks for a right: so does the handler."""
     if row.resource_type == Configured.BROKER and context.api_key != ApiKey.DESCRIBE_CONFIGS:
         return row.resource_name not in ("", str(context.broker.live_config.node_id))
     return bool(row.resource_type == Configured.BROKER_LOGGER and context.api_key == ApiKey.ALTER_CONFIGS)

@@ -33,7 +33,8 @@ _HIDDEN = "The group has described topic(s) that the client is not authorized to
 
 
 def enabled_group(context: RequestContext, group_id: str) -> str | None:
-    """While consumer groups are switched off, the handler says so, whatever the rights."""
+    """Return the name of a group to check; None while consumer groups are switched off: the handler says so, whatever
+    the rights."""
     return group_id if context.broker.groups.consumers.is_enabled else None
 
 

@@ -29,7 +29,7 @@ _Run = Callable[[RequestContext, Any, Handler], Sliced[Any]]
 
 
 def guard(api: ApiKey, handle: Handler) -> Handler:
-    """The handler, for what is allowed; itself if the API needs no right."""
+    """Return a handler of what is allowed; `handle` itself if the API needs no right."""
     rights = API_TABLE[api].rights
     if not rights.needs and not rights.steps:
         return handle
@@ -63,13 +63,13 @@ def _checked(
 
 
 def refusal_of(needed: Needed) -> Callable[[RequestContext, Any], Any]:
-    """The function that makes the response, where that is more than an error at a place."""
+    """Return the function that makes the response, where that is more than an error at a place."""
     refusal: Callable[[RequestContext, Any], Any] = getattr(refusals, needed.refusal)
     return refusal
 
 
 def run_of(step: Step) -> _Run:
-    """What a step does."""
+    """Return the function that does the work of a step."""
     match step:
         case EachRow():
             return partial(check_rows, step, _name_of(step))

@@ -14,7 +14,7 @@ _ERROR = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def not_joined(context: RequestContext, _: Any) -> Any:
-    """JoinGroup: before v7 the protocol name may not be null."""
+    """Refuse a JoinGroup: before v7 the protocol name may not be null."""
     from oncelog.protocol.generated.join_group_response import JoinGroupResponse
 
     return JoinGroupResponse(
@@ -25,7 +25,7 @@ def not_joined(context: RequestContext, _: Any) -> Any:
 
 
 def not_moved(_: RequestContext, request: Any) -> Any:
-    """AlterReplicaLogDirs: the topics of all directories."""
+    """Refuse AlterReplicaLogDirs, with the topics of all directories."""
     from oncelog.protocol.generated.alter_replica_log_dirs_response import (
         AlterReplicaLogDirPartitionResult,
         AlterReplicaLogDirsResponse,
@@ -48,7 +48,7 @@ def not_moved(_: RequestContext, request: Any) -> Any:
 
 
 def no_election(_: RequestContext, request: Any) -> Any:
-    """ElectLeaders: the error of the whole, and of each partition."""
+    """Refuse ElectLeaders, with the error of the whole and of each partition."""
     from oncelog.protocol.generated.elect_leaders_response import (
         ElectLeadersResponse,
         PartitionResult,
@@ -72,7 +72,7 @@ def no_election(_: RequestContext, request: Any) -> Any:
 
 
 def users_not_altered(_: RequestContext, request: Any) -> Any:
-    """AlterUserScramCredentials: each user once."""
+    """Refuse AlterUserScramCredentials, with each user once."""
     from oncelog.protocol.generated.alter_user_scram_credentials_response import (
         AlterUserScramCredentialsResponse,
         AlterUserScramCredentialsResult,
@@ -86,7 +86,7 @@ def users_not_altered(_: RequestContext, request: Any) -> Any:
 
 
 def not_reassigned(_: RequestContext, request: Any) -> Any:
-    """AlterPartitionReassignments: the error of the whole, and of each partition."""
+    """Refuse AlterPartitionReassignments, with the error of the whole and of each partition."""
     from oncelog.protocol.generated.alter_partition_reassignments_response import (
         AlterPartitionReassignmentsResponse,
         ReassignablePartitionResponse,
@@ -110,7 +110,7 @@ def not_reassigned(_: RequestContext, request: Any) -> Any:
 
 
 def no_reassignments(_: RequestContext, request: Any) -> Any:
-    """ListPartitionReassignments: what was asked for, beside the error."""
+    """Refuse ListPartitionReassignments, with what was asked for beside the error."""
     from oncelog.protocol.generated.list_partition_reassignments_response import (
         ListPartitionReassignmentsResponse,
         OngoingPartitionReassignment,
@@ -131,7 +131,7 @@ def no_reassignments(_: RequestContext, request: Any) -> Any:
 
 
 def users_not_described(_: RequestContext, request: Any) -> Any:
-    """DescribeUserScramCredentials: a row for each user, without the name."""
+    """Refuse DescribeUserScramCredentials, with a row for each user, without the name."""
     from oncelog.protocol.generated.describe_user_scram_credentials_response import (
         DescribeUserScramCredentialsResponse,
         DescribeUserScramCredentialsResult,

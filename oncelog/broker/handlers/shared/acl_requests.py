@@ -13,13 +13,13 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_acls_request import AclCreation
 
 MOST_CHANGES: Final = 10_000
-"""Of one request, as Kafka's controller."""
+"""The most changes of one request, as in Kafka's controller."""
 NO_AUTHORIZER: Final = ErrorCode.SECURITY_DISABLED
 EnumT = TypeVar("EnumT", bound=IntEnum)
 
 
 class Filter(Protocol):
-    """In DescribeAcls the request, in DeleteAcls a row of it."""
+    """A filter: in DescribeAcls the request, in DeleteAcls a row of it."""
 
     @property
     def resource_type_filter(self) -> int: ...
@@ -64,7 +64,7 @@ def entry_of(asked: AclCreation) -> Acl:
 
 
 def _known(kind: type[EnumT], code: int) -> EnumT:
-    """UNKNOWN for a code of a later version of Kafka."""
+    """Return the value of a code; UNKNOWN for one of a later version of Kafka."""
     if code == 0:
         raise CloseConnection(f"an access control entry without {kind.__name__}")
     return kind(code) if 0 < code < len(kind) else kind(0)

@@ -28,7 +28,7 @@ AnswerT = TypeVar("AnswerT", covariant=True)
 
 
 class NewAnswer(Protocol[AnswerT]):
-    """The response class of one resource."""
+    """Makes the response part of one resource."""
 
     def __call__(
         self, *, error_code: int, error_message: str | None, resource_type: int, resource_name: str
@@ -38,7 +38,7 @@ class NewAnswer(Protocol[AnswerT]):
 def alter_each(
     resources: Sequence[ResourceT], decide: Callable[[ResourceT], Completion[None]], new_answer: NewAnswer[AnswerT]
 ) -> Sliced[list[AnswerT]]:
-    """A result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
+    """Return a result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
     result."""
     named = yield from count_each(map(attrgetter("resource_type", "resource_name"), resources))
     return (yield from all_done(map(partial(_alter, named, decide, new_answer), resources), 16))

@@ -19,7 +19,7 @@ def names_by_id(context: RequestContext) -> bool:
 
 
 def asked_topic(context: RequestContext, row: Any) -> str | None:
-    """The name of the topic that a row of this request stands for; None for an id that no topic has."""
+    """Return the name of the topic that a row of this request stands for; None for an id that no topic has."""
     if not names_by_id(context):
         name: str = row.name
         return name
@@ -28,8 +28,8 @@ def asked_topic(context: RequestContext, row: Any) -> str | None:
 
 
 def asked_ids(rows: Sequence[Any]) -> list[UUID] | None:
-    """The ids that a Metadata request asks for, each once, whatever names stand beside them, as in Kafka; None if it
-    asks by name."""
+    """Return the ids that a Metadata request asks for, each once, whatever names stand beside them, as in Kafka; None
+    if it asks by name."""
     if all(row.name is not None and row.topic_id == ZERO_UUID for row in rows):
         return None
     return list(dict.fromkeys(row.topic_id for row in rows if row.topic_id != ZERO_UUID))

@@ -8,4 +8,4 @@ TOPIC_OPERATIONS = 3576
 GROUP_OPERATIONS = 3400
 CLUSTER_OPERATIONS = 8096
 NOT_ASKED = -(2**31)
-"""The field's value if not requested."""
+"""The field's value if it was not requested."""

@@ -18,14 +18,14 @@ def response_module(api_key: int) -> Any:
 
 
 def response_with(api_key: int, request: Any, place: Place, **said: Any) -> Sliced[Any]:
-    """The response with these fields at that place."""
+    """Return the response with these fields at that place."""
     module = response_module(api_key)
     new = getattr(module, module.NAME)
     return new(**(yield from _array(module, request, place, said))) if place else new(**said)
 
 
 def _array(module: Any, asked: Any, place: Place, said: dict[str, Any]) -> Sliced[dict[str, Any]]:
-    """The array of the first rows of this place."""
+    """Return the array of the first rows of this place."""
     rows, inner = place[0], place[1:]
     elements = getattr(asked, rows.asked) or ()
     new = getattr(module, rows.kind)

@@ -24,7 +24,7 @@ _KAFKA_NAMES = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "E
 
 
 def levels(context: RequestContext) -> dict[str, str]:
-    """The loggers of this broker and their levels, in Kafka's names; none if the log is not the broker's own."""
+    """Return the loggers of this broker and their levels, in Kafka's names; none if the log is not the broker's own."""
     root = level_of(context.broker.log)
     loggers: dict[str, LogLevel] = {} if root is None else {ROOT: root, **root.children}
     return {name: _KAFKA_NAMES[level.name] for name, level in loggers.items()}

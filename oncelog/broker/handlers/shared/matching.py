@@ -8,7 +8,7 @@ from oncelog.broker.turns.slices import Sliced, Slices
 
 
 def matching_beside(patterns: Sequence[Any], texts: Sequence[str], slices: Slices) -> Sliced[list[set[str]]]:
-    """The same for several patterns, beside the loop if it may take long."""
+    """Do as `matching` for several patterns, beside the loop if it may take long."""
     if sum(step_count(pattern, texts) for pattern in patterns) <= AT_ONCE_STEPS:
         return [matching(pattern, texts) for pattern in patterns]
     taken = slices.matching.take()

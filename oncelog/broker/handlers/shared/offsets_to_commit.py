@@ -35,7 +35,7 @@ class TopicToCommit(Protocol):
 
 
 class _SomePartitions(NamedTuple):
-    """A TopicToCommit."""
+    """The part of a topic that holds some partitions of OffsetCommit or TxnOffsetCommit."""
 
     name: str
     partitions: Sequence[PartitionToCommit]
@@ -47,7 +47,7 @@ _OFFSETS_A_COMMIT = 250
 def offsets_to_commit(
     topics: Topics, wanted: Sequence[TopicToCommit], *, by_id: bool = False
 ) -> tuple[list[OffsetToCommit], Errors]:
-    """Offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID, for the others."""
+    """Return offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID, for the others."""
     offsets: list[OffsetToCommit] = []
     unknown: Errors = {}
     for entry in wanted:
@@ -80,8 +80,8 @@ def commit_in_slices(
     *,
     by_id: bool = False,
 ) -> Sliced[Errors]:
-    """An error for each partition of a large request. It is split so that each commit takes one turn, and each is
-    decided separately: a member that is fenced meanwhile is rejected from then on."""
+    """Return an error for each partition of a large request. It is split so that each commit takes one turn, and each
+    is decided separately: a member that is fenced meanwhile is rejected from then on."""
     errors: Errors = {}
     started: list[Completion[Errors]] = []
     for entry in wanted:
@@ -104,7 +104,7 @@ def settle_errors(
     unknown: Errors,
     to_client_error: Callable[[ErrorCode], ErrorCode],
 ) -> Completion[Errors]:
-    """An error for each partition of the request; one for the whole group, mapped by `shown`, applies to all of
+    """Return an error for each partition of the request; one for the whole group, mapped by `shown`, applies to all of
     them."""
 
     def refused(error: KafkaError) -> Errors:

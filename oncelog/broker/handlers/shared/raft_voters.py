@@ -10,7 +10,8 @@ from oncelog.protocol.topics import ZERO_UUID
 def refusal(
     context: RequestContext, verb: str, cluster_id: str | None, voter_id: int, directory_id: UUID
 ) -> tuple[ErrorCode, str]:
-    """`verb` is "add" or "remove". A wrong cluster id is reported first: any change would be wrong there."""
+    """Refuse to add or remove a voter; `verb` says which. A wrong cluster id is reported first: any change would be
+    wrong there."""
     ours = context.broker.cluster_id
     if cluster_id is not None and cluster_id != ours:
         text = f'The given id "{cluster_id[:300]}" doesn\'t match the cluster id "{ours}"'

@@ -10,28 +10,29 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delegation_token_record import DelegationTokenRecord
 
 NO_TIME = -1
-"""Where a request is refused before tokens are looked at; 0 after that."""
+"""The time in a response to a request that is refused before tokens are looked at; after that it is 0."""
 
 
 def may_ask(peer: Peer) -> bool:
-    """Not without authentication, and not by a token: it would renew itself for ever."""
+    """Whether the client may request a token: not without authentication, and not by a token, which would renew itself
+    for ever."""
     if peer.login is not None:
         return not peer.login.is_by_token
     return peer.principal != ANONYMOUS
 
 
 def may_change(principal: Principal, token: DelegationTokenRecord) -> bool:
-    """Its owner and its renewers; not who asked for it, if that is another."""
+    """Whether the principal is the token's owner or a renewer; another one that requested it may not change it."""
     return str(principal) in (token.owner, *token.renewers)
 
 
 def may_see(principal: Principal, token: DelegationTokenRecord) -> bool:
-    """Without a right to see those of others."""
+    """Whether the principal may see the token without a right to see those of others."""
     return may_change(principal, token) or str(principal) == token.requester
 
 
 def find(context: RequestContext, token_hmac: bytes) -> DelegationTokenRecord | ErrorCode:
-    """The token that a request names, perhaps an expired one, or why there is none."""
+    """Return the token that a request names, perhaps an expired one, or why there is none."""
     tokens = context.broker.tokens
     if tokens is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
@@ -39,7 +40,7 @@ def find(context: RequestContext, token_hmac: bytes) -> DelegationTokenRecord | 
 
 
 def until(token: DelegationTokenRecord, expiry_ms: int) -> DelegationTokenRecord:
-    """The record of the same token that counts until then."""
+    """Return the record of the same token with this expiry."""
     return DelegationTokenRecord(
         owner=token.owner,
         requester=token.requester,

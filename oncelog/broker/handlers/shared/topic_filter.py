@@ -9,7 +9,7 @@ from oncelog.protocol.acls import AclOperation, ResourceType
 
 
 def topic_filter(context: RequestContext) -> TopicFilter | None:
-    """None without an authorizer: all of them."""
+    """Return which topics the client may describe; None for all, without an authorizer."""
     authorizer, peer = context.broker.authorizer, context.peer
     if authorizer is None:
         return None

@@ -18,7 +18,7 @@ def to_response(
     on_value: Callable[[T], U],
     on_error: Callable[[ErrorCode], U],
 ) -> Completion[U]:
-    """The response for the coordinator's result; an unexpected error is passed on.
+    """Return the response for the coordinator's result; an unexpected error is passed on.
 
     Clients before `fenced_since` expect INVALID_PRODUCER_EPOCH for PRODUCER_FENCED (KIP-588).
     """

@@ -15,10 +15,10 @@ class Subscriber:
     member_id: str
     instance_id: str | None
     topics: frozenset[UUID]
-    """Only topics that exist."""
+    """The ids of subscribed topics that exist."""
     assigned: TopicPartitions
     """The last target assignment; may include topics that the member no longer reads, or that no longer exist."""
 
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[UUID, int]], dict[str, TopicPartitions]]
-"""From subscribers and the partition count of each topic to the partitions of each member."""
+"""Computes the partitions of each member from subscribers and the partition count of each topic."""

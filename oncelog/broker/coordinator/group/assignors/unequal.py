@@ -30,7 +30,7 @@ class _Balance:
         self.parts: dict[UUID, dict[int, list[int]]] = {topic_id: {} for topic_id in self.readers}
 
     def topics(self) -> list[UUID]:
-        """Those with the most partitions for each reader first, then those with the fewest readers."""
+        """Return the topics with the most partitions for each reader first, then those with the fewest readers."""
 
         def place(topic_id: UUID) -> tuple[float, int, UUID]:
             reader_count = len(self.readers[topic_id])

@@ -95,7 +95,7 @@ class ClassicMembers:
             update.replace(existing, member_id)
 
     def _downgrades(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """The last member of the consumer protocol returns with the classic one."""
+        """Whether the last member of the consumer protocol returns with the classic one."""
         is_last = not replaced.is_classic
         return is_last and may_downgrade(group, [replaced.member_id], replaced.member_id, self._settings)
 
@@ -216,7 +216,7 @@ def _inconsistent(message: str) -> KafkaError:
 
 
 def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
-    """One of its protocols is supported by every member that uses the classic one."""
+    """Whether one of the request's protocols is supported by every member that uses the classic one."""
     if request.protocol_type != CONSUMER:
         return False
     known = [{name for name, _ in _protocols(member)} for member in group.classic_members]
@@ -262,7 +262,7 @@ def _owned_partitions(
 
 
 def _is_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Some partition of its target still belongs to another member."""
+    """Whether a partition of the member's target still belongs to another member."""
     return any(
         group.is_owned(topic_id, partition)
         for topic_id, partitions in group.target_of(member.member_id).items()

@@ -121,7 +121,7 @@ class ConsumerGroupCoordinator:
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
     def _begin_update(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
-        """The group to work on, which may be created or upgraded from a classic one for this."""
+        """Return the group to work on, which may be created for this or upgraded from a classic one."""
         group_id, shard = request.group_id, life.shard
         group, classic = shard.consumer_group(group_id), life.classic.get(group_id)
         if group is not None:
@@ -147,7 +147,8 @@ class ConsumerGroupCoordinator:
         return update, then
 
     def _find_member(self, update: GroupUpdate, member_id: str, request: HeartbeatRequest) -> ConsumerMember | None:
-        """The member that sent it; None for a new one. A static member that was away takes its old place."""
+        """Return the member that sent the request; None for a new one. A static member that was away takes its old
+        place."""
         if request.instance_id is not None:
             return self._find_static(update, member_id, request.instance_id, request)
         member = update.group.members.get(member_id)
@@ -194,7 +195,8 @@ class ConsumerGroupCoordinator:
     def _decide_static_leave(
         self, group: ConsumerGroup, member: ConsumerMember, response: HeartbeatResult
     ) -> Decision[HeartbeatResult]:
-        """It returns within its session: its place is kept, and it gives up what it had to revoke (KIP-848)."""
+        """Keep the place of a static member that returns within its session; it gives up what it had to revoke
+        (KIP-848)."""
         update = self.writer.update(group)
         current = member.current
         away = CurrentAssignment(
@@ -213,7 +215,7 @@ class ConsumerGroupCoordinator:
     def prepare_removal(
         self, life: GroupShardLife, group: ConsumerGroup, member_ids: Collection[str]
     ) -> tuple[GroupUpdate, list[Follow]]:
-        """Members are removed: the others continue in a new epoch, or as a classic group if that is possible."""
+        """Remove members: the others continue in a new epoch, or as a classic group if that is possible."""
         update = self.writer.update(group)
         if not member_ids:
             return update, []
@@ -229,14 +231,14 @@ class ConsumerGroupCoordinator:
     def downgrade(
         self, life: GroupShardLife, update: GroupUpdate, leaving: Collection[str], *, must_rebalance: bool
     ) -> Follow:
-        """The group becomes a classic one; call the result once that is logged."""
+        """Turn the group into a classic one; call the result once that is logged."""
         classic, assignments = to_classic_group(update.group, leaving, self._topics)
         update.dissolve()
         update.records.append(group_record(classic.group_id, classic.to_stored(assignments, self.writer.wall_ms)))
         return lambda: life.adopt(classic, must_rebalance=must_rebalance)
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
-        """A member was silent, or exceeded a timeout."""
+        """Remove a member that was silent, or exceeded a timeout."""
 
         def decide(_: GroupShardLife) -> Decision[bool]:
             group = life.shard.consumer_group(group_id)

@@ -16,7 +16,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 NOT_SAID = -1
 _BLANK = "".join(map(chr, range(0x21)))
-"""What Java trims."""
+"""The characters that Java trims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """It sends all fields that a member can send, and so gets all fields back."""
+        """Whether the request has all fields that a member can send, so that all fields are returned."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
 

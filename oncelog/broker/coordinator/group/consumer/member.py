@@ -15,11 +15,11 @@ from uuid import UUID
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 
 PartitionEpochs = Mapping[UUID, Mapping[int, int]]
-"""Partitions, each with the epoch of the target assignment that gave it to the member."""
+"""The partitions, each with the epoch of the target assignment that gave it to the member."""
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""What a static member sends, and is stored with, while it is temporarily away."""
+"""The epoch that a static member sends, and is stored with, while it is temporarily away."""
 
 
 class MemberState(IntEnum):
@@ -70,7 +70,7 @@ class CurrentAssignment:
         return sum(len(partitions) for partitions in self.assigned.values())
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """The epoch at which the member was assigned the partition; None if it does not own it."""
+        """Return the epoch at which the member was assigned the partition; None if it does not own it."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 
@@ -98,12 +98,13 @@ class ConsumerMember:
 
     @property
     def is_classic(self) -> bool:
-        """It uses JoinGroup, SyncGroup and Heartbeat."""
+        """Whether the member uses JoinGroup, SyncGroup and Heartbeat."""
         return self.metadata.classic is not None
 
     @property
     def is_revoking(self) -> bool:
-        """It must revoke partitions within its rebalance timeout; the classic protocol has its own timeouts."""
+        """Whether the member must revoke partitions within its rebalance timeout; the classic protocol has its own
+        timeouts."""
         is_here = self.epoch != STATIC_LEAVE_EPOCH and not self.is_classic
         return is_here and self.current.state is MemberState.UNREVOKED_PARTITIONS
 

@@ -64,7 +64,8 @@ def _upgrade_error(group: Group, problem: str) -> KafkaError:
 
 
 def upgrade_changes(group: Group, topics: TopicCatalog) -> Iterable[Change]:
-    """The same members, each with what it owns; the generation becomes the epoch. Raises GROUP_ID_NOT_FOUND."""
+    """Yield the changes that turn a classic group into a consumer group: the same members, each with what it owns; the
+    generation becomes the epoch. Raises GROUP_ID_NOT_FOUND."""
     metadata = {member.member_id: _member_metadata(group, member) for member in group.members.values()}
     owned = {member.member_id: _owned_partitions(group, member, topics) for member in group.members.values()}
     epoch = group.generation_id
@@ -118,7 +119,7 @@ def _owned_partitions(group: Group, member: Member, topics: TopicCatalog) -> Top
 def may_downgrade(
     group: ConsumerGroup, leaving: Collection[str], joining: str | None, settings: ConsumerGroupSettings
 ) -> bool:
-    """Without those that leave, or are replaced by `joining`, only members of the classic protocol are left."""
+    """Whether only members of the classic protocol are left, without those that leave or are replaced by `joining`."""
     rest = [member for member in group.members.values() if member.member_id not in leaving]
     size = len(rest) + (joining is not None)
     return (
@@ -132,7 +133,7 @@ def may_downgrade(
 def to_classic_group(
     group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalog
 ) -> tuple[Group, Mapping[str, bytes]]:
-    """A stable classic group of the members that stay, each assigned its target."""
+    """Return a stable classic group of the members that stay, each assigned its target."""
     classic = Group(group.group_id, state=GroupState.STABLE, generation_id=group.epoch, protocol_type=CONSUMER)
     for member in group.members.values():
         if member.member_id not in leaving:
@@ -165,7 +166,7 @@ def _by_name(partitions: TopicPartitions, topics: TopicCatalog) -> Mapping[str, 
 
 
 def classic_assignment(member: ConsumerMember, topics: TopicCatalog) -> bytes:
-    """What a member of the classic protocol owns, in the encoding of that protocol."""
+    """Return what a member of the classic protocol owns, in the encoding of that protocol."""
     classic = member.metadata.classic
     partitions = {topic_id: frozenset(epochs) for topic_id, epochs in member.current.assigned.items()}
     metadata = classic.protocols[0][1] if classic is not None else b"\x00\x00"

@@ -56,11 +56,11 @@ class ConsumerGroupSettings(Protocol):
 
     @property
     def is_enabled(self) -> bool:
-        """The finalized feature group.version is 1."""
+        """Whether the finalized feature group.version is 1."""
 
     @property
     def assignors(self) -> Sequence[str]:
-        """The first is the default."""
+        """The assignors, the default first."""
 
     @property
     def max_size(self) -> int: ...
@@ -79,7 +79,7 @@ class ConsumerGroupSettings(Protocol):
 
 
 def topic_ids(topics: TopicCatalog, names: Iterable[str]) -> frozenset[UUID]:
-    """The ids of the topics that exist."""
+    """Return the ids of the topics that exist."""
     return frozenset(topic.topic_id for topic in map(topics.get, names) if topic is not None)
 
 
@@ -98,6 +98,6 @@ def metadata_hash(topics: TopicCatalog, names: Iterable[str]) -> int:
 
 
 def by_topic_id(topics: TopicCatalog, named: Mapping[str, Iterable[int]]) -> TopicPartitions:
-    """Partitions of the topics that exist."""
+    """Return the partitions of the topics that exist, by topic id."""
     found = [(topics.get(name), frozenset(numbers)) for name, numbers in named.items()]
     return {topic.topic_id: numbers for topic, numbers in found if topic is not None}

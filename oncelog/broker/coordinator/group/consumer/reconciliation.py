@@ -29,12 +29,13 @@ class Step:
     """Ids of the topics that the member subscribes to and that exist."""
     is_owned: Callable[[UUID, int], bool]
     reported: Mapping[UUID, Collection[int]] | None
-    """What the member reports that it owns; None if it reports nothing."""
+    """The partitions that the member reports to own; None if it reports nothing."""
     has_new_subscription: bool = False
 
 
 def reconcile(current: CurrentAssignment, step: Step) -> CurrentAssignment:
-    """The same value if there is nothing to do. Raises FENCED_MEMBER_EPOCH for an unknown state."""
+    """Return the member's next assignment; the same value if there is nothing to do. Raises FENCED_MEMBER_EPOCH for an
+    unknown state."""
     match current.state:
         case MemberState.STABLE:
             if current.member_epoch != step.target_epoch:
@@ -57,7 +58,8 @@ def reconcile(current: CurrentAssignment, step: Step) -> CurrentAssignment:
 
 
 def _still_owns(partitions: PartitionEpochs, step: Step) -> bool:
-    """Only what a member reports counts: while it reports nothing, it may own everything."""
+    """Whether the member may still own some of these partitions: only what it reports counts, and while it reports
+    nothing it may own everything."""
     if step.reported is None:
         return True
     return any(
@@ -68,7 +70,7 @@ def _still_owns(partitions: PartitionEpochs, step: Step) -> bool:
 
 
 def _without_unsubscribed(current: CurrentAssignment, step: Step) -> CurrentAssignment:
-    """A member with a new subscription gives up at once what it no longer reads (KIP-848)."""
+    """Give up at once what a member with a new subscription no longer reads (KIP-848)."""
     gone = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id not in step.subscribed}
     if not gone:
         return current

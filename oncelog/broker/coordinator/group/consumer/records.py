@@ -210,7 +210,7 @@ def _to_owned_partitions(partitions: PartitionEpochs) -> list[OwnedPartitions]:
 
 
 def decode(record: CoordinatorRecord) -> tuple[str, Change]:
-    """The group of a record, and the change; its key is one of CONSUMER_GROUP_TYPES. Raises ProtocolError."""
+    """Return the group of a record, and the change; its key is one of CONSUMER_GROUP_TYPES. Raises ProtocolError."""
     key_module, value_module = _MODULES[state_record_codec.prefix(record.key)]
     key = state_record_codec.decode(key_module, record.key, 0)
     value = None if record.value is None else state_record_codec.decode(value_module, record.value)
@@ -290,7 +290,8 @@ def _current(value: Message | None) -> CurrentAssignment | None:
 
 
 def _epochs(entries: Sequence[OwnedPartitions], member_epoch: int) -> PartitionEpochs:
-    """Records from before KIP-1251 have no assignment epochs: the member's epoch is the latest possible."""
+    """Return assignment epochs; records from before KIP-1251 have none, and the member's epoch is the latest
+    possible."""
     read: dict[UUID, Mapping[int, int]] = {}
     for entry in entries:
         epochs = entry.assignment_epochs or ()

@@ -34,14 +34,14 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What was matched beside the loop before a decision is made."""
+    """Matches that were found beside the loop before a decision is made."""
 
     names: Collection[str]
     """The topics that were looked at."""
     by_regex: Mapping[str, Collection[str]]
 
     def with_more(self, names: Collection[str], by_regex: Mapping[str, Collection[str]]) -> "Matches":
-        """Of the names that were looked at for both."""
+        """Return both sets of matches, limited to the names that were looked at for both."""
         if not self.by_regex or not self.by_regex.keys().isdisjoint(by_regex):
             return Matches(names, by_regex)
         return Matches(frozenset(names).intersection(self.names), {**self.by_regex, **by_regex})
@@ -51,18 +51,18 @@ NOTHING_MATCHED = Matches(frozenset(), {})
 
 
 class LongMatch(KafkaError):
-    """A decision needs these expressions, and to match them takes longer than a turn."""
+    """Raised if a decision needs these expressions, and matching them takes longer than a turn."""
 
     def __init__(self, patterns: Mapping[str, Any], names: Sequence[str]) -> None:
         super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the expressions are being matched")
         self.patterns = patterns
-        """Compiled, by the expression."""
+        """The compiled patterns, by expression."""
         self.names = names
 
 
 def matching_names(regexes: Collection[str], names: Sequence[str], known: Matches) -> Mapping[str, frozenset[str]]:
-    """By expression, the names that it matches from end to end. Raises INVALID_REGULAR_EXPRESSION, and LongMatch for
-    what is neither `known` nor little."""
+    """Return the names that each expression matches from end to end. Raises INVALID_REGULAR_EXPRESSION, and LongMatch
+    for more work than fits into a turn that is not `known` yet."""
     from oncelog.broker.config.pattern import AT_ONCE_STEPS, matching, step_count
 
     new_names = [name for name in names if name not in known.names]

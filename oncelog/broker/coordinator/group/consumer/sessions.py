@@ -19,9 +19,9 @@ class Wait(Enum):
     SESSION = "session"
     REVOCATION = "revocation"
     JOIN = "join"
-    """Of a member of the classic protocol that has to rejoin."""
+    """A member of the classic protocol has to rejoin."""
     SYNC = "sync"
-    """Of a member of the classic protocol that has joined."""
+    """A member of the classic protocol has joined, and has to request its assignment."""
 
 
 class Sessions:
@@ -33,7 +33,7 @@ class Sessions:
         self._deadlines: dict[tuple[str, str], dict[Wait, Deadline]] = {}
 
     def expect(self, group_id: str, member_id: str, wait: Wait, timeout_ms: int) -> None:
-        """The member has `timeout_ms` from now."""
+        """Expire the member in `timeout_ms` from now."""
         waits = self._deadlines.setdefault((group_id, member_id), {})
         deadline = waits.get(wait)
         if deadline is None:

@@ -56,9 +56,9 @@ class GroupUpdate:
         self.touched: dict[str, None] = {}
         """Members whose assignment was written, in order."""
         self.is_checked = False
-        """Its topics have been checked."""
+        """True if its topics have been checked."""
         self.may_describe: TopicFilter | None = None
-        """Which topics the member in question may know of: an expression finds no others."""
+        """Whether the member in question may know of a topic: an expression finds no others."""
         self.matches: Matches | None = None
         """The matches of expressions; None where the caller cannot wait for many: they stay as they are until the next
         heartbeat."""
@@ -82,7 +82,7 @@ class GroupUpdate:
     # --- members ------------------------------------------------------------------------------------------------------
 
     def replace(self, previous: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member returns under another id: it takes over the target of the old one."""
+        """Give the target of a static member to the id under which it returns."""
         target = self.group.target_of(previous.member_id)
         current = CurrentAssignment(
             0, 0, previous.current.state, previous.current.assigned, previous.current.pending_revocation
@@ -96,7 +96,7 @@ class GroupUpdate:
         return self.group.members[member_id]
 
     def remove(self, member_id: str) -> None:
-        """In Kafka's order: the current assignment, the target, the member itself."""
+        """Remove a member, in Kafka's order: the current assignment, the target, the member itself."""
         self.change(CurrentChanged(member_id, None), TargetChanged(member_id, None), MemberChanged(member_id, None))
 
     def describe_member(self, member_id: str, metadata: MemberMetadata) -> bool:
@@ -129,7 +129,7 @@ class GroupUpdate:
         self._resolve([regex for regex in used if regex not in self.group.regexes])
 
     def _resolve(self, regexes: Collection[str]) -> bool:
-        """Match against the current topics; True if a result has changed. Raises LongMatch."""
+        """Match against the current topics; return True if a result has changed. Raises LongMatch."""
         if not regexes:
             return False
         has_changed = False
@@ -151,7 +151,7 @@ class GroupUpdate:
         return has_changed
 
     def look_at_topics(self) -> None:
-        """A new group epoch if the group's subscription or its topics have changed."""
+        """Begin a new group epoch if the group's subscription or its topics have changed."""
         must_bump = self._resolve(list(self.group.regexes)) or self._reads_otherwise
         now = metadata_hash(self._topics, self.group.topics)
         if must_bump or now != self.group.metadata_hash:
@@ -161,7 +161,7 @@ class GroupUpdate:
     # --- who reads what -----------------------------------------------------------------------------------------------
 
     def maybe_assign(self) -> None:
-        """A target assignment for the group epoch, unless the last one is too recent."""
+        """Compute a target assignment for the group epoch, unless the last one is too recent."""
         group = self.group
         if group.assignment_epoch >= group.epoch or not self._may_assign():
             return
@@ -220,12 +220,12 @@ class GroupUpdate:
 
 
 def tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """For everything that the log has of the group."""
+    """Return tombstones for everything that the log has of the group."""
     return [encode(group.group_id, change) for change in _end_of(group)]
 
 
 def _end_of(group: ConsumerGroup) -> list[Change]:
-    """In Kafka's order."""
+    """Return the changes that end a group, in Kafka's order."""
     return [
         *(CurrentChanged(member_id, None) for member_id in group.members),
         *(TargetChanged(member_id, None) for member_id in group.targets),

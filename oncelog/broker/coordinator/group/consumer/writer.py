@@ -25,7 +25,7 @@ class Decision(Generic[T]):
     update: GroupUpdate
     response: T
     then: list[Callable[[], None]] = field(default_factory=list)
-    """To be called once the records are logged."""
+    """Callbacks for when the records are logged."""
 
 
 class GroupWriter:
@@ -63,7 +63,8 @@ class GroupWriter:
         return written
 
     def on_topic_changed(self, name: str) -> None:
-        """A topic was created, deleted or extended: the next heartbeat of each group that reads it checks again."""
+        """Let each group that reads the topic check it again at its next heartbeat: it was created, deleted or
+        extended."""
         for life in self._runtime.shards():
             for group_id in list(life.checked):
                 group = life.shard.consumer_group(group_id)
