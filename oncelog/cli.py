@@ -32,7 +32,7 @@ _COMMANDS = {
     "user": ("oncelog.tools.user:user", "Users who log in by SCRAM: add, list, remove."),
     "witness": ("oncelog.tools.witness:witness", "Mistakes of clients that a broker has seen."),
 }
-"""Where each is, and its line in `oncelog --help`, which imports none of them."""
+"""The module of each command, and its line in `oncelog --help`, which imports none of them."""
 
 
 class _Commands(click.Group):

@@ -154,8 +154,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         return self._consumer
 
     async def __aiter__(self) -> "AsyncIterator[SessionBatch[K, V, OutK, OutV]]":
-        """Endless; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if the last batch was
-        left out."""
+        """Yield batches endlessly; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if
+        the last batch was left out."""
         while True:
             if self._batch is not None:
                 if not self._batch.has_ended:
@@ -203,8 +203,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         return _passes_by_itself(error) or await self._regains(error)
 
     async def _regains(self, error: KafkaError) -> bool:
-        """Whether a fenced producer may go on: the coordinator had aborted its transaction for its age, and still knows
-        it as the last of its id (KIP-360)."""
+        """Whether a fenced producer may continue: the coordinator had aborted its transaction for its age, and still
+        knows it as the last of its id (KIP-360)."""
         if not isinstance(error, ProducerFenced):
             return False
         await self._producer.regain_epoch()
@@ -317,7 +317,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     @property
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed with the batch: the positions after it, past markers and aborted records."""
+        """Return what is committed with the batch: the positions after it, past markers and aborted records."""
         return self.records.next_offsets
 
     def __len__(self) -> int:

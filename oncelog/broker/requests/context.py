@@ -29,7 +29,7 @@ class LoginStep(NamedTuple):
 
     token: bytes
     session_ms: int
-    """How long the session lasts that begins; 0: without an end, or none begins yet."""
+    """How long the session lasts that begins now; 0 if it has no end, or if none begins yet."""
 
 
 class Login(Protocol):
@@ -103,7 +103,7 @@ class Peer:
         self.throttle: Callable[[int], None] | None = None
         """Keeps the connection from being read for so many milliseconds (`broker.requests.throttling`)."""
         self.login: Login | None = None
-        """How it logs in, on a listener with SASL."""
+        """How the client logs in, on a listener with SASL."""
         self.is_disconnected = False
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the connection ends; whatever waits for this peer, one thing at a time, need not wait any
@@ -121,7 +121,7 @@ class Peer:
 
     @property
     def next_response_bytes(self) -> int:
-        """How many bytes of records one response may contain now, given what other clients leave unread."""
+        """The most bytes of records that one response may contain now, given what other clients leave unread."""
         return _NO_LIMIT if self._answers is None else self._answers.next_response_bytes
 
     @property
@@ -155,14 +155,14 @@ class RequestContext:
         self.in_slices = False
 
     def run(self, steps: Sliced[Any]) -> Any:
-        """The result of the steps, or a completion of it if that takes longer than this turn. A Produce is completed
-        even if its client has disconnected: with acks=0 a client may send and close."""
+        """Return the result of the steps, or a completion of it if that takes longer than this turn. A Produce is
+        completed even if its client has disconnected: with acks=0 a client may send and close."""
         self.in_slices = True
         return self.broker.slices.run(steps, _always if self.api_key == ApiKey.PRODUCE else self.peer.is_connected)
 
     @property
     def advertised(self) -> tuple[str, int]:
-        """Host and port at which clients of this listener can reach this node."""
+        """The host and port at which clients of this listener can reach this node."""
         return self.peer.advertised
 
 

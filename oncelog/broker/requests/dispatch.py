@@ -39,19 +39,21 @@ if TYPE_CHECKING:
 
 Parts = list[bytes | memoryview]
 RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
-"""As `Scheduler.run_in_thread`."""
+"""Runs a function in a thread, see `Scheduler.run_in_thread`."""
 
 _LARGE_FRAME_BYTES = 8_192
-"""Measured: up to this size no request takes more than 10 ms, whatever it contains."""
+"""The size up to which a frame is handled in one turn. Measured: no request that small takes more than 10 ms, whatever
+it contains."""
 _LARGE_INTERPRETED_FRAME_BYTES = 2_048
-"""For APIs whose requests are interpreted from their declaration, which takes twice as long or more."""
+"""The same limit for APIs whose requests are interpreted from their declaration, which takes twice as long or more."""
 _NEVER = 32_767
 ELEMENTS_AT_ONCE = 20_000
-"""In a request whose handler does not use slices: far more than a client needs."""
+"""The most elements of a request whose handler does not use slices: far more than a client needs."""
 _ELEMENTS_IN_SLICES = 100_000
-"""In any other request. Measured: freeing this many takes 15 ms, and is one step."""
+"""The most elements of any other request. Measured: freeing this many takes 15 ms, and is one step."""
 _LARGEST_ANSWER_BYTES = 104_857_600
-"""The default maximum of a request (`socket.request.max.bytes`); librdkafka reads no larger response either."""
+"""The most bytes of a response: the default maximum of a request (`socket.request.max.bytes`); librdkafka reads no
+larger response either."""
 _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
@@ -106,7 +108,7 @@ class LoadedApi:
 
 
 def import_api(api: Api) -> None:
-    """Everything that requests of this API will need."""
+    """Import everything that requests of this API will need."""
     for name in (
         *(need.value for need in api.needs),
         f"oncelog.protocol.generated.{api.name}_request",
@@ -140,11 +142,11 @@ class Exchange:
 
     _api: LoadedApi
     _context: RequestContext
-    """Both are set when it begins."""
+    """The context of the request; it and `_api` are set when the exchange begins."""
     size_bytes: int
-    """The size of all parts."""
+    """The size of all parts of the response."""
     _respond: Callable[[Completion[Any]], Any]
-    """Set while a pipelined response is waited for."""
+    """Makes a pipelined response; set while that is waited for."""
 
     def __init__(self) -> None:
         self.done = False
@@ -154,7 +156,7 @@ class Exchange:
         self.closes: str | None = None
         self.on_done: Callable[[Exchange], None] | None = None
         self.observed: "ObservedRequest | None" = None
-        """Set while someone wants to know of requests (`broker.observability.requests`)."""
+        """The request as its observer sees it; set while requests are observed (`broker.observability.requests`)."""
 
     def begin(self, api: LoadedApi, context: RequestContext, body: memoryview, position: int) -> None:
         self._api, self._context = api, context
@@ -272,7 +274,7 @@ class Exchange:
             self.on_done(self)
 
     def _encode(self, response: Any) -> Sliced[Parts]:
-        """Small parts are joined on the way: each takes several times its size in memory."""
+        """Encode the response. Small parts are joined on the way: each takes several times its size in memory."""
         api, version = self._api, self._context.api_version
         parts: Parts = [encode_response_header(self._context.correlation_id, version >= api.flexible_header_from)]
         latest: Parts = []
@@ -304,19 +306,19 @@ class Exchange:
         self._end()
 
     def reject(self, parts: Parts) -> None:
-        """Without a handler."""
+        """Respond with these parts, without a handler."""
         self.parts = parts
         self.size_bytes = sum(map(len, parts))
         self._end()
 
     def close(self, reason: str) -> None:
-        """A request that waited for its API turned out not to be servable."""
+        """End a request that waited for its API and turned out not to be servable."""
         self.closes = reason
         self._end()
 
 
 def _move(latest: Parts, parts: Parts) -> int:
-    """Joined, unless they are large; returns how many bytes were moved."""
+    """Move the latest parts, joined unless they are large; return how many bytes were moved."""
     size_bytes = sum(map(len, latest))
     if size_bytes < len(latest) * _JOINED_PART_BYTES:
         parts.append(b"".join(latest))
@@ -333,13 +335,13 @@ class Dispatcher:
     """Turns whole frames into exchanges."""
 
     def __init__(self, broker: "Broker", run_in_thread: RunInThread | None = None) -> None:
-        """Imports what a first request needs in that thread; None: synchronously."""
+        """Imports what a first request needs in a thread; synchronously if `run_in_thread` is None."""
         self._broker = broker
         self._observer = broker.request_observer
         self._run_in_thread = run_in_thread
         self._loaded: dict[int, LoadedApi] = {}
         self._waiting: dict[int, deque[_Waiting]] = {}
-        """Requests that wait for an import, by API."""
+        """The requests that wait for an import, by API."""
         broker.on_around.append(self._put_around)
 
     def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
@@ -387,13 +389,15 @@ class Dispatcher:
         return exchange
 
     def _on_thread_done(self, api: Api, error: Exception | None) -> None:
-        """A failed import (no file descriptor is left, say) is retried with the next request."""
+        """Start what waited for an import. A failed one (no file descriptor is left, say) is retried with the next
+        request."""
         if error is None:
             self._on_imported(api)
         self._start_next(api, self._waiting.pop(api.key), error)
 
     def _start_next(self, api: Api, waiting: deque[_Waiting], error: Exception | None) -> None:
-        """One per turn, as requests from sockets: a connection's memory is accounted before the next one starts."""
+        """Start one waiting request per turn, as requests from sockets: a connection's memory is accounted before the
+        next one starts."""
         frame, peer, exchange = waiting.popleft()
         if peer.is_connected() or api.key == ApiKey.PRODUCE:  # with acks=0 one may send and close
             try:

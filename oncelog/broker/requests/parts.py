@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class MistakeReport(Protocol):
-    """The witness, as those see it who show what it has found."""
+    """The part of the witness that shows what it has found."""
 
     def report(self) -> Any: ...
 
@@ -77,24 +77,24 @@ class Broker:
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
     login_secret: "Callable[[], bytes]"
-    """Of this data directory; made when it is first asked for."""
+    """Returns the secret of this data directory; it is made at the first call."""
     authorizer: "Authorizer | None" = None
-    """Which requests are allowed; None: all of them."""
+    """Decides which requests are allowed; None if all of them are."""
     witness: "MistakeReport | None" = None
-    """What its clients do wrong; None unless enabled."""
+    """What clients do wrong; None unless the witness is enabled."""
     quotas: "Quotas | None" = None
-    """None until the first one is set (`throttling.quotas_of`)."""
+    """The quotas; None until the first one is set (`throttling.quotas_of`)."""
     scram_users: "ScramUsers | None" = None
     """Made for the first listener with logins and shared by all: an unknown user looks the same on every listener."""
     tokens: "DelegationTokens | None" = None
-    """None unless there is a key for them."""
+    """The delegation tokens; None unless there is a key for them."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)
-    """What is put around the handler of each API, the innermost first."""
+    """The wrappers around the handler of each API, the innermost first."""
     on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)
     """Callbacks that wrap handlers loaded before."""
 
     def put_around_handlers(self, around: "AroundHandler") -> None:
-        """Outside of everything that is around them."""
+        """Put a wrapper around every handler, outside of those that it has."""
         self.around_handlers.append(around)
         for put in self.on_around:
             put(around)
@@ -119,5 +119,5 @@ class Broker:
 
     @property
     def known_groups(self) -> "GroupCoordinator | None":
-        """None until the first group request, unless a group was found at the start."""
+        """The group coordinator; None until the first group request, unless a group was found at the start."""
         return self.groups_when_needed.known

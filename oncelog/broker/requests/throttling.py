@@ -35,7 +35,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def quotas_of(broker: "Broker") -> Quotas:
-    """Those of a broker that has, or is about to have, the first one: from then on clients are charged."""
+    """Return the quotas of a broker that has, or is about to have, the first one: from then on clients are charged."""
     quotas = broker.quotas
     if quotas is None:
         quotas = broker.quotas = Quotas(broker.metadata.state.security, broker.clock, broker.config)
@@ -136,7 +136,7 @@ class Mutations:
     """The partitions that one request creates and deletes (KIP-599)."""
 
     def __init__(self, context: RequestContext, *, is_strict: bool) -> None:
-        """Strictly: what comes too early is refused; otherwise it only waits."""
+        """With `is_strict` what comes too early is refused; otherwise it only waits."""
         quotas, self._context, self._is_strict = context.broker.quotas, context, is_strict
         self._limit = None if quotas is None else quotas.mutations(context.peer.principal.name, context.client_id or "")
         self._is_above = False
@@ -154,7 +154,7 @@ class Mutations:
         self._is_above |= not self._is_strict
 
     def with_throttle_time(self, response: MessageT) -> MessageT:
-        """The response with the client's throttle time, if it has to wait: if strict, only when something was
+        """Return the response with the client's throttle time, if it has to wait: if strict, only when something was
         refused."""
         if self._limit is None or not self._is_above:
             return response
@@ -180,7 +180,7 @@ def _with_throttle_time(response: MessageT, wait_ms: int) -> MessageT:
 
 
 def _with(message: MessageT, **changes: int) -> MessageT:
-    """A copy: messages are read-only, and parts of them may be shared."""
+    """Return a changed copy: messages are read-only, and parts of them may be shared."""
     kind: Callable[..., Any] = type(message)
     fields: tuple[str, ...] = message.FIELDS
     copy: MessageT = kind(*(changes.get(name, getattr(message, name)) for name in fields))

@@ -18,7 +18,7 @@ from oncelog.protocol.generated.access_control_entry_record import AccessControl
 from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
 _Pattern = tuple[int, int, str]
-"""Type of the resource, type of the pattern, name."""
+"""A pattern: the type of the resource, the type of the pattern, the name."""
 
 
 class AccessRules:
@@ -51,11 +51,11 @@ class AccessRules:
         return entry_id in self._by_id
 
     def entries(self) -> list[tuple[UUID, Acl]]:
-        """All entries in the order in which they were written."""
+        """Yield all entries in the order in which they were written."""
         return list(self._by_id.items())
 
     def covering(self, resource_type: int, name: str) -> Iterator[Acl]:
-        """The entries whose pattern covers this resource: its name, a prefix of it, or all names."""
+        """Yield the entries whose pattern covers this resource: its name, a prefix of it, or all names."""
         literal = PatternType.LITERAL
         yield from self._by_pattern.get((resource_type, literal, name), {}).values()
         if name != WILDCARD:

@@ -23,7 +23,7 @@ _LEAST_PAUSE_MS = 1_000
 
 
 class IllegalSaslState(Exception):
-    """The connection ends; the message is for the log."""
+    """Ends the connection; the message is for the log."""
 
 
 class Authentication:
@@ -40,7 +40,7 @@ class Authentication:
         self._is_another_mechanism = ""
         self._began_ms: MonotonicMs | None = None
         self.session_ends_ms: MonotonicMs | None = None
-        """When the session ends; None: never."""
+        """When the session ends; None if it never does."""
 
     # --- what may come ------------------------------------------------------------------------------------------------
 
@@ -51,12 +51,12 @@ class Authentication:
             raise IllegalSaslState(f"a request {name} came in the state {self.state.value} of a SASL login")
 
     def on_api_versions(self) -> None:
-        """ApiVersions was requested in a version that exists."""
+        """Note that ApiVersions was requested in a version that exists."""
         if self.state is SaslState.INITIAL:
             self._enter(SaslState.HANDSHAKE)
 
     def has_ended(self, monotonic_ms: MonotonicMs) -> bool:
-        """Whether the session is over: nothing but a new login is taken."""
+        """Whether the session is over, so that nothing but a new login is taken."""
         return self.session_ends_ms is not None and monotonic_ms > self.session_ends_ms
 
     def may_begin_again(self, monotonic_ms: MonotonicMs) -> bool:

@@ -28,7 +28,7 @@ from oncelog.protocol.acls import (
 )
 
 MOST_DECISIONS: Final = 10_000
-"""How many decisions are cached: some 3 MB, and more than a busy broker's clients need at a time."""
+"""How many decisions are cached. Measured: some 3 MB, and more than a busy broker's clients need at a time."""
 _LONGEST_CACHED_NAME: Final = 249
 """The length of the longest topic name. A client without rights may ask for names of 32 KiB."""
 
@@ -40,7 +40,7 @@ _IMPLY: Final = {
 
 
 class Asked(NamedTuple):
-    """A question. Without a name: whether it is allowed on any resource of the type."""
+    """A question to the authorizer. Without a name it is whether something is allowed on any resource of the type."""
 
     principal: Principal
     host: str
@@ -95,7 +95,7 @@ class Authorizer:
         return decision.is_allowed
 
     def operations(self, principal: Principal, host: str, resource_type: ResourceType, name: str) -> int:
-        """The operations that the principal may do on this resource, as a bit set (KIP-430)."""
+        """Return the operations that the principal may do on this resource, as a bit set (KIP-430)."""
         return sum(
             1 << operation
             for operation in OPERATIONS[resource_type]
@@ -130,8 +130,8 @@ class Authorizer:
         return Decision(False, "DefaultDeny") if is_covered else self._default
 
     def _decide_for_any(self, rules: AccessRules, asked: Asked) -> Decision:
-        """Whether something is allowed that no DENY covers entirely, as the default method of Kafka's Authorizer has
-        it."""
+        """Decide whether something is allowed that no DENY covers entirely, as the default method of Kafka's Authorizer
+        does."""
         somewhere = self._decide(rules, asked._replace(name="hardcode"))  # Kafka's own: for those who may everything
         if somewhere.is_allowed:
             return somewhere
@@ -149,7 +149,7 @@ class Authorizer:
 
 
 def _covering(acl: Acl) -> Iterator[tuple[int, str]]:
-    """The patterns that cover everything that the pattern of this entry covers."""
+    """Yield the patterns that cover everything that the pattern of this entry covers."""
     yield PatternType.LITERAL, WILDCARD
     yield acl.pattern_type, acl.resource_name
     if (acl.pattern_type, acl.resource_name) != (PatternType.LITERAL, WILDCARD):
@@ -158,7 +158,7 @@ def _covering(acl: Acl) -> Iterator[tuple[int, str]]:
 
 
 def _who(asked: Asked) -> tuple[str, str]:
-    """The principals that entries may name to concern the client that asks."""
+    """Return the principals that entries may name to concern the client that asks."""
     return str(asked.principal), WILDCARD_PRINCIPAL
 
 
@@ -173,7 +173,8 @@ def _answers(acl: Acl, operation: AclOperation) -> bool:
 
 
 def host_text(host: str) -> str:
-    """An address in one form, however it is written: a socket for both families has IPv4 clients in IPv6 form."""
+    """Return an address in one form, however it is written: a socket for both families has IPv4 clients in IPv6
+    form."""
     if ":" not in host:
         return host
     try:
@@ -192,5 +193,5 @@ def _rule_text(acl: Acl) -> str:
 
 
 def parse_super_users(text: str) -> list[Principal]:
-    """`User:alice;User:bob`, as Kafka's `super.users`: names may contain commas. Raises ValueError."""
+    """Parse `User:alice;User:bob`, Kafka's `super.users`: names may contain commas. Raises ValueError."""
     return [parse_principal(each.strip()) for each in text.split(";") if each.strip()]

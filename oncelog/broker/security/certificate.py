@@ -27,7 +27,7 @@ _ESCAPED = frozenset(',=+<>#;"\\')
 
 class Names(NamedTuple):
     distinguished_name: str
-    """`CN=alice,OU=payments,O=example`: the most specific part first."""
+    """The distinguished name with the most specific part first: `CN=alice,OU=payments,O=example`."""
     alternative_names: frozenset[bytes]
     """The alternative names, as DER."""
 

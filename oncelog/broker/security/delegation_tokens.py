@@ -45,7 +45,7 @@ class DelegationTokens:
         scheduler: Scheduler,
         write: Callable[[Sequence[Any]], object],
     ) -> None:
-        """Of a broker with `delegation.token.secret.key`; `write` puts records into the metadata log."""
+        """Serves a broker with `delegation.token.secret.key`; `write` puts records into the metadata log."""
         self._state = state
         self._secret_key = config.get_str("delegation.token.secret.key").encode()
         self._clock = clock
@@ -70,14 +70,14 @@ class DelegationTokens:
     # --- for requests -------------------------------------------------------------------------------------------------
 
     def new_id(self) -> str:
-        """A new token id as Kafka makes it: 16 random bytes in base64 for URLs."""
+        """Return a new token id as Kafka makes it: 16 random bytes in base64 for URLs."""
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
     def hmac_of(self, token_id: str) -> bytes:
         return hmac.digest(self._secret_key, token_id.encode(), "sha512")
 
     def find(self, token_hmac: bytes) -> DelegationTokenRecord | None:
-        """The token with this HMAC, perhaps an expired one."""
+        """Return the token with this HMAC, perhaps an expired one; None if there is none."""
         token_id = self._ids.get(token_hmac)
         return None if token_id is None else self._state.tokens[token_id]
 
@@ -87,7 +87,8 @@ class DelegationTokens:
         return hmac.digest(self._secret_key, b"salt of " + token_id.encode(), "sha256")[:SALT_BYTES]
 
     def keys(self, token_id: str, mechanism: ScramMechanism) -> Completion[Keys]:
-        """The password is the HMAC in base64. No proof fits those of a token that does not count."""
+        """Return the keys of a token, whose password is its HMAC in base64. No proof fits those of a token that does
+        not count."""
         if self.login(token_id) is None:
             nothing = bytes(mechanism.size_bytes)
             return Completion.of(Keys(nothing, nothing))
@@ -116,7 +117,7 @@ class DelegationTokens:
         return derived
 
     def login(self, token_id: str) -> TokenLogin | None:
-        """The user of a login with this token and its duration; None for a token that does not count."""
+        """Return the user of a login with this token and its duration; None for a token that does not count."""
         token = self._state.tokens.get(token_id)
         if token is None or has_expired(token, self._clock.wall_ms()):
             return None
@@ -141,7 +142,7 @@ class DelegationTokens:
 
 
 def principal_of(text: str) -> Principal:
-    """The principal as the records have it: KIND:NAME, where a name may be empty."""
+    """Return the principal as the records have it: KIND:NAME, where a name may be empty."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -151,5 +152,5 @@ def has_expired(token: DelegationTokenRecord, wall_ms: WallMs) -> bool:
 
 
 def _last_ms(token: DelegationTokenRecord) -> int:
-    """The last millisecond in which the token counts."""
+    """Return the last millisecond in which the token counts."""
     return min(token.expiration_timestamp, token.max_timestamp)

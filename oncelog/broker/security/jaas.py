@@ -22,17 +22,17 @@ _USER = "user_"
 @dataclass(frozen=True, slots=True)
 class LoginModule:
     name: str
-    """The class, which is not loaded: it says for which mechanism the options are."""
+    """The class, which is not loaded: it names the mechanism that the options are for."""
     options: Mapping[str, str] = field(repr=False)
 
     @property
     def passwords(self) -> dict[str, str]:
-        """The passwords by user, from the options `user_NAME`."""
+        """Return the passwords by user, from the options `user_NAME`."""
         return {name[len(_USER) :]: value for name, value in self.options.items() if name.startswith(_USER)}
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """One login module. Raises ValueError."""
+    """Parse one login module. Raises ValueError."""
     tokens = _tokens(text)
     signs = [sign for sign, _ in tokens]
     words = [word for _, word in tokens]
@@ -49,7 +49,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """The tokens of the text, each as (sign, "") or ("", word)."""
+    """Return the tokens of the text, each as (sign, "") or ("", word)."""
     tokens, position = [], 0
     while position < len(text):
         match = _TOKEN.match(text, position)

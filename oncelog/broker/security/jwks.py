@@ -44,11 +44,11 @@ class Jwks:
         self._log = log
         self._keys: dict[str | None, SigningKey] = {}
         self._fetched_ms: MonotonicMs | None = None
-        """When fetching was last tried."""
+        """The time of the last attempt to fetch."""
         self._fetching: Completion[None] | None = None
 
     def find(self, key_id: str | None) -> SigningKey | Completion[SigningKey | None] | None:
-        """The key of this id, None if there is none. A token without an id has the only key there is."""
+        """Return the key of this id; None if there is none. A token without an id has the only key there is."""
         monotonic_ms = self._clock.monotonic_ms()
         age_ms = None if self._fetched_ms is None else monotonic_ms - self._fetched_ms
         is_old = age_ms is None or age_ms >= max(self._refresh_ms, _PAUSE_MS)
@@ -87,7 +87,7 @@ class Jwks:
 
 
 def _parsed(data: bytes) -> dict[str | None, SigningKey]:
-    """The keys by id; keys of unknown kinds, and those that do not sign, are left out. Raises ValueError."""
+    """Return the keys by id; keys of unknown kinds, and those that do not sign, are left out. Raises ValueError."""
     listed = json.loads(data)
     if not isinstance(listed, dict) or not isinstance(listed.get("keys"), list):
         raise ValueError("this is no set of keys: there is no list `keys`")

@@ -22,7 +22,7 @@ from oncelog.broker.config.listeners import is_loopback
 MOST_BYTES = 1 << 20
 _MOST_S = 10.0
 Fetch = Callable[[], bytes]
-"""A function that fetches keys: it blocks, and raises OSError."""
+"""Fetches keys: it blocks, and raises OSError."""
 
 
 def fetch_from(url: str, most_s: float = _MOST_S) -> Fetch:

@@ -13,8 +13,8 @@ _SIZE_BYTES = 32
 
 
 def login_secret(blobs: Blobs, entropy: Entropy) -> bytes:
-    """The stored secret, made if there is none; if the disk is full at the first start, one for this process only.
-    Raises OSError."""
+    """Return the stored secret, made if there is none; if the disk is full at the first start, one for this process
+    only. Raises OSError."""
     if blobs.exists(LOGIN_SECRET):
         found = blobs.read_bytes(LOGIN_SECRET)
         if len(found) == _SIZE_BYTES:

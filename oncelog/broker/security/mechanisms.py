@@ -12,7 +12,8 @@ PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SC
 
 
 class AuthenticationFailed(Exception):
-    """The client is not who it says it is. The message goes to the client: never a reason that helps to guess."""
+    """Raised if the client is not who it says it is. The message goes to the client: never a reason that helps to
+    guess."""
 
 
 class Challenge(NamedTuple):
@@ -27,7 +28,7 @@ class Success(NamedTuple):
     token: bytes
     user: str
     expires_in_ms: int | None = None
-    """When the client's credential expires; None: never."""
+    """How long until the client's credential expires; None if it never does."""
     is_by_token: bool = False
     """True for a login by a delegation token, which gets no further tokens."""
 

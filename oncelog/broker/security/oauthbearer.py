@@ -28,9 +28,9 @@ _FIRST = re.compile(
 )
 _REFUSAL = '{"status":"invalid_token"}'
 _MORE_TO_SAY = b"\x01"
-"""The client has seen the refusal (RFC 7628, 3.2.3)."""
+"""The byte by which the client says that it has seen the refusal (RFC 7628, 3.2.3)."""
 _UNKNOWN_EXTENSIONS = "crit"
-"""A header with it demands that its extensions are understood; none are."""
+"""The header field that demands that its extensions are understood; none are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class TokenRules:
     """What a token must have besides a signature."""
 
     audience: Sequence[str]
-    """The audiences of which a token must name one; empty: any."""
+    """The audiences of which a token must name one; any if it is empty."""
     issuer: str
-    """The issuer that a token must name; empty: any."""
+    """The issuer that a token must name; any if it is empty."""
     skew_s: int
     user_claim: str
 
@@ -57,7 +57,7 @@ class OAuthBearer:
         return OAuthBearerConversation(self._token_of)
 
     def _token_of(self, token: str) -> Success | Completion[Success | None] | None:
-        """The user of the token and its expiry; None if it is not valid."""
+        """Return the user of the token and its expiry; None if it is not valid."""
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.InvalidTokenError, RecursionError):  # PyJWT before 2.14 lets the latter through

@@ -21,7 +21,7 @@ def key_in_pkcs12(data: bytes, location: str, password: str) -> KeyMaterial:
 
 
 def certificates_in_pkcs12(data: bytes, location: str, password: str) -> bytes:
-    """The certificates as PEM. Raises TlsError."""
+    """Return the certificates as PEM. Raises TlsError."""
     store, serialization = _open(data, location, password)
     found = ([store.cert] if store.cert is not None else []) + list(store.additional_certs)
     if not found:

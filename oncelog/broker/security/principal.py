@@ -25,7 +25,7 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 def parse_principal(text: str) -> Principal:
-    """KIND:NAME; names may contain colons. Raises ValueError."""
+    """Parse KIND:NAME; names may contain colons. Raises ValueError."""
     kind, separator, name = text.partition(":")
     if not (separator and kind and name):
         raise ValueError(f"{text!r} is not a principal of the form User:NAME")

@@ -54,7 +54,7 @@ def parse_principal_rules(text: str) -> Rules:
 
 
 def user_of(rules: Rules, distinguished_name: str) -> str | None:
-    """The user name by the first rule that matches; None if none does."""
+    """Return the user name by the first rule that matches; None if none does."""
     for rule in rules:
         if rule is None:
             return distinguished_name

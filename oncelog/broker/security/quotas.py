@@ -39,7 +39,7 @@ class Limit(NamedTuple):
     """A quota that applies to a client, and what shares it."""
 
     value: float
-    """Units a second; of `request_percentage`, percent of the time of the broker's one thread."""
+    """The limit in units a second; for `request_percentage`, percent of the time of the broker's one thread."""
     user: str
     client_id: str
     """The client id; empty for all users, or all client ids."""
@@ -81,7 +81,7 @@ class Quotas:
             return found
 
     def _ip_limit(self, host: str) -> float | None:
-        """The limit on new connections per second of one address."""
+        """Return the limit on new connections per second of one address."""
         quotas = self._state.quotas
         for name in (host, None):
             value = quotas.get((("ip", name),), {}).get(CONNECTION_CREATION_RATE)
@@ -90,7 +90,7 @@ class Quotas:
         return None
 
     def most_fetched(self, limit: Limit) -> int:
-        """The most bytes that one Fetch may have."""
+        """Return the most bytes that one Fetch may have."""
         return int(limit.value * self._window_s)
 
     @property
@@ -120,8 +120,8 @@ class Quotas:
         return wait_ms
 
     def mutations(self, user: str, client_id: str) -> tuple[TokenBucket, float, float] | None:
-        """The client's limit for creating and deleting partitions: its bucket, the tokens per second, and the most it
-        holds."""
+        """Return the client's limit for creating and deleting partitions: its bucket, the tokens per second, and the
+        most it holds."""
         limit = self.limit(CONTROLLER_MUTATION_RATE, user, client_id)
         if limit is None:
             return None

@@ -15,7 +15,7 @@ _LONGEST_MS = 2**31 - 1
 
 
 class TokenBucket:
-    """Tokens come back at a rate, up to a burst. More may be taken than there are."""
+    """A bucket whose tokens come back at a rate, up to a burst. More may be taken than there are."""
 
     __slots__ = ("_at_ms", "_tokens")
 
@@ -24,8 +24,8 @@ class TokenBucket:
         self._at_ms = monotonic_ms
 
     def owed_ms(self, rate: float, burst: float, monotonic_ms: MonotonicMs) -> float:
-        """Milliseconds until no token is owed, at most `_LONGEST_MS`; 0 if none is. `rate` is tokens per second,
-        `burst` the most that the bucket holds; both may change between calls."""
+        """Return the milliseconds until no token is owed, at most `_LONGEST_MS`; 0 if none is. `rate` is tokens per
+        second, `burst` the most that the bucket holds; both may change between calls."""
         self._tokens = min(burst, self._tokens + (monotonic_ms - self._at_ms) * rate / 1_000)
         self._at_ms = monotonic_ms
         return min(max(0.0, -self._tokens / rate * 1_000), _LONGEST_MS)

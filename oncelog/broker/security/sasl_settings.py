@@ -20,7 +20,7 @@ _PLAIN_EXAMPLE = 'org.apache.kafka.common.security.plain.PlainLoginModule requir
 
 
 class SaslError(Exception):
-    """The settings of SASL are not usable; the message names one of them and what to write."""
+    """Raised if the settings of SASL are not usable; the message names one of them and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SaslSettings:
     mechanisms: Mapping[str, Mechanism]
     """The mechanisms by name, in the order of `sasl.enabled.mechanisms`."""
     max_session_ms: Mapping[str, int]
-    """The longest session by the name of the mechanism; 0: no end."""
+    """The longest session by the name of the mechanism; 0 for no end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from oncelog.protocol.api_keys import ApiKey
 
 class SaslState(Enum):
     INITIAL = "Initial"
-    """Nothing has come yet, or an ApiVersions in a version that does not exist."""
+    """The connection is new, or has sent only an ApiVersions in a version that does not exist."""
     HANDSHAKE = "Handshake"
     """ApiVersions is answered: a handshake must come."""
     RAW_TOKENS = "RawTokens"

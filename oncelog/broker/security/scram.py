@@ -72,7 +72,7 @@ SCRAM_MECHANISMS: Final = {
 
 
 class Credential(Protocol):
-    """A credential as Kafka's UserScramCredentialRecord has it."""
+    """A user's credential as Kafka's UserScramCredentialRecord has it."""
 
     @property
     def salt(self) -> bytes: ...
@@ -101,7 +101,7 @@ class Keys(NamedTuple):
 
 
 class TokenLogin(NamedTuple):
-    """What a delegation token stands for."""
+    """The owner of a delegation token, and how long until it expires."""
 
     owner: str
     expires_in_ms: int
@@ -111,13 +111,13 @@ class Tokens(Protocol):
     """Delegation tokens (`broker.security.delegation_tokens`)."""
 
     def salt_of(self, token_id: str) -> bytes:
-        """The salt of a token, made up if it does not exist."""
+        """Return the salt of a token, made up if it does not exist."""
 
     def keys(self, token_id: str, mechanism: ScramMechanism) -> Completion[Keys]:
-        """The token's keys at MIN_ITERATIONS; those of a token that does not count fit no proof."""
+        """Return the token's keys at MIN_ITERATIONS; those of a token that does not count fit no proof."""
 
     def login(self, token_id: str) -> TokenLogin | None:
-        """The login of a token; None if it does not exist or has expired."""
+        """Return the login of a token; None if it does not exist or has expired."""
 
 
 class ScramUsers:
@@ -130,7 +130,7 @@ class ScramUsers:
         nonce: Callable[[], str],
         tokens: Tokens | None = None,
     ) -> None:
-        """Look up `known`, by user and number of the mechanism, anew at each login. `secret` decides the salts of
+        """Looks up `known`, by user and number of the mechanism, anew at each login. `secret` decides the salts of
         unknown users; `nonce` is random and new at each call; `tokens` is None where no tokens exist."""
         self._known = known
         self._tokens = tokens
@@ -139,19 +139,19 @@ class ScramUsers:
         self.nonce: Final = nonce
 
     def on_change(self) -> None:
-        """The known users have changed."""
+        """Forget the usual credential: the known users have changed."""
         self._usual.clear()
 
     def find(self, user: str, mechanism: ScramMechanism) -> tuple[Credential, bool]:
-        """A credential, and whether its user is known."""
+        """Return a credential, and whether its user is known."""
         found = self._known.get((user, mechanism.number))
         if found is not None:
             return found, True
         return self._phantom(user, mechanism), False
 
     def find_token(self, token_id: str, mechanism: ScramMechanism) -> tuple[Credential, Completion[Keys] | None]:
-        """What a client with `tokenauth` (KIP-48) must prove to know: its keys come later, unless there are no tokens;
-        `token_login` says whether it exists."""
+        """Return what a client with `tokenauth` (KIP-48) must prove to know: its keys come later, unless there are no
+        tokens; `token_login` says whether the token exists."""
         if self._tokens is None:
             return self._phantom(token_id, mechanism), None
         nothing = bytes(mechanism.size_bytes)
@@ -170,8 +170,8 @@ class ScramUsers:
         return StoredCredential(salt, nothing, nothing, iterations)
 
     def _usual_of(self, number: int) -> tuple[int, int]:
-        """The most common salt size and iteration count of known users: computed once, or response times would reveal
-        how many there are and which are unknown."""
+        """Return the most common salt size and iteration count of known users: computed once, or response times would
+        reveal how many there are and which are unknown."""
         usual = self._usual.get(number)
         if usual is None:
             counts = Counter((len(each.salt), each.iterations) for (_, of), each in self._known.items() if of == number)
@@ -181,7 +181,7 @@ class ScramUsers:
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """What a client computes and sends in AlterUserScramCredentials."""
+    """Return what a client computes and sends in AlterUserScramCredentials."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
@@ -299,7 +299,7 @@ class ScramConversation:
 
 
 class _First(NamedTuple):
-    """What the first message of the client has settled."""
+    """The fields of the client's first message."""
 
     user: str
     authorization_id: str | None

@@ -41,7 +41,7 @@ _CONVERT = {
 
 
 class TlsError(Exception):
-    """The settings of TLS are not usable; the message names one of them and what to write."""
+    """Raised if the settings of TLS are not usable; the message names one of them and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class KeyMaterial:
     key: bytes = field(repr=False)
     """The private key; if it is encrypted, `password` opens it."""
     chain: bytes = field(repr=False)
-    """The certificate of the broker first."""
+    """The certificate chain, the broker's own certificate first."""
     password: str = field(default="", repr=False)
 
     @property
@@ -78,7 +78,7 @@ class TlsSettings:
     client_auth: str
     versions: tuple[str, ...]
     ciphers: str
-    """Cipher suites as OpenSSL writes them; empty: all safe ones."""
+    """The cipher suites as OpenSSL writes them; all safe ones if it is empty."""
 
 
 def read_tls_settings(config: BrokerConfig, listener_name: str, *, with_sasl: bool) -> TlsSettings:
@@ -162,7 +162,7 @@ def _load_key(context: ssl.SSLContext, material: KeyMaterial) -> None:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """The path of a file with these bytes, for as long as the block runs."""
+    """Yield the path of a file that has these bytes as long as the block runs."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("oncelog-key", os.MFD_CLOEXEC)
         try:
@@ -235,7 +235,7 @@ def _check_type(store: str, stated: str, actual: str) -> None:
 
 
 def _read_store(store: str, location: str, stated: str) -> bytes:
-    """The bytes of PEM or PKCS #12, which begin as such. Java reads PKCS #12 as JKS, too."""
+    """Return the bytes of PEM or PKCS #12, which begin as such. Java reads PKCS #12 as JKS, too."""
     try:
         data = _read_file(location)
     except OSError as error:
@@ -271,7 +271,7 @@ def _read_file(location: str) -> bytes:
 
 
 def _pem(text: str) -> bytes:
-    """Inline PEM as OpenSSL reads it: in a file of properties it is often written in one line."""
+    """Return inline PEM as OpenSSL reads it: in a file of properties it is often written in one line."""
     if not text.startswith("-----BEGIN "):
         raise TlsError("ssl.keystore.key, .certificate.chain and ssl.truststore.certificates begin with -----BEGIN")
     blocks = re.findall(r"(-----BEGIN [A-Z0-9 ]+-----)([^-]*)(-----END [A-Z0-9 ]+-----)", text)
@@ -283,7 +283,7 @@ def _items(text: str) -> list[str]:
 
 
 def _openssl_names(suites: list[str]) -> list[str]:
-    """OpenSSL's names of suites. Python cannot choose among the three of TLS 1.3, all of them safe."""
+    """Return OpenSSL's names of suites. Python cannot choose among the three of TLS 1.3, all of them safe."""
     names = []
     for suite in suites:
         match = _SUITE.match(suite)

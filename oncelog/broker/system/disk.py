@@ -29,14 +29,14 @@ DEFAULT_OPEN_FILES = 512
 _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-"""Linux: read only what is in the page cache."""
+"""The flag of preadv2 on Linux by which it reads only what is in the page cache."""
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
 _COPY_SUFFIX = ".tmp"
 
 
 class DataDirectoryLocked(Exception):
-    """Another process serves this data directory."""
+    """Raised if another process serves this data directory."""
 
 
 class _Descriptors:
@@ -50,7 +50,7 @@ class _Descriptors:
 
     @property
     def is_own_thread(self) -> bool:
-        """Only this thread may open and close descriptors that stay open."""
+        """Whether this is the only thread that may open and close descriptors that stay open."""
         return threading.get_ident() == self._owner
 
     def touch(self, file: "RealFile") -> None:
@@ -109,7 +109,7 @@ class RealFile:
         self._descriptors = descriptors
         self._flags = flags
         self._is_own = False
-        """Whether no other name leads to its bytes; unknown until it is written to."""
+        """True if no other name leads to the file's bytes; unknown until it is written to."""
         self.sync_count = 0
 
     def append(self, parts: Sequence[Buffer]) -> int:
@@ -175,7 +175,8 @@ class RealFile:
         self.size_bytes = size_bytes
 
     def _make_own(self) -> None:
-        """Whoever has the file open goes on reading the old bytes, which are the same. Raises OSError."""
+        """Give the file bytes of its own: a reader that has it open keeps the old ones, which are the same. Raises
+        OSError."""
         if os.stat(self._full_path).st_nlink > 1:
             shutil.copy2(self._full_path, self._full_path + _COPY_SUFFIX)
             os.replace(self._full_path + _COPY_SUFFIX, self._full_path)
@@ -188,7 +189,7 @@ class RealFile:
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[int]:
-        """A descriptor that nobody closes meanwhile, in any thread."""
+        """Yield a descriptor that is not closed meanwhile, in any thread."""
         with self._descriptors.lock:
             self.sync_count += 1
             descriptor = self._descriptor
@@ -245,7 +246,7 @@ class SyncPool:
 
 
 def _size_of(full_path: str) -> int:
-    """Needs no descriptor, of which there may be none left."""
+    """Return a file's size without a descriptor, of which there may be none left."""
     status = os.stat(full_path)
     require_regular(full_path, status.st_mode)
     return status.st_size
@@ -260,8 +261,8 @@ def _write_rest(descriptor: int, data: bytes, position: int) -> None:
 
 class RealDisk:
     def __init__(self, root: Path, open_files: int = DEFAULT_OPEN_FILES, *, read_only: bool = False) -> None:
-        """Creates the directory (accessible only to its owner) if it is missing. `read_only`: creates nothing, opens
-        every file for reading, and shares its lock with other readers."""
+        """Creates the directory (accessible only to its owner) if it is missing. With `read_only` it creates nothing,
+        opens every file for reading, and shares its lock with other readers."""
         self._root = str(root)
         self._read_only = read_only
         if not read_only:

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 _MOST_FILES = 512
 _MOST_OTHERS = 128
-"""Listening sockets, the loop's own, the lock, threads that open a file for a sync or a read."""
+"""The most descriptors of other kinds: listening sockets, the loop's own, the lock, threads that open a file for a sync
+or a read."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescriptorShares:
-    """How many descriptors each may hold at once."""
+    """How many descriptors each use may hold at once."""
 
     files: int
     connections: int | None
-    """None: no limit."""
+    """The share of connections; None for no limit."""
 
 
 def raise_open_files() -> int:
@@ -36,8 +37,8 @@ def raise_open_files() -> int:
 
 
 def share_descriptors(limit: int) -> DescriptorShares:
-    """Of `limit` (-1: none) log files get a quarter and everything else a quarter, at most what each can use;
-    connections get the rest."""
+    """Share `limit` descriptors (-1 for any number): log files get a quarter and everything else a quarter, at most
+    what each can use; connections get the rest."""
     if limit < 0:
         return DescriptorShares(_MOST_FILES, None)
     files, others = min(_MOST_FILES, limit // 4), min(_MOST_OTHERS, limit // 4)
@@ -45,8 +46,8 @@ def share_descriptors(limit: int) -> DescriptorShares:
 
 
 def processor_count(quota_path: str = "/sys/fs/cgroup/cpu.max") -> int:
-    """How many this process may use at the same time, for as long as it likes: a container's quota counts, rounded down
-    to at least one."""
+    """Return how many processors this process may use at the same time, for as long as it likes: a container's quota
+    counts, rounded down to at least one."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open(quota_path, encoding="ascii") as file:

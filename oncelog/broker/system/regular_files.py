@@ -17,7 +17,8 @@ _KINDS = (
 
 
 def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
-    """As `os.open`, also for `open(..., opener=open_regular)`. Raises OSError, IsADirectoryError."""
+    """Open a regular file as `os.open` does, also for `open(..., opener=open_regular)`. Raises OSError,
+    IsADirectoryError."""
     try:
         # O_NONBLOCK changes nothing for a regular file.
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
@@ -34,7 +35,7 @@ def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) ->
 
 
 def require_regular(path: str | os.PathLike[str], mode: int) -> None:
-    """`mode` is that of `os.stat`. Raises OSError, IsADirectoryError."""
+    """Raise OSError or IsADirectoryError unless `mode`, that of `os.stat`, is of a regular file."""
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):

@@ -20,7 +20,7 @@ _MOUNTS = "/proc/self/mounts"
 _NAME = re.compile(r"[0-9a-f]{32}\Z")
 _WORD_BYTES = 8
 _OWN_WORDS = 2
-"""Device and inode of the directory."""
+"""The words of the note's own: the device and inode of the directory."""
 
 
 class SharedNote:

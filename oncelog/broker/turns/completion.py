@@ -21,12 +21,13 @@ _ENDED_TWICE = "a completion can end only once"
 
 
 class Completion(Generic[T]):
-    """A pending result: `complete(value)` or `fail(error)` ends it, `then(callback)` is called with it."""
+    """A pending result: `complete(value)` or `fail(error)` ends it, and `then(callback)` has the callback called with
+    it."""
 
     __slots__ = ("_callbacks", "_value", "done", "error")
 
     error: Exception | None
-    """Why it failed; None unless it has."""
+    """The error with which it failed; None unless it has."""
 
     def __init__(self) -> None:
         self.done = False
@@ -36,14 +37,14 @@ class Completion(Generic[T]):
 
     @staticmethod
     def of(value: U) -> "Completion[U]":
-        """A completion that already has `value`."""
+        """Return a completion that already has `value`."""
         completion: Completion[U] = Completion()
         completion.complete(value)
         return completion
 
     @staticmethod
     def failed(error: Exception) -> "Completion[Any]":
-        """A completion that has already failed."""
+        """Return a completion that has already failed."""
         completion: Completion[Any] = Completion()
         completion.fail(error)
         return completion
@@ -85,8 +86,8 @@ class Completion(Generic[T]):
             self._callbacks = [callback]
 
     def map(self, function: Callable[[T], U], refused: Callable[[KafkaError], U] | None = None) -> "Completion[U]":
-        """A completion of `function(value)`, or of `refused(error)` for an expected error; any other error, or one that
-        a function raises, is passed on."""
+        """Return a completion of `function(value)`, or of `refused(error)` for an expected error; any other error, or
+        one that a function raises, is passed on."""
         mapped: Completion[U] = Completion()
 
         def on_done(source: "Completion[T]") -> None:
@@ -108,11 +109,11 @@ class Completion(Generic[T]):
         return mapped
 
     def recover(self, refused: Callable[[KafkaError], T]) -> "Completion[T]":
-        """The same, with a value in place of an expected error."""
+        """Return the same completion with a value in place of an expected error."""
         return self.map(_same, refused)
 
     def flat_map(self, function: "Callable[[T], Completion[U]]") -> "Completion[U]":
-        """Like `map`, for a function that itself returns a completion."""
+        """Do as `map` for a function that itself returns a completion."""
         flat: Completion[U] = Completion()
 
         def on_done(source: "Completion[T]") -> None:

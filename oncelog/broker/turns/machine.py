@@ -16,5 +16,5 @@ class System:
     disk: Disk | None
     """The data directory; None with `oncelog.storage=memory`."""
     run_all: Callable[[Sequence[Callable[[], None]]], None] | None
-    """Runs the syncs of one flush round in parallel; None: sequentially."""
+    """Runs the syncs of one flush round in parallel; sequentially if it is None."""
     on_disk_failure: Callable[[OSError], None]

@@ -18,25 +18,25 @@ MonotonicMs = NewType("MonotonicMs", int)
 schedules use it."""
 
 Stopwatch = Callable[[], Callable[[], None]]
-"""Called when something begins that is to be measured; returns what to call when it has ended."""
+"""Starts a measurement; returns what to call at its end."""
 
 
 class Clock(Protocol):
     """The two clocks of a machine, whose times mypy keeps apart."""
 
     def wall_ms(self) -> WallMs:
-        """For record timestamps, and for times stored by an earlier run."""
+        """Return the time for record timestamps, and for times stored by an earlier run."""
 
     def monotonic_ms(self) -> MonotonicMs:
-        """For every timeout and every schedule."""
+        """Return the time for every timeout and every schedule."""
 
 
 class Entropy(Protocol):
     def uuid(self) -> UUID:
-        """A random UUID: topic ids, cluster id, member ids."""
+        """Return a random UUID, for topic ids, the cluster id and member ids."""
 
     def random(self) -> float:
-        """Uniform in [0, 1): jitter."""
+        """Return a random number in [0, 1), for jitter."""
 
 
 class Timer(Protocol):
@@ -54,7 +54,7 @@ class Scheduler(Protocol):
         """Run `function` off the loop, then `done(error or None)` on the loop. Calls run sequentially."""
 
     def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """The same, concurrently with other calls: for reads that may take long."""
+        """Do as `run_in_thread`, concurrently with other calls: for reads that may take long."""
 
 
 class File(Protocol):
@@ -75,19 +75,20 @@ class File(Protocol):
         them may be there."""
 
     def write_durably(self, position: int, data: Buffer) -> None:
-        """The same, and return when all of the file is durable. Callable from another
+        """Overwrite bytes as `overwrite` does, and return when all of the file is durable. Callable from another
         thread. Raises OSError, after which nothing of this file may be trusted, unless no descriptor was left."""
 
     def read_view(self, start: int, end: int) -> memoryview:
-        """The bytes [start, end), fewer at the end of the file."""
+        """Return the bytes [start, end), fewer at the end of the file."""
 
     def cached_view(self, start: int, end: int) -> memoryview | None:
-        """The same if it needs no device access; None if it does, or if the system cannot say."""
+        """Return the bytes if that needs no device access; None if it does, or if the system cannot say."""
 
     def truncate(self, size_bytes: int) -> None: ...
 
     def sync(self) -> None:
-        """fdatasync. Callable from another thread. Raises OSError, after which nothing of this file may be trusted."""
+        """Make the file durable by fdatasync. Callable from another thread. Raises OSError, after which nothing of this
+        file may be trusted."""
 
     def close(self) -> None: ...
 
@@ -99,7 +100,7 @@ class Syncable(Protocol):
     def path(self) -> str: ...
 
     def sync(self) -> None:
-        """As `File.sync`."""
+        """Make the file durable, see `File.sync`."""
 
     def close(self) -> None: ...
 
@@ -108,12 +109,12 @@ class Disk(Protocol):
     """A directory tree. Paths are relative to its root and use `/`."""
 
     def open(self, path: str) -> File:
-        """The file, created empty if missing (its directory must exist)."""
+        """Return the file, created empty if missing (its directory must exist)."""
 
     def exists(self, path: str) -> bool: ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty if it does not exist."""
+        """Return the names in a directory, sorted; none if it does not exist."""
 
     def make_dir(self, path: str) -> None:
         """Create with parents; existing is fine. Durable after the parent's `sync_dir`."""
@@ -121,7 +122,7 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        """The bytes [start, end) of a file, fewer at its end. Callable from another thread."""
+        """Return the bytes [start, end) of a file, fewer at its end. Callable from another thread."""
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         """Write to a temporary file, fsync, rename over `path`, fsync the directory."""
@@ -137,15 +138,15 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None: ...
 
     def volume_bytes(self) -> tuple[int, int]:
-        """Size of the volume, and free space on it."""
+        """Return the size of the volume, and the free space on it."""
 
     @property
     def notes(self) -> "Notes":
-        """What is noted about these files elsewhere."""
+        """The notes about these files that are kept elsewhere."""
 
 
 class Note(Protocol):
-    """A few numbers in memory that outlives this process and not the machine, and that no file system writes back."""
+    """A few numbers in memory that outlives this process but not the machine, and that no file system writes back."""
 
     @property
     def name(self) -> str: ...
@@ -155,17 +156,18 @@ class Note(Protocol):
         """Unsigned 64-bit numbers, zero at first. A number that is assigned is there as a whole or not at all."""
 
     def grow(self, word_count: int) -> None:
-        """Let `words` be at least that many; one taken before is of no use any more. Raises OSError."""
+        """Give `words` at least that length; a view taken before is of no use any more. Raises OSError."""
 
 
 class Notes(Protocol):
     """The notes about one directory. One of another directory, such as the original of a copy, is not found."""
 
     def create(self) -> Note | None:
-        """A new note under a name that was never used; None: there is no such memory here, or no space in it."""
+        """Return a new note under a name that was never used; None if there is no such memory here, or no space in
+        it."""
 
     def open(self, name: str) -> Note | None:
-        """None: there is none of that name."""
+        """Return the note of that name; None if there is none."""
 
     def delete(self, name: str) -> None:
-        """Missing is fine."""
+        """Delete the note of that name, if there is one."""

@@ -23,5 +23,5 @@ class Schedule:
         return True
 
     def expedite(self) -> None:
-        """More work is left: the job is due at once."""
+        """Make the job due at once: more work is left."""
         self._due_ms = self._clock.monotonic_ms()

@@ -22,17 +22,19 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler
 
 ELEMENTS_A_TURN = 1_000
-"""Measured: an element is decoded, handled or encoded in 0.3 to 5 µs, so a turn takes a few milliseconds."""
+"""How many elements one turn takes. Measured: one is decoded, handled or encoded in 0.3 to 5 µs, so a turn takes a few
+milliseconds."""
 _LEFT_TO_NEW_WORK = ELEMENTS_A_TURN // 2
 ELEMENTS_HELD = 1_000_000
-"""Measured: an element of a message takes 100 to 300 bytes while it is in memory."""
+"""How many elements may be held. Measured: an element of a message takes 100 to 300 bytes while it is in memory."""
 
 LOG_OPEN_ELEMENTS = 16
-"""Measured: opening a log that has no files takes about 60 µs."""
+"""The elements of opening a log that has no files. Measured: it takes about 60 µs."""
 TOPIC_ELEMENTS = 64
-"""Measured: creating a topic or adding partitions takes 100 to 200 µs."""
+"""The elements of creating a topic or adding partitions. Measured: it takes 100 to 200 µs."""
 PARTITIONS_AN_ELEMENT = 8
-"""Measured: a partition is created in 0.6 µs, as many as one request may ask for in one turn."""
+"""How many partitions are created for one element. Measured: one takes 0.6 µs, as many as one request may ask for in
+one turn."""
 
 T = TypeVar("T")
 Sliced = Generator[int | Completion[Any], None, T]
@@ -41,7 +43,7 @@ U = TypeVar("U")
 
 
 def each(items: Iterable[U], answer: Callable[[U], T], elements: int = 1) -> Sliced[list[T]]:
-    """`answer` of each item, which counts as `elements` each time."""
+    """Return `answer` of each item, which counts as `elements` each time."""
     answers = []
     for item in items:
         answers.append(answer(item))
@@ -50,7 +52,7 @@ def each(items: Iterable[U], answer: Callable[[U], T], elements: int = 1) -> Sli
 
 
 def count_each(items: Iterable[U]) -> Sliced[Counter[U]]:
-    """How often each item occurs."""
+    """Return how often each item occurs."""
     counts: Counter[U] = Counter()
     for item in items:
         counts[item] += 1
@@ -59,7 +61,7 @@ def count_each(items: Iterable[U]) -> Sliced[Counter[U]]:
 
 
 def in_order(items: Iterable[str]) -> Sliced[Iterator[str]]:
-    """Sorted and deduplicated: chunks are sorted here, and merged while the result is consumed."""
+    """Return the items sorted and deduplicated: chunks are sorted here, and merged while the result is consumed."""
     chunks: list[list[str]] = [[]]
     for item in dict.fromkeys(items):
         chunks[-1].append(item)
@@ -72,7 +74,7 @@ def in_order(items: Iterable[str]) -> Sliced[Iterator[str]]:
 
 
 def all_done(completions: Iterable[Completion[T]], elements: int = 1) -> Sliced[list[T]]:
-    """The results in the order given: each operation is started in its turn, and all are awaited once all are
+    """Return the results in the order given: each operation is started in its turn, and all are awaited once all are
     started."""
     begun = []
     for completion in completions:
@@ -88,7 +90,7 @@ def all_done(completions: Iterable[Completion[T]], elements: int = 1) -> Sliced[
 
 
 def at_once(steps: Sliced[T]) -> T:
-    """The result of work that has nothing to wait for. Raises RuntimeError if it has."""
+    """Return the result of work that has nothing to wait for. Raises RuntimeError if it has."""
     while True:
         try:
             step = next(steps)
@@ -100,7 +102,7 @@ def at_once(steps: Sliced[T]) -> T:
 
 
 class TooMany(Exception):
-    """More elements than one request or response may hold."""
+    """Raised if there are more elements than one request or response may hold."""
 
 
 class OneByOne:
@@ -135,7 +137,7 @@ class _Work(Generic[T]):
         self.is_wanted = is_wanted
         self.elements = 0
         self.completion: Completion[T]
-        """Created if the work is not finished by its first slice."""
+        """The completion of the work; created if its first slice does not finish it."""
 
 
 class Slices:
@@ -145,16 +147,17 @@ class Slices:
         self._turn_is_due = False
         self._ready: deque[_Work[Any]] = deque()
         self._by_age: dict[_Work[Any], None] = {}
-        """Keys of `_ready`, the oldest first."""
+        """The keys of `_ready`, the oldest first."""
         self._charged = 0
         self.elements_held = 0
-        """Held by all unfinished work."""
+        """The elements held by all unfinished work."""
         self.opening, self.matching = OneByOne(), OneByOne()
-        """For work beside the loop whose size a client chooses: batches that are opened, patterns that are matched."""
+        """The turnstiles for work beside the loop whose size a client chooses: batches that are opened, patterns that
+        are matched."""
 
     def run(self, steps: Sliced[T], is_wanted: Callable[[], bool]) -> T | Completion[T]:
-        """The result, if the rest of this turn's budget is enough for it; else a completion of it. Raises what the
-        first slice raises; a later slice's error fails the completion."""
+        """Return the result, if the rest of this turn's budget is enough for it; else a completion of it. Raises what
+        the first slice raises; a later slice's error fails the completion."""
         work = _Work(steps, is_wanted)
         try:
             waits = self._left > 0 and not self._continue(work, 0)
@@ -170,13 +173,13 @@ class Slices:
         return work.completion
 
     def run_own(self, steps: Sliced[T]) -> Completion[T]:
-        """Like `run`, for the broker's own work: it continues even if no client waits, and its elements hold no
+        """Do as `run` for the broker's own work: it continues even if no client waits, and its elements hold no
         memory."""
         done = self.run(self.charged(steps), lambda: True)
         return done if isinstance(done, Completion) else Completion.of(done)
 
     def beside(self, work: Callable[[], T]) -> Sliced[T]:
-        """The result of work in a thread. Raises what it raises."""
+        """Return the result of work in a thread. Raises what it raises."""
         done: Completion[T] = Completion()
         results: list[T] = []
         errors: list[Exception] = []
@@ -199,7 +202,7 @@ class Slices:
         return done.result()
 
     def charged(self, steps: Sliced[T]) -> Sliced[T]:
-        """The same steps, whose elements take time and hold no memory."""
+        """Run the same steps, whose elements take time and hold no memory."""
         while True:
             try:
                 step = next(steps)
@@ -213,7 +216,7 @@ class Slices:
                 yield step
 
     def charge(self, elements: int) -> None:
-        """What runs now takes as long as this many elements, and holds none."""
+        """Charge this turn for work that takes as long as this many elements, and holds none."""
         self._left -= elements
         self._charged += elements
         self._need_turn()

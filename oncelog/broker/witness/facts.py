@@ -51,7 +51,7 @@ def api_versions(witness: Witness, context: RequestContext, request: "ApiVersion
 
 
 def fetch(witness: Witness, context: RequestContext, request: "FetchRequest") -> None:
-    """A consumer reads topics. In a fetch session, topics are named when they are added to it."""
+    """Note what a consumer reads. In a fetch session, topics are named when they are added to it."""
     is_consumer = request.replica_id < 0 and request.replica_state.replica_id < 0
     if request.isolation_level == _READ_UNCOMMITTED and request.topics and is_consumer:
         topics = [_topic_name(context, each.topic, each.topic_id) for each in request.topics[:MOST_TOPICS]]
@@ -65,7 +65,7 @@ def join_group(witness: Witness, _: RequestContext, request: "JoinGroupRequest")
 def consumer_group_heartbeat(
     witness: Witness, context: RequestContext, request: "ConsumerGroupHeartbeatRequest"
 ) -> None:
-    """The session timeout is a setting of the group, or of the broker (KIP-848)."""
+    """Note a member. Its session timeout is a setting of the group, or of the broker (KIP-848)."""
     config = context.broker.metadata.state.config(ResourceType.GROUP, request.group_id)
     session_timeout_ms = group_config_value("consumer.session.timeout.ms", config, context.broker.config)
     witness.on_member(shortened(request.group_id), session_timeout_ms)
@@ -94,7 +94,7 @@ def produce(
 
 
 def _errors(response: "ProduceResponse") -> "dict[tuple[str | UUID, int], int]":
-    """The errors by topic, as the request names it, and partition."""
+    """Return the errors by topic, as the request names it, and partition."""
     return {
         (topic.name or topic.topic_id, partition.index): partition.error_code
         for topic in response.responses[:MOST_TOPICS]
@@ -106,7 +106,7 @@ def _errors(response: "ProduceResponse") -> "dict[tuple[str | UUID, int], int]":
 def _batches(
     request: "ProduceRequest", topics: Sequence[str], errors: "Mapping[tuple[str | UUID, int], int]"
 ) -> Iterator[tuple[tuple[int, int], Batch]]:
-    """The batches, each with its producer id and epoch; batches without a header are left out."""
+    """Yield the batches, each with its producer id and epoch; batches without a header are left out."""
     for topic, name in zip(request.topic_data, topics, strict=False):
         for partition in topic.partition_data[:MOST_PARTITIONS]:
             if partition.records is None or len(partition.records) < HEADER_SIZE:
@@ -177,7 +177,7 @@ def _sender(witness: Witness, context: RequestContext) -> Sender:
 
 
 def _topic_name(context: RequestContext, name: str, topic_id: "UUID") -> str:
-    """The topic's name. Later versions name topics by id only; an unknown id is shown as it is."""
+    """Return the topic's name. Later versions name topics by id only; an unknown id is shown as it is."""
     if name:
         return shortened(name)
     topic = context.broker.topics.by_id(topic_id)

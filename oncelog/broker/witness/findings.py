@@ -16,7 +16,7 @@ NAME_CHARACTERS: Final = 256
 
 
 def shortened(name: str) -> str:
-    """The name as it is kept."""
+    """Return the name as it is kept."""
     return name if len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 1]}…"
 
 
@@ -41,8 +41,8 @@ _DEFAULT_ID = re.compile(
     "|(?P<librdkafka>rdkafka)|(?P<franz_go>kgo)|(?P<sarama>sarama)|(?P<kafkajs>kafkajs)"
     "|(?P<none>)"
 )
-"""Client ids that libraries choose if the program does not: consumers and producers have different ones, or all have
-the same."""
+"""The client ids that libraries choose if the program does not: consumers and producers have different ones, or all
+have the same."""
 
 
 class Client(NamedTuple):
@@ -80,7 +80,7 @@ class Key(NamedTuple):
     kind: Kind
     program: tuple[str, str]
     about: str
-    """A topic, group or transactional id; empty if all of them count together."""
+    """The topic, group or transactional id; empty if all of them count together."""
 
 
 class Subject(NamedTuple):
@@ -109,7 +109,7 @@ class Finding:
     count: int
     """How many requests had the mistake."""
     first_ms: int
-    """When it was first seen: milliseconds since 1970 by the broker's clock, as `last_ms`."""
+    """When it was first seen, in milliseconds since 1970 by the broker's clock, as `last_ms`."""
     last_ms: int
     seen: str
     """A sentence about the last time."""
@@ -130,12 +130,12 @@ class Report:
     low."""
 
     def as_json(self) -> dict[str, Any]:
-        """The report as `GET /witness` returns it."""
+        """Return the report as `GET /witness` does."""
         return {"findings": [asdict(each) for each in self.findings], "forgotten": dict(self.forgotten)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The report that `as_json` made. Raises KeyError or TypeError for anything else."""
+        """Return the report that `as_json` made. Raises KeyError or TypeError for anything else."""
         return cls(tuple(Finding(**each) for each in values["findings"]), values["forgotten"])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Severity = Literal["wrong", "look"]
-""""wrong": records are lost, repeated, or read although they are aborted. "look": perhaps intended."""
+"""How bad it is. "wrong": records are lost, repeated, or read although they are aborted. "look": it may be intended."""
 PAGE: Final = "docs/operate/witness.md"
 
 

@@ -27,7 +27,7 @@ class Recent(Generic[K, V]):
         return key in self._values
 
     def get(self, key: K) -> V | None:
-        """The value of a key, which is now the most recently used."""
+        """Return the value of a key, which is now the most recently used."""
         values = self._values
         if key not in values:
             return None
@@ -35,7 +35,7 @@ class Recent(Generic[K, V]):
         return value
 
     def use(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made if the key is new; it is now the most recently used."""
+        """Return the value of a key, made if the key is new; it is now the most recently used."""
         values = self._values
         value = values.pop(key) if key in values else make()
         values[key] = value

@@ -23,7 +23,7 @@ _OnResponse = Callable[[Witness, RequestContext, Any, Any], None]
 
 
 def around_handler(witness: Witness, api: ApiKey, handle: Handler) -> Handler:
-    """The handler with the witness around it; the handler itself if the witness does not look at its API."""
+    """Return the handler with the witness around it; the handler itself if the witness does not look at its API."""
     descriptor = API_TABLE[api]
     match descriptor.witnessed:
         case "request":

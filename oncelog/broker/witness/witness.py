@@ -142,24 +142,24 @@ class Witness:
         return Report(tuple(findings), {name: table.forgotten_count for name, table in tables.items()})
 
     def sender(self, connection: Connection, client_id: str | None) -> Sender:
-        """The sender of a request on this connection."""
+        """Return the sender of a request on this connection."""
         name, version = self._software.get(connection) or ("", "")
         return Sender(Client(shortened(client_id or ""), connection.host, name, version), connection)
 
     # --- facts --------------------------------------------------------------------------------------------------------
 
     def on_software(self, connection: Connection, name: str, version: str) -> None:
-        """ApiVersions named the client's software."""
+        """Note the client's software, which ApiVersions named."""
         self._software.put(connection, (shortened(name), shortened(version)))
 
     def on_uncommitted_fetch(self, sender: Sender, topics: Iterable[str]) -> None:
-        """A consumer reads these topics at read_uncommitted."""
+        """Note that a consumer reads these topics at read_uncommitted."""
         for topic in topics:
             seen = "reads at read_uncommitted what transactions write: records of aborted ones too"
             self._beside_transactions(READS_UNCOMMITTED, sender, topic, seen)
 
     def on_weak_produce(self, sender: Sender, topics: Iterable[str], acks: int) -> None:
-        """Records were written outside of a transaction, with acks 0 or 1."""
+        """Note that records were written outside of a transaction, with acks 0 or 1."""
         known = self._programs.use(sender.client.program, _Program)
         is_named = sender.client.library is None  # by a default id, programs of a host would be mixed up
         seen = f"writes with acks={acks} beside transactions"
@@ -187,7 +187,7 @@ class Witness:
         return len(self._failed) > 0
 
     def on_batches(self, producer: tuple[int, int], batches: Sequence[Batch]) -> None:
-        """The batches of a transactional Produce have outcomes: call it if one failed or `has_failed_batches`.
+        """Note the outcomes of the batches of a transactional Produce: call it if one failed or `has_failed_batches`.
         `producer` is its id and epoch."""
         open_before = self._failed.take(producer) or []
         left = [each for each in open_before if not any(new.settles(each) for new in batches)]
@@ -196,7 +196,8 @@ class Witness:
             self._failed.put(producer, left[:OF_EACH])
 
     def on_init_producer_id(self, sender: Sender, transactional_id: str, timeout_ms: int, *, is_new: bool) -> None:
-        """A connection was given a transactional id; `is_new`: other than to raise the epoch that it has (KIP-360)."""
+        """Note that a connection was given a transactional id; `is_new` unless it was to raise the epoch that it has
+        (KIP-360)."""
         known = self._transactional_ids.use(transactional_id, _TransactionalId)
         known.timeout_ms = timeout_ms
         before, other = known.holder, known.holder_client_id
@@ -213,11 +214,11 @@ class Witness:
             self._note(TRANSACTIONAL_ID_SHARED, sender, transactional_id, subject, seen)
 
     def on_member(self, group: str, session_timeout_ms: int) -> None:
-        """A consumer is about to be a member, or is one."""
+        """Note a consumer that is about to be a member, or is one."""
         self._groups.use(group, _Group).session_timeout_ms = session_timeout_ms
 
     def on_transactional_commit(self, sender: Sender, transactional_id: str, group: str, *, names_member: bool) -> None:
-        """Offsets of a group became part of a transaction (TxnOffsetCommit)."""
+        """Note that offsets of a group became part of a transaction (TxnOffsetCommit)."""
         known = self._groups.use(group, _Group)
         known.transactional_id = transactional_id
         subject = Subject(group=group, transactional_id=transactional_id)
@@ -235,7 +236,7 @@ class Witness:
             self._note(TRANSACTION_TIMEOUT, sender, group, subject, seen)
 
     def on_plain_commit(self, sender: Sender, group: str, topics: Sequence[str], *, names_member: bool) -> None:
-        """Offsets of a group were committed outside of any transaction (OffsetCommit)."""
+        """Note that offsets of a group were committed outside of any transaction (OffsetCommit)."""
         known = self._groups.use(group, _Group)
         subject = Subject(group=group, transactional_id=known.transactional_id)
         if known.transactional_id is not None and names_member:
@@ -262,7 +263,8 @@ class Witness:
         is_commit: bool,
         is_version_1: bool,
     ) -> None:
-        """EndTxn was accepted; `producer` is its id and epoch, `is_version_1` says which protocol it speaks."""
+        """Note that EndTxn was accepted; `producer` is its id and epoch, `is_version_1` says which protocol it
+        speaks."""
         failed = self._failed.take(producer) or ()
         if is_commit:
             for batch in failed:

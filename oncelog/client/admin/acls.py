@@ -159,5 +159,5 @@ def _code(kind: type[IntEnum], name: str) -> int:
 
 
 def _name(kind: type[IntEnum], code: int) -> str:
-    """The name of a code; UNKNOWN for one of a later version of Kafka."""
+    """Return the name of a code; UNKNOWN for one of a later version of Kafka."""
     return kind(code if code in {each.value for each in kind} else 0).name

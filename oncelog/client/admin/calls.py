@@ -41,7 +41,7 @@ async def ask_coordinator(
     codes_of: Callable[[ResponseT], Iterable[Code]],
     raising: Callable[[int, str], None] = raise_for,
 ) -> ResponseT:
-    """The coordinator's response; raises for its first error code, by `raising`."""
+    """Return the coordinator's response; raises for its first error code, by `raising`."""
     response = await cluster.call_coordinator(
         kind, key, api, request, deadline, lambda each: next((code for code, _ in codes_of(each) if code), 0)
     )
@@ -58,7 +58,7 @@ async def ask_nodes(
     code_of: Callable[[ResponseT], int],
     node_ids: Iterable[int] = (),
 ) -> "list[tuple[int, ResponseT]]":
-    """The response of each of these nodes (default: all) with its id, once what it coordinates is loaded."""
+    """Return the response of each of these nodes (default: all) with its id, once what it coordinates is loaded."""
     await cluster.refresh((), deadline)
     found = []
     for node_id in node_ids or sorted(cluster.metadata.nodes):

@@ -20,7 +20,7 @@ CONFIG_SOURCES = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
-"""As Kafka's ConfigEntry.ConfigSource names them."""
+"""The sources of settings, as Kafka's ConfigEntry.ConfigSource names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class TopicDescription:
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """Node id of each partition's leader."""
+        """Return the node id of each partition's leader."""
         return tuple(each.leader for each in self.partitions)
 
     @property
     def partition_count(self) -> int:
-        """Number of partitions."""
+        """The number of partitions."""
         return len(self.partitions)
 
 
@@ -159,9 +159,9 @@ class DelegationToken:
     Principals are as in "User:alice"."""
 
     token_id: str
-    """The user name of a login with it."""
+    """The token's id, which is the user name of a login with it."""
     hmac: str = field(repr=False)
-    """The password of a login with it, in base64."""
+    """The token's HMAC in base64, which is the password of a login with it."""
     owner: str
     requester: str
     """The principal that requested the token; other than the owner only if it may make tokens for others (KIP-373)."""

@@ -191,12 +191,14 @@ async def _describe_classic_group(cluster: Cluster, group_id: str, deadline: Dea
 
 
 def _code_of(group: DescribedGroup) -> int:
-    """The error code of a described group. Before version 6 (KIP-1043) an unknown group is dead, without an error."""
+    """Return the error code of a described group. Before version 6 (KIP-1043) an unknown group is dead, without an
+    error."""
     return group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == "Dead" else 0)
 
 
 def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberDescription:
-    """A member of a classic group; the assignment of another protocol, such as Kafka Connect's, is not partitions."""
+    """Return a member of a classic group; the assignment of another protocol, such as Kafka Connect's, is not
+    partitions."""
     partitions = decode_assignment(bytes(member.member_assignment)) if is_consumers else []
     return MemberDescription(
         member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
@@ -292,7 +294,8 @@ def _codes(group_id: str, response: OffsetCommitResponse | OffsetDeleteResponse)
 
 
 def _raise_for_members(code: int, about: str) -> None:
-    """As `raise_for`, but an error about a group in use is never retried: the caller has to stop the group."""
+    """Raise as `raise_for` does, but an error about a group in use is never retried: the caller has to stop the
+    group."""
     if code in _HAS_MEMBERS:
         raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
     raise_for(code, about)

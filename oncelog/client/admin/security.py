@@ -79,7 +79,7 @@ _ALTER_USER_SCRAM_CREDENTIALS = Api(
     0,
 )
 _MECHANISMS: tuple[ScramMechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-"""In the order of their numbers in the protocol, from 1."""
+"""The mechanisms in the order of their numbers in the protocol, from 1."""
 _SALT_BYTES = 26
 """The size of a salt in Java's client."""
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
@@ -108,7 +108,7 @@ class UserScramCredentialDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuota:
-    """What is set for one entity: rates by Kafka's names, such as producer_byte_rate."""
+    """The quotas that are set for one entity: rates by Kafka's names, such as producer_byte_rate."""
 
     entity: QuotaEntity
     values: Mapping[str, float]

@@ -25,7 +25,7 @@ class AdminSettings(SecuritySettings):
     """The options of `Admin` with their defaults; times in milliseconds."""
 
     request_timeout_ms: float = 30_000
-    """How long one request waits for its answer before it is sent again."""
+    """How long one request waits for its response before it is sent again."""
     default_api_timeout_ms: float = 60_000
     """How long a call with all its attempts may take."""
     retry_backoff_ms: float = 100

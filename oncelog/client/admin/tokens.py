@@ -155,7 +155,7 @@ def described(response: DescribeDelegationTokenResponse) -> list[DelegationToken
 
 
 def _requester(response: Any) -> str:
-    """The requester of a token; the owner where the broker is older than the difference (KIP-373)."""
+    """Return the requester of a token; the owner where the broker is older than the difference (KIP-373)."""
     if not response.token_requester_principal_type:
         return f"{response.principal_type}:{response.principal_name}"
     return f"{response.token_requester_principal_type}:{response.token_requester_principal_name}"

@@ -84,7 +84,7 @@ class Transaction(OnLoop[AsyncTransaction[K, V]]):
 
     @property
     def state(self) -> str:
-        """As `oncelog.Transaction.state`."""
+        """The transaction's state, as `oncelog.Transaction.state`."""
         return self._client.state
 
     @property
@@ -159,7 +159,7 @@ class Producer(Facade[AsyncProducer[K, V]]):
     close = closing(AsyncProducer[K, V].close)
 
     def transaction(self) -> Transaction[K, V]:
-        """A new transaction: `with producer.transaction() as transaction`. Raises ConfigError without a
+        """Return a new transaction: `with producer.transaction() as transaction`. Raises ConfigError without a
         transactional_id."""
         return Transaction(self._client.transaction(), self._thread)
 
@@ -184,7 +184,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     poll = blocking(AsyncConsumer[K, V].poll)
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Endless; a record counts as consumed when it is returned. Raises as `poll`."""
+        """Yield records endlessly; one counts as consumed when it is returned. Raises as `poll`."""
         while True:
             # Here, and not on the loop: a call for each record would cost more than the record.
             yield from self._client._ahead()
@@ -193,14 +193,14 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     next_batch = blocking(AsyncConsumer[K, V].next_batch)
 
     def batches(self, *, max_records: int | None = None, max_wait_ms: int = 0) -> Iterator[ConsumerRecords[K, V]]:
-        """Endless: what is available, at least one record and at most `max_records`. Raises as
+        """Yield batches endlessly: what is available, at least one record and at most `max_records`. Raises as
         `oncelog.Consumer.batches`."""
         while True:
             yield self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
 
     @property
     def assignment_count(self) -> int:
-        """How often the group has assigned partitions to this member."""
+        """Return how often the group has assigned partitions to this member."""
         return self._client.assignment_count
 
     assign = blocking_call(AsyncConsumer[K, V].assign)
@@ -220,7 +220,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     partitions_for = blocking(AsyncConsumer[K, V].partitions_for)
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
-        """Every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
+        """Yield every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
         return self._run(_collect(self._client.raw_batches(topic_partition, offset)))
 
     commit_sync = blocking(AsyncConsumer[K, V].commit_sync)
@@ -257,7 +257,7 @@ class TransactionalSession(Facade[AsyncTransactionalSession[K, V, OutK, OutV]]):
         return consumer
 
     def __iter__(self) -> "Iterator[SessionBatch[K, V, OutK, OutV]]":
-        """Endless; raises as the iterator of `oncelog.TransactionalSession`."""
+        """Yield batches endlessly; raises as the iterator of `oncelog.TransactionalSession`."""
         batches = aiter(self._client)
         while True:
             yield SessionBatch(self._run(_wait_for(anext(batches))), self._thread)
@@ -312,7 +312,7 @@ class SessionBatch(OnLoop[AsyncSessionBatch[K, V, OutK, OutV]], Sequence[Record[
 
     @property
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed with the batch: the positions after it, past markers and aborted records."""
+        """Return what is committed with the batch: the positions after it, past markers and aborted records."""
         return self._client.next_offsets
 
     def __len__(self) -> int:
@@ -340,7 +340,8 @@ class RangeReader(Facade[AsyncRangeReader]):
     def read(
         self, topic_partition: TopicPartition, start: int, end: int, *, topic_id: UUID = NO_TOPIC_ID
     ) -> Iterator[RangePiece]:
-        """The batches that hold offsets [start, end). Raises as `oncelog.client.consuming.ranges.RangeReader.read`."""
+        """Yield the batches that hold offsets [start, end). Raises as
+        `oncelog.client.consuming.ranges.RangeReader.read`."""
         pieces = self._client.read(topic_partition, start, end, topic_id=topic_id)
         try:
             while (piece := self._run(anext(pieces, None))) is not None:

@@ -97,7 +97,7 @@ async def _cancel(work: Coroutine[Any, Any, Any]) -> None:
 
 
 class OnLoop(Generic[ClientT]):
-    """A blocking object: the asyncio one, and the loop that it belongs to."""
+    """A blocking object, made of the asyncio one and the loop that it belongs to."""
 
     def __init__(self, client: ClientT, thread: LoopThread) -> None:
         self._client = client
@@ -138,7 +138,7 @@ class Facade(OnLoop[OpenedT]):
 def blocking(
     method: Callable[Concatenate[ClientT, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[OnLoop[ClientT], P], T]:
-    """The method of an asyncio client as one that waits for its result."""
+    """Return the method of an asyncio client as one that waits for its result."""
 
     @wraps(method)
     def call(self: OnLoop[ClientT], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -151,7 +151,7 @@ def blocking(
 def blocking_call(
     method: Callable[Concatenate[ClientT, P], T],
 ) -> Callable[Concatenate[OnLoop[ClientT], P], T]:
-    """As `blocking` for a method that does not wait, and must run where its object lives."""
+    """Do as `blocking` for a method that does not wait, and must run where its object lives."""
 
     @wraps(method)
     def call(self: OnLoop[ClientT], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -167,7 +167,7 @@ def blocking_call(
 def closing(
     method: Callable[Concatenate[OpenedT, P], Coroutine[Any, Any, None]],
 ) -> Callable[Concatenate[Facade[OpenedT], P], None]:
-    """As `blocking` for `close`, which ends the thread too."""
+    """Do as `blocking` for `close`, which ends the thread too."""
 
     @wraps(method)
     def call(self: Facade[OpenedT], /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -183,5 +183,5 @@ def closing(
 
 
 def without_await(text: str | None) -> str:
-    """The docstring of an asyncio method as it reads for the blocking one."""
+    """Return the docstring of an asyncio method as it reads for the blocking one."""
     return (text or "").replace("await ", "").replace("async ", "").replace("Awaiting", "Asking for the result")

@@ -41,7 +41,7 @@ class Commits:
         self._pending: list[asyncio.Task[KafkaError | None]] = []
         self._waiting: _Waiting | None = None
         self._order = asyncio.Lock()
-        """Held by one commit at a time; waiters get it in the order in which they came."""
+        """A turnstile that one commit at a time holds; waiters get it in the order in which they came."""
         self._next_auto_commit_s = asyncio.get_running_loop().time() + (self.auto_commit_s or 0)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
@@ -79,7 +79,8 @@ class Commits:
         return None
 
     def _on_ended(self, waiting: "_Waiting", task: "asyncio.Task[KafkaError | None]") -> None:
-        """Called as a done callback, since a task that is cancelled before its first turn runs none of its code."""
+        """Forget a commit that ended. It is a done callback, since a task that is cancelled before its first turn runs
+        none of its code."""
         self._pending.remove(task)
         if self._waiting is waiting:
             self._waiting = None

@@ -90,7 +90,7 @@ class Consumer(Generic[K, V]):
         self._is_plain = self._deserialized is None and settings.on_consume is None
         self._reading: Reading | None = None
         self._closing = False
-        """Set by `close`: reading has ended, but on_revoke may still commit."""
+        """True once `close` is called: reading has ended, but on_revoke may still commit."""
         self._closed = False
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -158,15 +158,15 @@ class Consumer(Generic[K, V]):
         return self._returned(reading, await reading.poll(timeout_ms, limit))
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        """`async for record in consumer`: endless; a record counts as consumed when it is returned. Raises as
-        `poll`."""
+        """Iterate by `async for record in consumer`, endlessly; a record counts as consumed when it is returned. Raises
+        as `poll`."""
         while True:
             for record in self._ahead():
                 yield record
             await self._read_ahead()
 
     def _ahead(self) -> Iterator[Record[K, V]]:
-        """The records read ahead for iterators."""
+        """Yield the records read ahead for iterators."""
         reading = self._require_reading()
         # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
         records: Iterator[Any] = iter(reading.positions.next_ahead, None)
@@ -194,7 +194,7 @@ class Consumer(Generic[K, V]):
             yield await self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
 
     async def next_batch(self, *, max_records: int | None = None, max_wait_ms: int = 0) -> ConsumerRecords[K, V]:
-        """One of `batches`, with its errors; waits as long as it takes."""
+        """Return one of `batches`, with its errors; waits as long as it takes."""
         check_milliseconds("max_wait_ms", max_wait_ms)
         if max_wait_ms and self._settings.enable_auto_commit:
             raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
@@ -212,8 +212,8 @@ class Consumer(Generic[K, V]):
         return max_records
 
     def _returned(self, reading: Reading, records: list[Record]) -> list[Record[K, V]]:
-        """The records as the caller gets them. One that cannot be deserialized is raised when it is the first: until
-        then it and those after it count as not returned."""
+        """Return the records as the caller gets them. One that cannot be deserialized is raised when it is the first:
+        until then it and those after it count as not returned."""
         if self._is_plain:
             return cast("list[Record[K, V]]", records)
         returned: list[Record[K, V]] = []
@@ -234,7 +234,7 @@ class Consumer(Generic[K, V]):
 
     @property
     def assignment_count(self) -> int:
-        """How often the group has assigned partitions to this member."""
+        """Return how often the group has assigned partitions to this member."""
         return 0 if self._reading is None else self._reading.assignment_count
 
     # --- assignment and positions -------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Consumer(Generic[K, V]):
         reading.fetcher.assign(chosen, keep=True)
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions this consumer reads now, sorted."""
+        """Return the partitions that this consumer reads now, sorted."""
         return sorted(self._require_open().fetcher.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
@@ -316,8 +316,8 @@ class Consumer(Generic[K, V]):
             self.seek(topic_partition, found.offset)
 
     async def position(self, topic_partition: TopicPartition) -> int:
-        """The offset of the next record to be returned. Raises RequestTimedOut, and NoOffsetForPartition if there is
-        none."""
+        """Return the offset of the next record to be returned. Raises RequestTimedOut, and NoOffsetForPartition if
+        there is none."""
         state = self._state(topic_partition)
         positions = self._require_open().positions
         if state.position < 0:
@@ -352,26 +352,26 @@ class Consumer(Generic[K, V]):
         self._require_open().fetcher.wake()
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition. Raises RequestTimedOut."""
+        """Return the first offset of each partition. Raises RequestTimedOut."""
         found = await self._list_offsets(dict.fromkeys(partitions_of("beginning_offsets", partitions), EARLIEST))
         return {each: where.offset for each, where in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """How far this consumer may read: the last stable offset at read_committed, otherwise the high watermark.
-        Raises RequestTimedOut."""
+        """Return how far this consumer may read: the last stable offset at read_committed, otherwise the high
+        watermark. Raises RequestTimedOut."""
         found = await self._list_offsets(dict.fromkeys(partitions_of("end_offsets", partitions), LATEST))
         return {each: where.offset for each, where in found.items()}
 
     async def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, datetime | int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first record at or after each time (a datetime with a time zone, or milliseconds since the epoch); offset
-        -1 if there is none. Raises ConfigError and RequestTimedOut."""
+        """Return the first record at or after each time (a datetime with a time zone, or milliseconds since the epoch);
+        offset -1 if there is none. Raises ConfigError and RequestTimedOut."""
         wanted = {partition_of(each): milliseconds_of("times_ms", when) for each, when in times_ms.items()}
         return await self._list_offsets(wanted)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of the topic. Raises RequestTimedOut and UnknownTopic."""
+        """Return all partitions of the topic. Raises RequestTimedOut and UnknownTopic."""
         self._require_open()
         known = await self._cluster.topic(topic, Deadline.after(self._api_timeout_ms))
         return [TopicPartition(topic, index) for index in range(known.partition_count)]
@@ -418,8 +418,8 @@ class Consumer(Generic[K, V]):
         self._require_open().commits.commit_soon(self._to_commit("commit_async", offsets), callback)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's committed offsets of these partitions (default: all assigned); partitions without one are left
-        out. Raises ConfigError without a group id, RequestTimedOut."""
+        """Return the group's committed offsets of these partitions (default: all assigned); partitions without one are
+        left out. Raises ConfigError without a group id, RequestTimedOut."""
         self._require_open()
         group_id = self._required_group().group_id
         return await fetch_committed(
@@ -431,8 +431,8 @@ class Consumer(Generic[K, V]):
         )
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer's group, generation and member id, for Transaction.send_offsets (KIP-447). Raises ConfigError
-        without a group id."""
+        """Return this consumer's group, generation and member id, for Transaction.send_offsets (KIP-447). Raises
+        ConfigError without a group id."""
         group = None if self._reading is None else self._reading.group
         return self._required_group() if group is None else group.metadata()
 

@@ -37,7 +37,8 @@ class FetchSession:
         """The fetch offset of each partition that the node knows."""
 
     def next_request(self, offsets: Mapping[TopicPartition, int]) -> SessionPart:
-        """The session part of a request for exactly these partitions from these offsets; the request counts as sent."""
+        """Return the session part of a request for exactly these partitions from these offsets; the request counts as
+        sent."""
         known, self._known = self._known, dict(offsets)
         if self._epoch == _INITIAL_EPOCH:
             return SessionPart(self._id, self._epoch, list(offsets), ())

@@ -84,8 +84,8 @@ class BatchFollower:
             fetcher.partitions[place].seek(offset)
 
     async def next(self, max_bytes: int, timeout_ms: float) -> list[FollowedBatches]:
-        """What has been fetched, up to some `max_bytes`; waits `timeout_ms` for the first. A broker that is away is
-        waited for. Raises NoOffsetForPartition for a position that the log does not have, and CorruptBatch."""
+        """Return what has been fetched, up to some `max_bytes`; waits `timeout_ms` for the first. A broker that is away
+        is waited for. Raises NoOffsetForPartition for a position that the log does not have, and CorruptBatch."""
         fetcher, deadline = self._opened(), Deadline.after(timeout_ms)
         while True:
             taken = fetcher.take_chunks(max_bytes)

@@ -19,7 +19,7 @@ class AbortedTransactions:
     __slots__ = ("_aborting", "_heap")
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        """`aborted`: (producer id, first offset) pairs in any order."""
+        """`aborted` has (producer id, first offset) pairs in any order."""
         self._heap = [(first_offset, producer_id) for producer_id, first_offset in aborted]
         heapify(self._heap)
         self._aborting: set[int] = set()

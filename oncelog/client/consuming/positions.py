@@ -117,14 +117,14 @@ class Positions:
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def next_offset(self, state: PartitionState) -> int:
-        """The next offset to return: records read ahead are not consumed yet."""
+        """Return the next offset to return: records read ahead are not consumed yet."""
         for record in self._ahead[self._ahead_index :]:
             if record.partition == state.topic_partition.partition and record.topic == state.topic_partition.topic:
                 return record.offset
         return state.position
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets to commit: those after everything that was returned."""
+        """Return the offsets to commit: those after everything that was returned."""
         return {
             state.topic_partition: OffsetAndMetadata(self.next_offset(state))
             for state in self._fetcher.partitions.values()
@@ -149,7 +149,7 @@ class Positions:
         return [each for each, state in states.items() if state.position < 0 or state.out_of_range]
 
     async def find(self, deadline: Deadline, *, waits_for_leaders: bool = True) -> None:
-        """The group's committed offset, or else what auto.offset.reset selects."""
+        """Find each position: the group's committed offset, or else what auto.offset.reset selects."""
         states = self._fetcher.partitions
         settings = self._settings
         missing = [each for each, state in states.items() if state.position < 0]
@@ -173,7 +173,7 @@ class Positions:
         self._fetcher.wake()
 
     async def lag(self, partitions: Collection[TopicPartition], deadline: Deadline) -> dict[TopicPartition, Lag]:
-        """The lag of those partitions that are still assigned when the brokers have responded."""
+        """Return the lag of those partitions that are still assigned when the brokers have responded."""
         if not self.are_known:
             await self.find(deadline)
         latest = dict.fromkeys(partitions, LATEST)
@@ -199,7 +199,7 @@ class Positions:
         )
 
     async def find_again(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
-        """`find` for partitions that have positions."""
+        """Do as `find` for partitions that have positions."""
         self.forget(partitions)
         for each in partitions:
             self._fetcher.partitions[each].seek(-1)

@@ -27,7 +27,7 @@ from oncelog.protocol.generated.fetch_response import PartitionData
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
 
 NO_TOPIC_ID = UUID(int=0)
-"""The topic id in responses of brokers that know none."""
+"""The topic id in responses of brokers that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class RangeReader:
     async def read(
         self, topic_partition: TopicPartition, start: int, end: int, *, topic_id: UUID = NO_TOPIC_ID
     ) -> AsyncGenerator[RangePiece]:
-        """The batches that hold offsets [start, end); the next piece is fetched while this one is used.
+        """Yield the batches that hold offsets [start, end); the next piece is fetched while this one is used.
 
         Raises NoOffsetForPartition when `start` is not in the log (any more), UNKNOWN_TOPIC_ID as a KafkaError when the
         topic's id is not `topic_id`, CorruptBatch, and RequestTimedOut when `end` is not reached.

@@ -41,8 +41,8 @@ class RawBatch:
     last_stable_offset: int
 
     def records(self, max_bytes: int | None = None) -> list[Record]:
-        """The records inside, whatever the fate; none for a marker. Raises ProtocolError if they cannot be decoded, or
-        are more than `max_bytes` when they are decompressed."""
+        """Return the records inside, whatever the fate; none for a marker. Raises ProtocolError if they cannot be
+        decoded, or are more than `max_bytes` when they are decompressed."""
         if self.control_type is not None:
             return []
         topic, partition = self.topic_partition
@@ -55,7 +55,7 @@ class RawBatch:
 async def iter_raw_batches(
     cluster: Cluster, topic_partition: TopicPartition, offset: int, timeout_ms: float
 ) -> AsyncIterator[RawBatch]:
-    """Batches from the one that contains `offset` up to the high watermark of the first response."""
+    """Yield batches from the one that contains `offset` up to the high watermark of the first response."""
     stop_offset = -1
     while True:
         deadline = Deadline.after(timeout_ms)

@@ -52,8 +52,8 @@ class Reading:
         self.fetcher.assign(partitions, keep=False)
 
     async def leave(self, deadline: Deadline) -> None:
-        """In Java's order: commit with auto-commit, `on_revoke`, leave the group. Each is tried, whatever became of
-        those before, until the deadline; what fails is not raised: the session times out at the coordinator, and
+        """Leave in Java's order: commit with auto-commit, `on_revoke`, leave the group. Each is tried, whatever became
+        of those before, until the deadline; what fails is not raised: the session times out at the coordinator, and
         uncommitted records are delivered again."""
         await self._stop_reading()
         try:
@@ -82,7 +82,7 @@ class Reading:
             await self.commits.settle()
 
     def _hook(self, *, is_lost: bool) -> OnPartitions | None:
-        """The hook to call for partitions that are given up."""
+        """Return the hook to call for partitions that are given up."""
         return (is_lost and self._settings.on_lost) or self._settings.on_revoke
 
     async def close(self) -> None:
@@ -101,11 +101,13 @@ class Reading:
         return await self.before_return(records) if self._commits_first else records
 
     def take_ahead(self, limit: int) -> list[Record]:
-        """The records read ahead, to return after `before_return`; none until everything that comes before is done."""
+        """Return the records read ahead, to return after `before_return`; none until everything that comes before is
+        done."""
         return self.positions.take_ahead(limit) if self._maintenance is None else []
 
     async def before_return(self, records: list[Record]) -> list[Record]:
-        """The records, committed first if so configured. None if the group rebalances: then they come again."""
+        """Return the records, committed first if so configured; nothing if the group rebalances: then they come
+        again."""
         if not records or not self._commits_first:
             return records
         self._begin()
@@ -235,7 +237,7 @@ class Reading:
 
 
 def _closed() -> InvalidState:
-    """The error for a task that reads while another one closes the consumer."""
+    """Return the error for a task that reads while another one closes the consumer."""
     return InvalidState("the consumer is closed")
 
 

@@ -244,8 +244,8 @@ class GroupMembership:
 
     @property
     def _join_patience_ms(self) -> float:
-        """How long to wait before a join is sent again: by then a member that the response did not reach would be
-        removed. The coordinator knows it by its id, and responds to the last request. Java's waits for
+        """How long to wait before a join is sent again. By then a member that the response did not reach would be
+        removed; the coordinator knows it by its id, and responds to the last request. Java's waits for
         max.poll.interval.ms."""
         return max(self._settings.session_timeout_ms, self._cluster.request_timeout_ms)
 

@@ -37,7 +37,8 @@ _HEARTBEAT = Api(
     1,
     1,
 )
-"""Version 0 lets the coordinator make the member's id, so that a lost response leaves a member behind."""
+"""The heartbeat API; in version 0 the coordinator makes the member's id, so that a lost response leaves a member
+behind."""
 _JOINING_EPOCH = 0
 _LEAVING_EPOCH = -1
 _STATIC_LEAVING_EPOCH = -2
@@ -74,7 +75,7 @@ class ConsumerGroupMembership:
         self._interval_s = 0.0
         self._wake = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
-        """Futures that the next heartbeat sent after their creation resolves."""
+        """The futures that the next heartbeat resolves, if it is sent after their creation."""
         self._task: asyncio.Task[None] | None = None
 
     def metadata(self) -> ConsumerGroupMetadata:

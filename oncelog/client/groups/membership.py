@@ -45,7 +45,7 @@ class GroupSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """What the consumer does now: give up the partitions that are not in `target`, then read those that are."""
+    """The next step of the consumer: give up the partitions that are not in `target`, then read those that are."""
 
     target: Sequence[TopicPartition]
     is_lost: bool = False
@@ -55,7 +55,8 @@ class Rebalance:
 
 
 class Membership(Protocol):
-    """It is made with an `on_change`, which it calls when `follow` may return something else than before."""
+    """A membership in a group. It is made with an `on_change`, which it calls when `follow` may return something else
+    than before."""
 
     subscribes: bool
     """True if the group assigns the partitions."""
@@ -68,16 +69,16 @@ class Membership(Protocol):
     def metadata(self) -> ConsumerGroupMetadata: ...
 
     def follow(self, owned: Sequence[TopicPartition]) -> Rebalance | None:
-        """What the consumer, which has `owned`, must do now; starts in the background what the group must do. Raises
-        the error that ended it, once."""
+        """Return what the consumer, which has `owned`, must do now; starts in the background what the group must do.
+        Raises the error that ended it, once."""
         ...
 
     def on_revoked(self, owned: Sequence[TopicPartition]) -> None:
-        """The consumer has given up what the last `Rebalance` left out, and still has `owned`."""
+        """Note that the consumer has given up what the last `Rebalance` left out, and still has `owned`."""
         ...
 
     def on_assigned(self, owned: Sequence[TopicPartition]) -> None:
-        """The consumer has applied the last assignment, and has `owned`."""
+        """Note that the consumer has applied the last assignment, and has `owned`."""
         ...
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
@@ -87,7 +88,7 @@ class Membership(Protocol):
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: Deadline, *, require_stable: bool
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's offsets. Raises CommitFailed as `commit` does, where the protocol carries the member."""
+        """Return the group's offsets. Raises CommitFailed as `commit` does, where the protocol carries the member."""
         ...
 
     async def check_membership(self, deadline: Deadline) -> None:

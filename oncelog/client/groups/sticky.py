@@ -14,7 +14,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 def assign_sticky(subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]) -> Assignment:
-    """Each member keeps its partitions, unless another one has two fewer."""
+    """Assign partitions so that each member keeps its own, unless another one has two fewer."""
     subscribers = {
         topic: sorted(member for member, each in subscriptions.items() if topic in each.topics)
         for topic in sorted({topic for each in subscriptions.values() for topic in each.topics})
@@ -44,8 +44,8 @@ def assign_sticky(subscriptions: Mapping[str, Subscription], partition_counts: M
 def assign_cooperative_sticky(
     subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
 ) -> Assignment:
-    """As `sticky`, but what moves from one member to another is unassigned at first: its holder revokes it and joins
-    again, and the next assignment gives it to the other."""
+    """Assign as `sticky`, but what moves from one member to another is unassigned at first: its holder revokes it and
+    joins again, and the next assignment gives it to the other."""
     owners = _owners(subscriptions)
     holders: dict[TopicPartition, set[str]] = {}
     for member, subscription in subscriptions.items():
@@ -58,8 +58,8 @@ def assign_cooperative_sticky(
 
 
 def _owners(subscriptions: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
-    """The owner of each partition: of two members that claim it the one of the newer generation; of one generation,
-    neither."""
+    """Return the owner of each partition: of two members that claim it the one of the newer generation; of one
+    generation, neither."""
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member, subscription in subscriptions.items():
         for place in subscription.owned:
@@ -80,7 +80,7 @@ def _least_loaded(assignment: Assignment, members: Sequence[str]) -> str:
 def _moves(
     assignment: Assignment, subscribers: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[TopicPartition, str, str]]:
-    """Moves that make the shares more even, from the largest share first."""
+    """Yield moves that make the shares more even, from the largest share first."""
     for giver in sorted(assignment, key=lambda member: (-len(assignment[member]), member)):
         # One partition of each topic: all of them may go to the same members.
         for place in {each.topic: each for each in assignment[giver]}.values():

@@ -103,7 +103,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """A member's assignment; empty if the leader gave it nothing."""
+    """Decode a member's assignment; it is empty if the leader gave it nothing."""
     if not data:
         return []
     version = _version(data, consumer_protocol_assignment.VERSIONS.stop - 1)
@@ -131,7 +131,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]
 
 
 def _version(data: bytes, highest: int) -> int:
-    """A later version starts with the fields of an earlier one."""
+    """Return the version to decode by: a later one starts with the fields of an earlier one."""
     try:
         version = int(_VERSION.unpack_from(data)[0])
     except error as problem:

@@ -35,7 +35,7 @@ OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
 
 
 def before_send(hook: OnSend[K, V], record: ProducerRecord[K, V]) -> ProducerRecord[K, V]:
-    """The record as the hook returns it, or unchanged."""
+    """Return the record as the hook does, or unchanged."""
     try:
         changed = hook(record)
         if not isinstance(changed, ProducerRecord):
@@ -54,7 +54,7 @@ def on_outcome(hook: OnAcknowledgement, metadata: RecordMetadata, error: KafkaEr
 
 
 def before_return(hook: OnConsume[K, V], records: Sequence[Record[K, V]]) -> list[Record[K, V]]:
-    """The records as the hook returns them, or unchanged."""
+    """Return the records as the hook does, or unchanged."""
     try:
         return list(hook(records))
     except Exception:
@@ -79,14 +79,15 @@ def call_back(
 
 
 async def on_partitions(hook: OnPartitions, partitions: Sequence[TopicPartition]) -> None:
-    """Unlike the others, it is part of the rebalance: what it raises is raised by the poll."""
+    """Call a rebalance callback. Unlike the others, it is part of the rebalance: what it raises is raised by the
+    poll."""
     result = hook(partitions)
     if result is not None:
         await result
 
 
 async def on_closing(hook: OnPartitions, partitions: Sequence[TopicPartition]) -> None:
-    """As `on_partitions` at a close, which no error stops."""
+    """Call a rebalance callback at a close, which no error stops."""
     try:
         await on_partitions(hook, partitions)
     except Exception:

@@ -23,14 +23,14 @@ class TopicSerializer(Protocol[T_in]):
     """A serializer that depends on the topic or on the headers, as Java's: a schema registry's, say."""
 
     def serialize(self, topic: str, headers: list[Header], data: T_in, /) -> bytes | None:
-        """The bytes of `data`, a key or a value. What is appended to `headers` becomes part of the record."""
+        """Return the bytes of `data`, a key or a value. What is appended to `headers` becomes part of the record."""
 
 
 class TopicDeserializer(Protocol[T_out]):
-    """The other direction of `TopicSerializer`."""
+    """A deserializer that depends on the topic or on the headers: the other direction of `TopicSerializer`."""
 
     def deserialize(self, topic: str, headers: Headers, data: bytes, /) -> T_out:
-        """The object that these bytes of a key or value are."""
+        """Return the object that these bytes of a key or value are."""
 
 
 Serializer = Callable[[T], bytes | None] | TopicSerializer[T]
@@ -41,17 +41,17 @@ Deserializer = Callable[[bytes], T] | TopicDeserializer[T]
 
 @dataclass(frozen=True)  # with slots, Python 3.11 cannot call Serde[int](...)
 class Serde(Generic[T]):
-    """Both directions: `Serde(encode, decode)` is a serializer and a deserializer."""
+    """A serializer and deserializer in one: `Serde(encode, decode)`."""
 
     to_bytes: Callable[[T], bytes]
     from_bytes: Callable[[bytes], T]
 
     def serialize(self, topic: str, headers: list[Header], data: T, /) -> bytes:
-        """As `TopicSerializer.serialize`."""
+        """Return the bytes of `data`: see `TopicSerializer.serialize`."""
         return self.to_bytes(data)
 
     def deserialize(self, topic: str, headers: Headers, data: bytes, /) -> T:
-        """As `TopicDeserializer.deserialize`."""
+        """Return the object of these bytes: see `TopicDeserializer.deserialize`."""
         return self.from_bytes(data)
 
 
@@ -69,18 +69,18 @@ def _to_int(data: bytes) -> int:
 
 
 JSON = Serde[Any](_to_json, json.loads)
-"""Whatever `json` takes, as compact UTF-8."""
+"""A serializer of whatever `json` takes, as compact UTF-8."""
 STRING = Serde[str](str.encode, bytes.decode)
-"""Text as UTF-8, as Java's StringSerializer."""
+"""A serializer of text as UTF-8, as Java's StringSerializer."""
 INT64 = Serde[int](_LONG.pack, _to_int)
-"""A signed integer in 8 bytes, the highest first, as Java's LongSerializer."""
+"""A serializer of a signed integer in 8 bytes, the highest first, as Java's LongSerializer."""
 
 
 def serializing(
     key_serializer: Serializer[K] | None, value_serializer: Serializer[V] | None
 ) -> Callable[[ProducerRecord[K, V]], ProducerRecord] | None:
-    """A function that serializes a record's parts; None without serializers. It raises SerializationError; a part
-    without a serializer stays as it is."""
+    """Return a function that serializes a record's parts; None without serializers. It raises SerializationError; a
+    part without a serializer stays as it is."""
     if key_serializer is None and value_serializer is None:
         return None
 
@@ -109,7 +109,7 @@ def _serialized(part: str, serializer: Serializer[T], topic: str, headers: list[
 def deserializing(
     key_deserializer: Deserializer[K] | None, value_deserializer: Deserializer[V] | None
 ) -> Callable[[Record], Record[K, V]] | None:
-    """A function that deserializes records; None without deserializers. It raises DeserializationError."""
+    """Return a function that deserializes records; None without deserializers. It raises DeserializationError."""
     if key_deserializer is None and value_deserializer is None:
         return None
 

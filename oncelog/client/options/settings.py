@@ -28,15 +28,16 @@ GroupProtocol = Literal["classic", "consumer"]
 """How a group assigns partitions: classic is done by a member, consumer by the coordinator (KIP-848)."""
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""The names of those that a classic group may choose from; `groups.assignors` has them."""
+"""The names of the assignors that a classic group may choose from; `groups.assignors` has them."""
 _MAX_NAME_BYTES = 32_767
 """The longest string in the protocol."""
 _CACHED_BATCHES = 5
-"""Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
+"""How many batches a broker caches per producer and partition: with more in flight it could not recognise a
+duplicate."""
 
 
 class _ProducerOptions(SecurityOptions, total=False):
-    """Those that say nothing of keys and values, nor of who the producer is."""
+    """The options of a producer without those of keys and values, and of its identity."""
 
     delivery: DeliveryMode | None
     enable_idempotence: bool | None
@@ -68,7 +69,7 @@ class ProducerOptions(_ProducerOptions, Generic[K, V], total=False):
 
 
 class SessionProducerOptions(_ProducerOptions, total=False):
-    """Those that a session leaves to its producer; it has the others itself."""
+    """The options that a session leaves to its producer; it has the others itself."""
 
     on_send: OnSend[Any, Any] | None
 
@@ -79,43 +80,43 @@ class ProducerSettings(SecuritySettings):
     values and combinations that are not allowed."""
 
     delivery: DeliveryMode | None = None
-    """Sets acks and enable_idempotence: 0 and off, "all" and off, or "all" and on."""
+    """What a fault may do to records; sets acks and enable_idempotence: 0 and off, "all" and off, or "all" and on."""
     transactional_id: str | None = None
     """Makes the producer transactional; one at a time may have an id, and a new one fences the last."""
     enable_idempotence: bool | None = None
     """Number the batches, so that the broker drops what it has already; None is on with acks='all'."""
     acks: Acks = "all"
-    """When the broker answers: 'all', 1 or 0. Idempotence and transactions need 'all'."""
+    """When the broker responds: 'all', 1 or 0. Idempotence and transactions need 'all'."""
     linger_ms: float = 5
     """How long a record that nobody awaits waits for others of its partition."""
     batch_size: int = 16_384
-    """Bytes of a batch before compression; a larger record has a batch of its own."""
+    """The size of a batch in bytes before compression; a larger record has a batch of its own."""
     compression_type: Compression = "none"
     """The codec of the batches: none, gzip, snappy, lz4 or zstd."""
     max_in_flight_requests_per_connection: int = 5
-    """Produce requests without an answer, at most 5 with idempotence."""
+    """The number of Produce requests without a response, at most 5 with idempotence."""
     delivery_timeout_ms: float = 120_000
-    """A record that is not acknowledged by then fails with DeliveryTimeout."""
+    """How long a record may be unacknowledged before it fails with DeliveryTimeout."""
     request_timeout_ms: float = 30_000
-    """How long one request waits for its answer before it is sent again."""
+    """How long one request waits for its response before it is sent again."""
     transaction_timeout_ms: int = 60_000
-    """The coordinator aborts a transaction that is open for longer."""
+    """How long a transaction may be open before the coordinator aborts it."""
     transaction_two_phase_commit_enable: bool = False
     """Transactions never time out and may be prepared; the broker must allow it. Experimental (KIP-939)."""
     retry_backoff_ms: float = 100
     """The pause between two attempts."""
     max_block_ms: float = 60_000
-    """How long opening, a new topic, a full buffer and the end of a transaction are waited for."""
+    """How long to wait for opening, a new topic, a full buffer and the end of a transaction."""
     bootstrap_timeout_ms: float = 1_000
     """How long to try to open while nothing accepts a connection."""
     buffer_memory: int = 32 << 20
-    """Bytes of records that are not acknowledged; beyond them a send waits."""
+    """The bytes of records that may be unacknowledged; beyond them a send waits."""
     max_request_size: int = 1 << 20
-    """Bytes of a Produce request, and of the largest record."""
+    """The size limit of a Produce request, and of the largest record, in bytes."""
     key_serializer: Serializer[Any] | None = None
-    """Makes bytes of keys: a function, or an object with `serialize(topic, headers, data)`; None: bytes."""
+    """Makes bytes of keys: a function, or an object with `serialize(topic, headers, data)`; None if keys are bytes."""
     value_serializer: Serializer[Any] | None = None
-    """The same for values."""
+    """Makes bytes of values, as key_serializer of keys."""
     on_send: OnSend[Any, Any] | None = None
     """Called with each ProducerRecord before it is serialized; returns the one to send."""
     on_acknowledgement: OnAcknowledgement | None = None
@@ -154,7 +155,7 @@ class ProducerSettings(SecuritySettings):
 
 
 class _ConsumerOptions(SecurityOptions, total=False):
-    """Those that say nothing of keys and values, nor of who the consumer is."""
+    """The options of a consumer without those of keys and values, and of its identity."""
 
     delivery: DeliveryMode | None
     pattern: str | None
@@ -201,7 +202,7 @@ class ConsumerOptions(_ConsumerOptions, Generic[K, V], total=False):
 
 
 class SessionConsumerOptions(_ConsumerOptions, total=False):
-    """Those that a session leaves to its consumer; it has the others itself."""
+    """The options that a session leaves to its consumer; it has the others itself."""
 
     on_consume: OnConsume[Any, Any] | None
 
@@ -214,9 +215,10 @@ class ConsumerSettings(SecuritySettings):
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
     """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
     delivery: DeliveryMode | None = None
-    """Sets what is committed when: before records are returned, after them, or in the transaction of their results."""
+    """What a fault may do to records; sets when they are committed: before they are returned, after them, or in the
+    transaction of their results."""
     pattern: str | None = None
-    """Instead of topics: a regular expression that whole names match; a group looks for new ones. With
+    """A regular expression instead of topics, which whole names match; a group looks for new ones. With
     group_protocol="consumer" the coordinator evaluates it, by RE2; otherwise this client, by Python's `re`."""
     group_id: str | None = None
     """The group whose members share the partitions, and whose offsets are committed."""
@@ -230,15 +232,15 @@ class ConsumerSettings(SecuritySettings):
     commit_before_return: bool = False
     """Commit records before they are returned: one that is processed when the consumer dies does not come again."""
     auto_commit_interval_ms: float = 5_000
-    """See enable_auto_commit."""
+    """How often to commit: see enable_auto_commit."""
     max_poll_records: int = 500
-    """Records that one poll returns."""
+    """The most records that one poll returns."""
     max_poll_interval_ms: int = 300_000
-    """A member that does not poll for so long leaves its group."""
+    """How long a member may go without a poll before it leaves its group."""
     session_timeout_ms: int = 45_000
-    """A member without a heartbeat for so long is removed by the coordinator."""
+    """How long a member may go without a heartbeat before the coordinator removes it."""
     heartbeat_interval_ms: int = 3_000
-    """Between two heartbeats: below session_timeout_ms, and usually at most a third of it."""
+    """The time between two heartbeats: below session_timeout_ms, and usually at most a third of it."""
     group_instance_id: str | None = None
     """Makes a static member: it may come back within session_timeout_ms without a rebalance (KIP-345)."""
     group_protocol: GroupProtocol = "classic"
@@ -249,20 +251,20 @@ class ConsumerSettings(SecuritySettings):
     """The assignors that the group may choose from: range, roundrobin, sticky, cooperative-sticky. With the last alone,
     members keep their partitions during a rebalance but for those that move to another member."""
     fetch_min_bytes: int = 1
-    """The broker answers a Fetch once it has so much, or after fetch_max_wait_ms."""
+    """The bytes with which the broker responds to a Fetch, unless fetch_max_wait_ms pass before."""
     fetch_max_wait_ms: int = 500
-    """See fetch_min_bytes."""
+    """How long a Fetch waits for fetch_min_bytes."""
     fetch_max_bytes: int = 50 << 20
-    """Bytes of one Fetch response."""
+    """The size limit of one Fetch response, in bytes."""
     queued_max_bytes: int = 32 << 20
-    """Bytes that are fetched ahead, of all partitions and as they are sent: compressed, and before Python makes objects
-    of them. A batch that is larger than what is left is fetched nevertheless."""
+    """The bytes that are fetched ahead, of all partitions and as they are sent: compressed, and before Python makes
+    objects of them. A batch that is larger than what is left is fetched nevertheless."""
     max_partition_fetch_bytes: int = 1 << 20
-    """Bytes of one partition in a Fetch response; a larger batch is returned nevertheless."""
+    """The bytes of one partition in a Fetch response; a larger batch is returned nevertheless."""
     check_crcs: bool = True
     """Check each batch's checksum."""
     request_timeout_ms: float = 30_000
-    """How long one request waits for its answer before it is sent again."""
+    """How long one request waits for its response before it is sent again."""
     default_api_timeout_ms: float = 60_000
     """How long a call with all its attempts may take."""
     bootstrap_timeout_ms: float = 1_000
@@ -278,11 +280,13 @@ class ConsumerSettings(SecuritySettings):
     on_revoke: OnPartitions | None = None
     """Awaited before the partitions are revoked: in a rebalance, and when the consumer is closed."""
     on_lost: OnPartitions | None = None
-    """Awaited instead of on_revoke when the partitions may have another owner already: it is too late to commit."""
+    """Awaited instead of on_revoke when the partitions may have another owner already, so that it is too late to
+    commit."""
     key_deserializer: Deserializer[Any] | None = None
-    """Makes objects of keys: a function, or an object with `deserialize(topic, headers, data)`; None: bytes."""
+    """Makes objects of keys: a function, or an object with `deserialize(topic, headers, data)`; None if keys stay
+    bytes."""
     value_deserializer: Deserializer[Any] | None = None
-    """The same for values."""
+    """Makes objects of values, as key_deserializer of keys."""
     on_consume: OnConsume[Any, Any] | None = None
     """Called with records before they are returned; returns those to return."""
     on_commit: OnCommitted | None = None
@@ -365,17 +369,17 @@ class SessionSettings(SecuritySettings):
     transactional_id: str | None = None
     """One for each instance that runs at a time; None is a new one each time."""
     max_records: int = 500
-    """Records that one transaction reads at most."""
+    """The most records that one transaction reads."""
     max_wait_ms: int = 0
     """How long a transaction of fewer records waits for more to come."""
     key_deserializer: Deserializer[Any] | None = None
-    """Of the records that are read; see the consumer."""
+    """The deserializer of the keys that are read; see the consumer."""
     value_deserializer: Deserializer[Any] | None = None
-    """The same for values."""
+    """The deserializer of the values that are read."""
     key_serializer: Serializer[Any] | None = None
-    """Of the results; see the producer."""
+    """The serializer of the results' keys; see the producer."""
     value_serializer: Serializer[Any] | None = None
-    """The same for values."""
+    """The serializer of the results' values."""
     consumer: SessionConsumerOptions | None = None
     """More options of the consumer."""
     producer: SessionProducerOptions | None = None
@@ -399,7 +403,8 @@ _AT_LEAST_1 = frozenset(
         "max_records",
     )
 )
-"""With 0 nothing would ever be sent, returned or kept; the other numbers may be 0, as in Kafka."""
+"""The options that must be at least 1: with 0 nothing would ever be sent, returned or kept. The other numbers may be 0,
+as in Kafka."""
 _CLASSIC_OPTIONS = {
     "partition_assignment_strategy": "group_remote_assignor names the coordinator's assignor",
     "session_timeout_ms": "the broker's group.consumer.session.timeout.ms, or the group's consumer.session.timeout.ms",
@@ -443,7 +448,7 @@ def _apply(settings: ProducerSettings | ConsumerSettings, mode: DeliveryMode | N
 
 
 def _set_by(mode: DeliveryMode | None, modes: _Modes, name: str) -> str:
-    """The words for an error about an option that the delivery mode has set; empty if the program set it."""
+    """Return the words for an error about an option that the delivery mode has set; none if the program set it."""
     sets: Mapping[str, object] = {} if mode is None else modes[mode]
     return f"delivery={mode!r} sets {name}={sets[name]!r}" if name in sets else ""
 

@@ -48,7 +48,7 @@ class PartitionQueue:
         self.muted_until_s = 0.0
         self.identity = ProducerIdentity()
         self.needs_new_identity = False
-        """A numbered batch failed for good: the log would see a gap before the next sequence."""
+        """True if a numbered batch failed for good: the log would see a gap before the next sequence."""
         self.last_sent: Batch | None = None
         self._known_producer_id = self.identity.producer_id
         """The producer id whose batches the log has."""
@@ -109,7 +109,7 @@ class PartitionQueue:
         return max(self.muted_until_s, first.created_at_s + linger_s)
 
     def take(self, identity: ProducerIdentity, now_s: float, *, compression: str, transactional: bool) -> Batch | None:
-        """The batch to send now, numbered and encoded; None without one, or if the order forbids it."""
+        """Return the batch to send now, numbered and encoded; None without one, or if the order forbids it."""
         if now_s < self.muted_until_s:
             return None
         if self.retries:
@@ -143,7 +143,8 @@ class PartitionQueue:
         batch.fail(error)
 
     def on_gap(self, batch: Batch, muted_until_s: float) -> bool:
-        """The log is missing something before this batch, so it was not written. False if the cause is not known.
+        """Queue a batch again: it was not written, as the log is missing something before it. Return False if the cause
+        is not known.
 
         Unresolved earlier batches are a cause; after an earlier batch failed for good, a new identity is needed.
         """
@@ -238,7 +239,8 @@ class Accumulator:
         headers: Headers,
         timestamp_ms: int,
     ) -> Batch | None:
-        """The batch that took the record; None if it needs another. The one that waits is then full: it is sent."""
+        """Return the batch that took the record; None if it needs another. The one that waits is then full: it is
+        sent."""
         # A tuple equals the TopicPartition of the same fields, and costs a quarter.
         queue = self.queues.get((topic, partition))  # type: ignore[call-overload]
         if queue is None or not queue.waiting:
@@ -258,7 +260,7 @@ class Accumulator:
         timestamp_ms: int,
         now_s: float,
     ) -> tuple[Batch, bool]:
-        """The batch that took the record, and whether it was created for it."""
+        """Return the batch that took the record, and whether it was created for it."""
         queue = self.queue(topic_partition)
         batch, begun = queue.append(key, value, headers, timestamp_ms, self._batch_size, now_s)
         if begun:

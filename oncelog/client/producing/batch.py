@@ -37,7 +37,7 @@ class ProducerIdentity:
 
 
 def _nobody() -> None:
-    """No sender is to be told."""
+    """Do nothing: there is no sender to wake."""
 
 
 class Batch:
@@ -138,8 +138,8 @@ class Batch:
         return True
 
     def encode(self, identity: ProducerIdentity, sequence: int, *, compression: str, transactional: bool) -> bytes:
-        """The bytes to send, encoded once so that a retry sends the same. Keeps the records, in case the batch gets a
-        new sequence."""
+        """Return the bytes to send, encoded once so that a retry sends the same. Keeps the records, in case the batch
+        gets a new sequence."""
         if self._encoded_elsewhere is not None:
             self.identity = identity
             self.sequence = sequence
@@ -174,7 +174,7 @@ class Batch:
         return self.encoded
 
     def forget_encoding(self) -> None:
-        """The batch is known not to be written, and may get a new identity and sequence."""
+        """Forget the bytes of a batch that is known not to be written: it may get a new identity and sequence."""
         self.encoded = None
         self.sequence = -1
 
@@ -198,14 +198,14 @@ class Batch:
             callback()
 
     def metadata(self, index: int) -> RecordMetadata:
-        """Where record `index` was written; raises the batch's error."""
+        """Return where record `index` was written; raises the batch's error."""
         if self.error is not None:
             self.error_seen = True
             raise self.error
         return self.place(index)
 
     def place(self, index: int) -> RecordMetadata:
-        """Where record `index` was written: offset -1 if it was not."""
+        """Return where record `index` was written: offset -1 if it was not."""
         timestamp_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else self._timestamps[index]
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         return RecordMetadata(*self.topic_partition, offset, timestamp_ms)
@@ -231,14 +231,14 @@ class Delivery:
         return self._batch.done
 
     def result(self) -> RecordMetadata:
-        """The record's metadata; raises the error that kept it from being written, or asyncio.InvalidStateError before
-        `done()`."""
+        """Return the record's metadata; raises the error that kept it from being written, or asyncio.InvalidStateError
+        before `done()`."""
         if not self._batch.done:
             raise asyncio.InvalidStateError("the record has not been delivered yet")
         return self._batch.metadata(self._index)
 
     def _outcome(self) -> tuple[RecordMetadata, KafkaError | None]:
-        """The outcome for hooks; it does not count as a report of the error to the program."""
+        """Return the outcome for hooks; it does not count as a report of the error to the program."""
         return self._batch.place(self._index), self._batch.error
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:

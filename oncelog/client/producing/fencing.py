@@ -18,7 +18,7 @@ from oncelog.client.wire.cluster import Cluster
 from oncelog.protocol.transaction_states import meaning_of
 
 _ASK_AGAIN_MS = 10
-"""After the abort of an open transaction, the InitProducerId that caused it is repeated as soon."""
+"""How soon the InitProducerId is repeated that caused the abort of an open transaction."""
 
 
 async def who_fenced(

@@ -20,7 +20,7 @@ _TIMEOUT_MS = 60_000
 
 
 class PlainGate:
-    """enable.idempotence=false: every partition may be written to, without an identity."""
+    """The gate of enable.idempotence=false: every partition may be written to, without an identity."""
 
     transactional_id: str | None = None
     produce_api = PRODUCE
@@ -39,7 +39,7 @@ class PlainGate:
 
 
 class IdempotentGate:
-    """Requests a producer id when one is first needed; until then the sender waits."""
+    """The gate that requests a producer id when one is first needed; until then the sender waits."""
 
     transactional_id: str | None = None
     produce_api = PRODUCE

@@ -24,7 +24,7 @@ _time_s: Final = time.time
 
 
 class Intake:
-    """`add` a record; None means that the caller has to wait before it adds it again."""
+    """Adds records to the buffer: `add` returns None if the caller has to wait before it adds the record again."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Intake:
         on_failed: Callable[[Batch], None],
     ) -> None:
         self.has_filled_a_batch = False
-        """True if the last record filled its batch. A caller that goes on without a turn of the event loop would starve
-        the sender."""
+        """True if the last record filled its batch. A caller that continues without a turn of the event loop would
+        starve the sender."""
         self._topics = topics
         self._accumulator = accumulator
         self._partitioner = Partitioner()
@@ -48,8 +48,8 @@ class Intake:
         self._on_failed = on_failed
 
     def add(self, topic: Any, key: Any, value: Any, headers: Any, partition: Any, timestamp_ms: Any) -> Delivery | None:
-        """None without metadata (so for a topic that is no str) or buffer space. Raises ConfigError and AbortableError
-        for what cannot be sent."""
+        """Add a record, or return None without metadata (so for a topic that is no str) or buffer space. Raises
+        ConfigError and AbortableError for what cannot be sent."""
         if type(value) is not bytes or key is not None or headers or len(value) > self._max_record_bytes:
             key, value = self._checked(topic, key, value, headers)
         known = self._topics.get(topic)
@@ -89,7 +89,7 @@ class Intake:
         return Delivery(batch, 0)
 
     def _checked(self, topic: object, key: object, value: object, headers: object) -> tuple[bytes | None, bytes | None]:
-        """The record's bytes, immutable from here on."""
+        """Return the record's bytes, immutable from here on."""
         key_bytes, value_bytes = _as_bytes("key", key), _as_bytes("value", value)
         if headers:
             _check_headers(headers)
@@ -103,7 +103,7 @@ class Intake:
         return key_bytes, value_bytes
 
     def _other_partition(self, topic: str, partition: int, leaders: tuple[int, ...]) -> int:
-        """The partition for a record without a key whose batch is full, and for those after it."""
+        """Return the partition for a record without a key whose batch is full, and for those after it."""
         if self._accumulator.queue(TopicPartition(topic, partition)).waiting:
             self._partitioner.on_batch_full(topic, len(leaders))
             return self._partitioner.partition(topic, None, leaders)
@@ -153,7 +153,7 @@ def _as_timestamp(timestamp_ms: object) -> int:
 
 
 def _as_int(name: str, number: object, hint: str) -> int:
-    """The value as an int, also of numpy's integers."""
+    """Return the value as an int, also of numpy's integers."""
     try:
         return index(number)  # type: ignore[arg-type]
     except TypeError:

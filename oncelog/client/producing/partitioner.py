@@ -18,7 +18,8 @@ class Partitioner:
         self._hash = lru_cache(_CACHED_KEYS)(murmur2)
 
     def partition(self, topic: str, key: bytes | None, leaders: tuple[int, ...]) -> int:
-        """`leaders` has each partition's, negative for none: a record without a key goes elsewhere, as from Java's."""
+        """Return the partition of a record. `leaders` has each partition's leader, negative for none: a record without
+        a key then goes elsewhere, as in Java's producer."""
         partition_count = len(leaders)
         if key is not None:
             return (self._hash(key) & 0x7FFFFFFF) % partition_count
@@ -29,6 +30,6 @@ class Partitioner:
         return sticky
 
     def on_batch_full(self, topic: str, partition_count: int) -> None:
-        """The sticky partition's batch is full: switch to the next partition."""
+        """Switch to the next partition: the sticky partition's batch is full."""
         if topic in self._sticky:
             self._sticky[topic] = (self._sticky[topic] + 1) % partition_count

@@ -22,7 +22,7 @@ class PreparedTxnState:
 
     @property
     def has_transaction(self) -> bool:
-        """False for the empty state, which stands for no transaction."""
+        """Whether there is a transaction: False for the empty state."""
         return self.producer_id != -1
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class PreparedTxnState:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The state whose `str` is `text`. Raises ConfigError."""
+        """Return the state whose `str` is `text`. Raises ConfigError."""
         if not text:
             return cls()
         found = _TEXT.match(text)

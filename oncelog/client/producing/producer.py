@@ -44,7 +44,7 @@ from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
 
 _MOST_UNSEEN = 1_000
-"""Failed batches whose errors are kept for `flush`, which raises the first."""
+"""The most failed batches whose errors are kept for `flush`, which raises the first."""
 _log = logging.getLogger("oncelog.client")
 
 
@@ -255,7 +255,8 @@ class Producer(Generic[K, V]):
         return delivery
 
     async def _send_hooked(self, intake: Intake, record: ProducerRecord[K, V]) -> Delivery:
-        """As `send_soon`, with serializers and hooks; kept apart, so that records without any cost nothing more."""
+        """Send as `send_soon` does, with serializers and hooks; kept apart, so that records without any cost nothing
+        more."""
         topic, partition = record.topic, record.partition
         try:
             topic, value, key, partition, headers, timestamp_ms = self._as_bytes(record)
@@ -349,7 +350,7 @@ class Producer(Generic[K, V]):
             unseen.append(batch)
 
     async def partitions_for(self, topic: str) -> int:
-        """Number of partitions of the topic. Raises RequestTimedOut and UnknownTopic."""
+        """Return the number of partitions of the topic. Raises RequestTimedOut and UnknownTopic."""
         self._require_open()
         return (await self._cluster.topic(topic, Deadline.after(self._settings.max_block_ms))).partition_count
 
@@ -365,9 +366,8 @@ class Producer(Generic[K, V]):
         return await self._transactions().initialize(keeps_prepared=keep_prepared)
 
     async def regain_epoch(self) -> ProducerIdentity:
-        """After ProducerFenced: become usable again, if no other producer has taken the transactional id and only the
-        coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise.
-        """
+        """Become usable again after ProducerFenced, if no other producer has taken the transactional id and only the
+        coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise."""
         return await self._transactions().regain_epoch()
 
     async def complete(self, prepared: PreparedTxnState | str) -> str:

@@ -31,7 +31,7 @@ _GAPS = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRO
 
 
 class SendGate(Protocol):
-    """Whether a partition may be written to now, and under which identity."""
+    """Decides whether a partition may be written to now, and under which identity."""
 
     transactional_id: str | None
 
@@ -40,16 +40,16 @@ class SendGate(Protocol):
         """The Produce API of the transaction protocol in use."""
 
     def identity(self) -> ProducerIdentity | None:
-        """None while unknown; the gate then finds it out and wakes the sender."""
+        """Return the identity; None while it is unknown: the gate then finds it out and wakes the sender."""
 
     def may_send(self, topic_partition: TopicPartition) -> bool:
-        """False while the partition is not in the transaction; the gate then adds it and wakes the sender."""
+        """Whether the partition is in the transaction. If not, the gate adds it and wakes the sender."""
 
     def may_retry(self) -> bool:
-        """False while the transaction is aborting: a failed batch then fails for good."""
+        """Whether a failed batch may be sent again: not while the transaction is aborting."""
 
     def on_failed(self, batch: Batch, error: KafkaError) -> None:
-        """A batch failed for good."""
+        """Note that a batch failed for good."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 ConfigValue = str | int | float
 """A setting's value: numbers and bools are written as Kafka reads them."""
 _MAX_STRING_BYTES = 2**15 - 1
-"""Its length has 16 bits in the protocol."""
+"""The most bytes of a string, whose length has 16 bits in the protocol."""
 _LAST_OFFSET = 2**63 - 1
-"""Offsets and timestamps have 64 bits."""
+"""The highest offset or timestamp, which have 64 bits."""
 _PLACE = 'TopicPartition("topic", 0)'
 
 
 def partition_of(value: Any, hint: str = f"{_PLACE}, one after the other") -> TopicPartition:
-    """A TopicPartition, or the pair that equals one. Raises ConfigError."""
+    """Return a TopicPartition for one, or for a pair that equals one. Raises ConfigError."""
     if isinstance(value, TopicPartition):
         return value
     if isinstance(value, Record):
@@ -73,7 +73,7 @@ def check_offset(name: str, offset: Any, hint: str = "") -> None:
 
 
 def milliseconds_of(name: str, when: "datetime | int") -> int:
-    """Milliseconds since the epoch; a datetime needs a time zone. Raises ConfigError."""
+    """Return milliseconds since the epoch; a datetime needs a time zone. Raises ConfigError."""
     from datetime import datetime  # most commands need none
 
     if isinstance(when, datetime):
@@ -87,8 +87,8 @@ def milliseconds_of(name: str, when: "datetime | int") -> int:
 
 
 def known_names(option: str, names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """These as Kafka spells them, given in any case. Raises ConfigError: brokers find nothing for a name that they do
-    not know."""
+    """Return names, given in any case, as Kafka spells them. Raises ConfigError: brokers find nothing for a name that
+    they do not know."""
     if isinstance(names, str):
         raise ConfigError(f"{option}={names!r}: must be a list of str", hint=f"{option}=[{names!r}]")
     spelled = {name.lower(): name for name in known}
@@ -99,7 +99,8 @@ def known_names(option: str, names: Sequence[str], known: Sequence[str]) -> list
 
 
 def config_values(configs: Mapping[str, ConfigValue]) -> dict[str, str]:
-    """Settings as the protocol carries them: numbers and bools become text. Raises ConfigError for anything else."""
+    """Return settings as the protocol carries them: numbers and bools become text. Raises ConfigError for anything
+    else."""
     for name, value in configs.items():
         if not isinstance(value, str | int | float):
             raise ConfigError(f"{name}={value!r}: must be a str, a number or a bool", hint="reset=[...] removes one")

@@ -124,7 +124,7 @@ class DeserializationError(AbortableError):
 
     @property
     def topic_partition(self) -> "TopicPartition":
-        """Where the record is."""
+        """The partition that has the record."""
         return self.record.topic_partition
 
     @property
@@ -290,7 +290,7 @@ _HINTS: dict[ErrorCode, str] = {
 
 
 def error_for(code: int, message: str = "") -> KafkaError:
-    """The exception for a broker's error code."""
+    """Return the exception for a broker's error code."""
     try:
         known = ErrorCode(code)
     except ValueError:
@@ -302,7 +302,7 @@ def error_for(code: int, message: str = "") -> KafkaError:
 
 
 def _not_of_topics(message: str) -> str:
-    """The hint for a setting of a client that was given to a topic."""
+    """Return the hint for a setting of a client that was given to a topic; none for another error."""
     _, is_unknown, name = message.rpartition("Unknown topic config name: ")
     if not is_unknown:
         return ""
@@ -327,8 +327,8 @@ def check_each(method: str, values: Sequence[object], kind: type) -> None:
 
 
 def unknown_option(owner: str, name: str, known: Iterable[str], hint: str = "") -> ConfigError:
-    """The error for an option that a client or method does not have. The default hint is the nearest name, or the
-    client that has it."""
+    """Return the error for an option that a client or method does not have. The default hint is the nearest name, or
+    the client that has it."""
     from oncelog.protocol.names import nearest, owner_of
 
     if not hint:

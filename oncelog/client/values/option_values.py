@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, is_typeddic
 from oncelog.client.values.errors import ConfigError
 
 _MOST: Final = 2**31 - 1
-"""Counts, bytes and milliseconds are 32 bits in the protocol."""
+"""The highest number: counts, bytes and milliseconds are 32 bits in the protocol."""
 _SHOWN: Final = 80
 _MAX_PORT: Final = 65_535
 
 
 def parse_addresses(bootstrap_servers: str | abc.Sequence[str]) -> list[tuple[str, int]]:
-    """`host:port,host:port` or a sequence of these; raises ConfigError."""
+    """Parse `host:port,host:port` or a sequence of these; raises ConfigError."""
     is_list = isinstance(bootstrap_servers, abc.Sequence) and all(isinstance(each, str) for each in bootstrap_servers)
     if not is_list or isinstance(bootstrap_servers, bytes):
         raise ConfigError(f"bootstrap_servers={bootstrap_servers!r}: must be a str or a list of str")
@@ -57,7 +57,7 @@ def check_values(settings: Any, at_least_1: abc.Set[str] = frozenset()) -> None:
 
 
 class _Kind:
-    """One alternative of a type: what belongs to it, and its words."""
+    """One alternative of a type, with the values that belong to it, and its words."""
 
     def __init__(self, kind: Any, least: int) -> None:
         self.origin = get_origin(kind) or kind

@@ -72,10 +72,11 @@ class RecordOptions(TypedDict, Generic[K], total=False):
     key: K | None
     """Records of one key stay in order: its hash selects the partition, as Java's producer does."""
     partition: int | None
-    """Instead of what the key selects; without either, whole batches go round."""
+    """The partition, instead of the one that the key selects; without either, whole batches are sent to each in
+    turn."""
     headers: Headers
     timestamp_ms: int | None
-    """Milliseconds since the epoch, by default now."""
+    """The time in milliseconds since the epoch, by default now."""
 
 
 class RecordMetadata(NamedTuple):

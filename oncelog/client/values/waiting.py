@@ -19,7 +19,7 @@ _LEAST_ATTEMPT_S = 0.05
 
 
 class Deadline:
-    """`Deadline.after(ms)`; never on the wall clock, which may jump."""
+    """A time limit, made by `Deadline.after(ms)`; never on the wall clock, which may jump."""
 
     __slots__ = ("at_s",)
 
@@ -44,7 +44,7 @@ class Deadline:
         return self.at_s - asyncio.get_running_loop().time() < _LEAST_S
 
     def capped(self, timeout_ms: float) -> "Deadline":
-        """The earlier of this one and `timeout_ms` from now."""
+        """Return the earlier of this deadline and `timeout_ms` from now."""
         return Deadline(min(self.at_s, asyncio.get_running_loop().time() + timeout_ms / 1000))
 
     def allows(self, backoff_ms: float) -> bool:
@@ -52,8 +52,8 @@ class Deadline:
         return self.remaining_s - backoff_ms / 1000 >= _LEAST_ATTEMPT_S
 
     async def pause(self, backoff_ms: float, waiting_for: str, cause: KafkaError | None = None) -> None:
-        """Sleep before the next attempt. If no time is left for one: until the deadline, then raises RequestTimedOut,
-        with what the last attempt met."""
+        """Sleep before the next attempt. If no time is left for one, sleep until the deadline and raise
+        RequestTimedOut, with what the last attempt met."""
         if self.allows(backoff_ms):
             await asyncio.sleep(backoff_ms / 1000)
             return

@@ -34,7 +34,8 @@ class Api(Generic[RequestT, ResponseT]):
         return self.flexible_from is not None and version >= self.flexible_from
 
     def answers_flexibly(self, version: int) -> bool:
-        """ApiVersions must be readable before the versions are known (KIP-511)."""
+        """Whether responses of this version have a flexible header. Those to ApiVersions never do: they must be
+        readable before the versions are known (KIP-511)."""
         return self.key != ApiKey.API_VERSIONS and self.is_flexible(version)
 
 

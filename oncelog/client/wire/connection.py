@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES = 512 << 20
 _MAX_FIRST_BYTES = 512 << 10
-"""Until the connection is ready: a server that has proved nothing yet fills no memory. As brokers bound what a client
-sends before its login."""
+"""The largest response until the connection is ready: a server that has proved nothing yet fills no memory. Brokers
+bound in the same way what a client sends before its login."""
 SOFTWARE_NAME = "oncelog-client"
 SOFTWARE_VERSION = "0.1.0"
 _MAX_CORRELATION_ID = 0x7FFFFFFF
@@ -52,8 +52,8 @@ class PendingRequest:
 
 
 class Connection:
-    """`open()` returns the first bytes to send. What is received is written into `room()`; `receive()` takes its length
-    and returns bytes to send."""
+    """The protocol of one connection. `open()` returns the first bytes to send. What is received is written into
+    `room()`; `receive()` takes its length and returns bytes to send."""
 
     def __init__(
         self, client_id: str, login: "Login | None" = None, on_logged_in: "Callable[[int], None] | None" = None
@@ -74,13 +74,13 @@ class Connection:
         self._to_send: list[bytes] = []
         self._login = login
         self._held: list[Callable[[], bytes]] | None = None
-        """Functions that make the bytes of requests waiting for a repeated login; None while there is none."""
+        """The functions that make the bytes of requests waiting for a repeated login; None while there is none."""
 
     def open(self) -> bytes:
         return self._ask_versions(API_VERSIONS.maximum)
 
     def version_of(self, api: Api[Any, Any]) -> int:
-        """The highest version that both sides support; raises FatalError if there is none."""
+        """Return the highest version that both sides support; raises FatalError if there is none."""
         offered = self._ranges.get(api.key)
         version = min(api.maximum, offered[1]) if offered else -1
         if offered is None or version < max(api.minimum, offered[0]):
@@ -98,7 +98,7 @@ class Connection:
         on_answer: OnAnswer[ResponseT] | None,
         patience_s: float | None = None,
     ) -> bytes:
-        """The bytes of a request; without `on_answer` no response is expected (acks=0)."""
+        """Return the bytes of a request; without `on_answer` no response is expected (acks=0)."""
         version = self.version_of(api)
         if self._held is not None:
             body = api.encode(message, version)
@@ -107,13 +107,13 @@ class Connection:
         return self._encode(api, message, version, on_answer, patience_s)
 
     def log_in(self, login: "Login") -> bytes:
-        """The bytes that begin a new login on a connection that has one."""
+        """Return the bytes that begin a new login on a connection that has one."""
         self._held = []
         login.begin(self._send_at_once, self._on_logged_in)
         return self._to_send.pop()
 
     def room(self) -> memoryview:
-        """Where to write what is received next."""
+        """Return the memory to receive into."""
         return self._frames.room()
 
     def receive(self, count: int) -> list[bytes]:
@@ -125,7 +125,7 @@ class Connection:
         return to_send
 
     def close(self, error: KafkaError) -> None:
-        """Every pending request fails with `error`."""
+        """End, and fail every pending request with `error`."""
         self.ready = False
         self._release_held()
         pending, self.pending = self.pending, deque()

@@ -64,7 +64,7 @@ async def check_listener(address: str, security: Security, deadline: Deadline) -
 
 
 async def _mechanisms(address: str, context: ssl.SSLContext | None, deadline: Deadline) -> Sequence[str] | None:
-    """The listener's login mechanisms, none where no login is needed; None if it does not speak this way. Raises
+    """Return the listener's login mechanisms, none where no login is needed; None if it does not speak this way. Raises
     AuthenticationFailed if it has TLS and does not accept this client."""
     host, _, port = address.rpartition(":")
     transport = Transport(address, "oncelog", deadline.remaining_s * 1000)
@@ -90,7 +90,7 @@ async def _mechanisms(address: str, context: ssl.SSLContext | None, deadline: De
 
 
 def _unverified() -> ssl.SSLContext:
-    """A context without verification: nothing secret is sent over it."""
+    """Return a context without verification: nothing secret is sent over it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

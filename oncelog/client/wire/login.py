@@ -27,7 +27,7 @@ SASL_HANDSHAKE: Api[Any, Any] = Api(
     1,
     1,
 )
-"""After version 0 the tokens would come without a header, as before Kafka 1.0."""
+"""The handshake API; after its version 0 the tokens would come without a header, as before Kafka 1.0."""
 SASL_AUTHENTICATE: Api[Any, Any] = Api(
     ApiKey.SASL_AUTHENTICATE,
     sasl_authenticate_request.encode,
@@ -45,7 +45,7 @@ class Exchange(Protocol):
     def first(self) -> bytes: ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The next token; None if this side is content. Raises AuthenticationFailed."""
+        """Return the next token; None if this side is content. Raises AuthenticationFailed."""
         ...
 
 
@@ -59,7 +59,7 @@ class Login:
         self._on_done: Callable[[int], None]
 
     def begin(self, send: Send, on_done: Callable[[int], None]) -> None:
-        """`on_done` gets the lifetime of the session in milliseconds, 0 for no end."""
+        """Begin the login; `on_done` gets the lifetime of the session in milliseconds, 0 for no end."""
         self._send, self._on_done = send, on_done
         send(
             SASL_HANDSHAKE,

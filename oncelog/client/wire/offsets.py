@@ -35,11 +35,11 @@ MAX_TIMESTAMP = -3
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP, "log_end": LATEST}
 CONSUMER = -1
 DEBUGGING_REPLICA = -2
-"""The replica id that Kafka's ListOffsetsRequest calls so: with it LATEST is the log end."""
+"""The replica id that has this name in Kafka's ListOffsetsRequest: with it LATEST is the log end."""
 
 
 def timestamp_of(at: "str | datetime | int") -> int:
-    """What ListOffsets asks for. Raises ConfigError."""
+    """Return the timestamp by which ListOffsets asks for that place. Raises ConfigError."""
     if not isinstance(at, str):
         return milliseconds_of("at", at)
     if at not in _SPECS:
@@ -55,7 +55,7 @@ async def list_offsets(
     deadline: Deadline,
     replica_id: int = CONSUMER,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The first offset at or after each timestamp, or that of LATEST, EARLIEST, MAX_TIMESTAMP; -1 for none.
+    """Return the first offset at or after each timestamp, or that of LATEST, EARLIEST, MAX_TIMESTAMP; -1 for none.
 
     LATEST at read_committed is the last stable offset, otherwise the high watermark; for DEBUGGING_REPLICA the log end.
     """
@@ -178,7 +178,7 @@ async def fetch_committed(
 
 
 def _answered(response: OffsetFetchResponse) -> OffsetFetchResponse | OffsetFetchResponseGroup:
-    """From version 8 on a response has groups, here one."""
+    """Return the part of the response with the offsets: from version 8 on a group, here the only one."""
     return response.groups[0] if response.groups else response
 
 

@@ -41,7 +41,7 @@ INIT_TWO_PHASE_COMMIT = Api(
     6,
     6,
 )
-"""The same request, where a field that older versions lack must not be dropped (KIP-939)."""
+"""InitProducerId in a version in which no field of two-phase commit is missing, so that none is dropped (KIP-939)."""
 ADD_PARTITIONS_TO_TXN = Api(
     ApiKey.ADD_PARTITIONS_TO_TXN,
     add_partitions_to_txn_request.encode,

@@ -43,7 +43,7 @@ class SaltedPasswords:
 
 
 class ScramExchange:
-    """`first()`, then `respond` to each message of the broker until it returns None."""
+    """One login by SCRAM: `first()`, then `respond` to each message of the broker until it returns None."""
 
     def __init__(
         self, hash_name: str, username: str, passwords: SaltedPasswords, nonce: str, *, is_token: bool = False

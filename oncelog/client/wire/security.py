@@ -68,17 +68,18 @@ class SecuritySettings:
     sasl_password: str | None = field(default=None, repr=False)
     """The user's password."""
     sasl_tokenauth: bool = False
-    """Of SCRAM: the two are the id and the HMAC (in base64) of a delegation token; Kafka's tokenauth="true"."""
+    """True if user and password are the id and the HMAC (in base64) of a delegation token, for SCRAM; Kafka's
+    tokenauth="true"."""
     sasl_jaas_config: str | None = field(default=None, repr=False)
-    """Instead of these: Kafka's line, `org...ScramLoginModule required username="..." password="...";`."""
+    """Kafka's line instead of user and password: `org...ScramLoginModule required username="..." password="...";`."""
     sasl_oauth_token_provider: TokenProvider | None = None
-    """Of OAUTHBEARER: a function, async or not, that returns a token; called for each login."""
+    """A function, async or not, that returns a token for OAUTHBEARER; called for each login."""
     sasl_oauth_extensions: Mapping[str, str] | None = None
-    """Of OAUTHBEARER: more names and values for the broker, which some services ask for."""
+    """More names and values for the broker with OAUTHBEARER, which some services ask for."""
     ssl_truststore_location: str | None = None
     """A PEM file with the certificates of the authorities to trust; None: those of this machine."""
     ssl_truststore_certificates: str | None = None
-    """The same as text."""
+    """The certificates of the authorities to trust as text."""
     ssl_keystore_location: str | None = None
     """A PEM file with this client's private key and its certificate chain, where brokers ask for one."""
     ssl_key_password: str | None = field(default=None, repr=False)
@@ -86,7 +87,7 @@ class SecuritySettings:
     ssl_endpoint_identification_algorithm: EndpointIdentification = "https"
     """'https': the broker's certificate must be for the host that is connected to; '' leaves that out."""
     ssl_context: ssl.SSLContext | None = None
-    """Instead of all other ssl_ options: a context of the program's own."""
+    """A context of the program's own, instead of all other ssl_ options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Security:
 
 
 PLAINTEXT = Security()
-"""Neither TLS nor a login."""
+"""The security protocol with neither TLS nor a login."""
 
 
 def security_of(settings: SecuritySettings) -> Security:
@@ -114,7 +115,7 @@ def security_of(settings: SecuritySettings) -> Security:
 
 
 def security_options(settings: SecuritySettings) -> SecurityOptions:
-    """These settings as options of another client."""
+    """Return these settings as options of another client."""
     options: Any = {each.name: getattr(settings, each.name) for each in fields(SecuritySettings)}
     found: SecurityOptions = options
     return found
@@ -131,7 +132,7 @@ def _refuse_unused(settings: SecuritySettings, prefix: str, is_used: bool, inste
 
 
 def _set(settings: SecuritySettings, prefix: str) -> list[str]:
-    """The names of these options that the program has set."""
+    """Return the names of these options that the program has set."""
     mine = (each for each in fields(SecuritySettings) if each.name.startswith(prefix))
     return [each.name for each in mine if getattr(settings, each.name) != each.default]
 
@@ -183,7 +184,7 @@ _AS_PEM = (
 
 
 def _check_pem(name: str, location: str, *labels: str) -> None:
-    """OpenSSL's own words for these mistakes are "[SSL] PEM lib". Raises ConfigError."""
+    """Raise ConfigError for a file that is no PEM or lacks a part: OpenSSL's own words for that are "[SSL] PEM lib"."""
     try:
         with open(location, "rb") as file:
             data = file.read()
@@ -232,7 +233,7 @@ _MODULES = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "S
 
 
 def _jaas(line: str, mechanism: str) -> tuple[str, str, bool]:
-    """User, password, and whether they are a token's. Raises ConfigError, which does not show the line."""
+    """Return user, password, and whether they are a token's. Raises ConfigError, which does not show the line."""
     found = _JAAS.fullmatch(line)
     module = _MODULES[mechanism]
     if found is None or found[1].rpartition(".")[2] != module:

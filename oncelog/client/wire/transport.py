@@ -32,7 +32,7 @@ _LEAST_S = 0.001
 
 
 class Transport(asyncio.BufferedProtocol):
-    """`await connect(...)`; then `send` with a callback, or `await request`."""
+    """A connection over a socket: `await connect(...)`; then `send` with a callback, or `await request`."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Transport(asyncio.BufferedProtocol):
         self.connection = Connection(client_id, login, None if login is None else self._on_logged_in)
         self._on_silent = on_silent
         self.is_full = False
-        """The broker reads more slowly than this side writes. What is sent nevertheless is kept in memory, without a
-        limit."""
+        """True if the broker reads more slowly than this side writes. What is sent nevertheless is kept in memory,
+        without a limit."""
         self.on_drained: Callable[[], None] = _ignore
         """Called when it is no longer full, or has ended while it was."""
         self._request_timeout_s = request_timeout_ms / 1000
@@ -63,7 +63,7 @@ class Transport(asyncio.BufferedProtocol):
         self._session_timer: asyncio.TimerHandle | None = None
         self._logging_in: asyncio.Task[None] | None = None
         self.last_sign_s = 0.0
-        """When something was received, or the oldest request sent that waits, or when it became full."""
+        """The time when something was received, or the oldest request sent that waits, or when it became full."""
         self._was_connected = False
 
     @property
@@ -121,7 +121,7 @@ class Transport(asyncio.BufferedProtocol):
         self._end(ConnectionLost(f"this side closed the connection to {self.address}"))
 
     async def wait_closed(self, timeout_s: float) -> None:
-        """After `close`: wait until everything written has been sent, which is all that acks=0 can ask for. What the
+        """Wait after `close` until everything written has been sent, which is all that acks=0 can ask for. What the
         other side has not read by then is dropped: its socket would stay open for as long as that side likes."""
         if self._was_connected:
             await asyncio.wait((self._lost,), timeout=timeout_s)
@@ -145,8 +145,8 @@ class Transport(asyncio.BufferedProtocol):
         stream.write(self.connection.open())
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Only as much is received at a time as the current response lacks, if it is large: nothing of it is copied
-        once more."""
+        """Return the memory to receive into: no more than the current response lacks, if it is large, so that nothing
+        of it is copied once more."""
         return self.connection.room()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -183,7 +183,8 @@ class Transport(asyncio.BufferedProtocol):
             self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     def _on_timer(self) -> None:
-        """Time counts from the last received data, and only while requests are pending or cannot be written."""
+        """End a connection that is silent. Time counts from the last received data, and only while requests are pending
+        or cannot be written."""
         self._timer = None
         oldest = self.connection.pending[0] if self.connection.pending else None
         if self._transport is None or (oldest is None and not self.is_full):
@@ -210,7 +211,8 @@ class Transport(asyncio.BufferedProtocol):
         self._logging_in = asyncio.ensure_future(self._log_in_again())
 
     async def _log_in_again(self) -> None:
-        """Requests go on while a token is fetched, and wait from when the login is sent (KIP-368)."""
+        """Log in once more. Requests are sent while a token is fetched, and wait from when the login is sent
+        (KIP-368)."""
         logins = self._security.logins
         if logins is None:
             return
@@ -287,7 +289,8 @@ async def connect(
 
 
 def tls_error(address: str, error: ssl.SSLError) -> KafkaError:
-    """Fatal where one side does not accept the other's certificate or conditions; else the connection broke."""
+    """Return the error of a TLS handshake: fatal where one side does not accept the other's certificate or conditions;
+    else the connection broke."""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.rstrip(".")
         hint = "name the certificate's authority in ssl_truststore_location"
@@ -312,7 +315,7 @@ def _words(reason: str) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """ "connection refused", also where asyncio lists one failure for each address of a host."""
+    """Return "connection refused" and the like, also where asyncio lists one failure for each address of a host."""
     numbers = (
         {error.errno} if error.errno is not None else {int(each) for each in re.findall(r"Errno (\d+)", str(error))}
     )
