@@ -37,7 +37,7 @@ __all__ = [
 
 
 class FaultsRefused(Exception):
-    """The broker rejected the request; the message says why, `status` is the HTTP status."""
+    """Raised if the broker rejected the request; the message says why, `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class FaultClient:
         return number
 
     def status(self, number: int) -> RuleStatus:
-        """How often the rule has matched and fired, and what it holds."""
+        """Return how often the rule has matched and fired, and what it holds."""
         return _status(self._ask("GET", f"/faults/{number}"))
 
     def wait_fired(self, number: int, timeout_ms: int = 10_000) -> RuleStatus:
@@ -103,12 +103,12 @@ class FaultClient:
     # --- inspecting
 
     def transactions(self) -> list[dict[str, Any]]:
-        """Every transactional id: its state, its partitions, and those `without_marker`."""
+        """Return every transactional id: its state, its partitions, and those `without_marker`."""
         transactions: list[dict[str, Any]] = self._ask("GET", "/transactions")["transactions"]
         return transactions
 
     def state(self, transactional_id: str) -> str | None:
-        """ "Ongoing", "PrepareCommit" and the like; None for an unknown id."""
+        """Return "Ongoing", "PrepareCommit" and the like; None for an unknown id."""
         for transaction in self.transactions():
             if transaction["transactional_id"] == transactional_id:
                 state: str = transaction["state"]
@@ -116,13 +116,13 @@ class FaultClient:
         return None
 
     def partitions(self, topic: str | None = None) -> list[dict[str, Any]]:
-        """Offsets and open transactions of each partition, of one topic or of all."""
+        """Return offsets and open transactions of each partition, of one topic or of all."""
         query = "" if topic is None else f"?{urlencode({'topic': topic})}"
         partitions: list[dict[str, Any]] = self._ask("GET", f"/partitions{query}")["partitions"]
         return partitions
 
     def events(self, since: int = 0) -> list[dict[str, Any]]:
-        """Those of the last 1,000 events whose number is above `since`."""
+        """Return those of the last 1,000 events whose number is above `since`."""
         events: list[dict[str, Any]] = self._ask("GET", f"/events?follow=false&since={since}")["events"]
         return events
 
@@ -152,7 +152,7 @@ class FaultClient:
         self._ask("POST", "/producer-ids", {"next": producer_id})
 
     def now_ms(self) -> int:
-        """The broker's wall clock."""
+        """Return the broker's wall clock."""
         now_ms: int = self._ask("POST", "/time", {})["now_ms"]
         return now_ms
 

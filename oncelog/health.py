@@ -21,23 +21,23 @@ _MAX_ANSWER_BYTES = 1 << 20
 
 
 class NotHealthy(Exception):
-    """The broker does not respond as one; the message says what happened."""
+    """Raised if the broker does not respond as one; the message says what happened."""
 
 
 class NotABroker(NotHealthy):
-    """Something listens there, and does not answer as a broker does that is asked in this protocol."""
+    """Raised if something listens there, and does not respond as a broker does in this protocol."""
 
 
 def check_health(host: str, port: int, timeout_s: float, context: "SSLContext | None" = None) -> int:
-    """Number of APIs that the broker supports; over TLS with a context. Raises NotHealthy."""
+    """Return the number of APIs that the broker supports; over TLS with a context. Raises NotHealthy."""
     return len(api_versions(host, port, timeout_s, context))
 
 
 def api_versions(
     host: str, port: int, timeout_s: float, context: "SSLContext | None" = None
 ) -> list[tuple[int, int, int]]:
-    """Key, lowest and highest version of each API that the broker supports, which it says before a login. Raises
-    NotHealthy."""
+    """Return the key, lowest and highest version of each API that the broker supports, which it returns before a login.
+    Raises NotHealthy."""
     body = b"".join(api_versions_request.encode(ApiVersionsRequest(), 0))
     frame = encode_request_header(api_versions_request.API_KEY, 0, 1, "oncelog-health", flexible=False) + body
     reader = FrameReader(_MAX_ANSWER_BYTES)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 VARIABLE = "ONCELOG_METRICS"
-"""Of the address; with _TOKEN it is of the token."""
+"""The environment variable of the address; with _TOKEN it is that of the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class HttpPort:
     ca_file: str | None = None
 
     def connection(self, timeout_s: float) -> "HTTPConnection":
-        """Not connected yet. Raises ValueError for the address, OSError for the file."""
+        """Return a connection that is not connected yet. Raises ValueError for the address, OSError for the file."""
         # Milliseconds, for which a test that injects no fault need not wait.
         from http.client import HTTPConnection, HTTPSConnection
 
@@ -49,7 +49,7 @@ class HttpPort:
 
 
 def given_token(environ: Mapping[str, str], file: str | None) -> str | None:
-    """From the file, else from the environment. Raises OSError, UnicodeDecodeError."""
+    """Return the token from the file, else from the environment. Raises OSError, UnicodeDecodeError."""
     if file:
         return Path(file).read_text(encoding="ascii").strip()
     return environ.get(f"{VARIABLE}_TOKEN") or None

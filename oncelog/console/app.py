@@ -39,7 +39,7 @@ def create_app(
     interval_s: float = INTERVAL_S,
     is_ending: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The reader is closed with the application."""
+    """Return the console's application; the reader is closed with it."""
     renderer = Renderer(
         {
             "bootstrap": reader.bootstrap,
@@ -133,7 +133,8 @@ def _aborting(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
 
 
 async def _require_hanging(reader: Reader, place: TopicPartition, start: int) -> None:
-    """A marker on one partition would break a transaction that its coordinator can end. Raises NotFound."""
+    """Raise NotFound unless the transaction is hanging: a marker on one partition would break one that its coordinator
+    can end."""
     holders = [each for each in await reader.producers(place) if each.transaction_start_offset == start]
     if len(await reader.hanging(place, holders)) < len(holders):
         owners = (await reader.owners(each.producer_id for each in holders)).values()
@@ -148,8 +149,8 @@ def _states_of(owners: Iterable[ListedTransaction]) -> str:
 
 
 def _asked(request: Request, read_only: bool) -> Query:
-    """What is changed, named by the address, where any name arrives as it is: browsers rewrite line ends in forms.
-    Raises ReadOnly."""
+    """Return what is to be changed. The address names it, where any name arrives as it is: browsers rewrite line ends
+    in forms. Raises ReadOnly."""
     if read_only:
         raise ReadOnly("this console was started with --read-only: it changes nothing")
     return Query(dict(request.query_params))

@@ -21,7 +21,8 @@ from oncelog.tools.terminal import fail, say
 
 _NEEDED = ("jinja2", "starlette", "uvicorn")
 _TIMEOUT_S = 3.0
-"""A person waits for a page: a cluster that is down is said to be sooner than in a command."""
+"""How long a request may take. A person waits for the page: that a cluster is down is shown sooner than by a
+command."""
 
 
 def _address(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, int]:

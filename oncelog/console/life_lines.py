@@ -13,7 +13,7 @@ from oncelog.tools.txn.tail import Transition
 
 LINE_UNITS = 1_000
 _LATE_SHARE = 0.5
-"""Half of its timeout: most transactions take a small part of theirs."""
+"""The share of its timeout after which a transaction is late, half of it: most take a small part of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class LifeLine:
     transaction: TransactionDescription
     age_ms: int | None
     units: int
-    """Of 1,000 between its begin and its timeout."""
+    """The length of its line, out of 1,000 from its begin to its timeout."""
     urgency: str
     """"fresh", "late" (half its timeout is over), or "overdue" (its coordinator will abort it at the next look);
     "decided": no timeout applies any more; "endless": none does, as in a two-phase commit."""
@@ -34,7 +34,8 @@ class LifeLine:
 
 
 def life_line(transaction: TransactionDescription, now_ms: int) -> LifeLine:
-    """The begin is by the coordinator's clock: one that is ahead of ours gives an age of 0."""
+    """Return the line of a transaction. Its begin is by the coordinator's clock: one that is ahead of ours gives an age
+    of 0."""
     meaning = meaning_of(transaction.state)
     if transaction.start_time_ms <= 0 or not meaning.holds_readers:
         return LifeLine(transaction, None, 0, "fresh")
@@ -49,7 +50,7 @@ def life_line(transaction: TransactionDescription, now_ms: int) -> LifeLine:
 
 
 def oldest_first(lines: Iterable[LifeLine]) -> list[LifeLine]:
-    """Those without an age last."""
+    """Return the lines with the oldest transactions first; those without an age are last."""
     return sorted(lines, key=lambda each: (-1 if each.age_ms is None else -each.age_ms - 2, _id(each)))
 
 
@@ -66,23 +67,25 @@ def count_by_state(listed: Iterable[ListedTransaction]) -> dict[str, int]:
 
 
 def count_of(phase: Phase, counts: Mapping[str, int]) -> int:
-    """Of the ids by state, those in a state of this phase."""
+    """Return how many ids are in a state of this phase."""
     return sum(number for state, number in counts.items() if meaning_of(state).phase == phase)
 
 
 def _rank(state: str) -> int:
-    """Where it stands in a list: open transactions can still be ended, decided ones only waited for."""
+    """Return a state's place in a list: open transactions can still be ended, decided ones only waited for."""
     meaning = meaning_of(state)
     return 0 if meaning.can_be_aborted else 1 if meaning.holds_readers else 2
 
 
 def matching(listed: Sequence[ListedTransaction], text: str, state: str) -> list[ListedTransaction]:
-    """Those whose id contains `text`, in `state` if that is not empty; open ones first, then decided ones."""
+    """Return the transactions whose id contains `text`, in `state` if that is not empty; open ones first, then decided
+    ones."""
     found = [each for each in listed if text in each.transactional_id and state in ("", each.state)]
     return sorted(found, key=lambda each: (_rank(each.state), each.transactional_id))
 
 
 def newest_first(transitions: Iterable[Transition], count: int) -> list[Transition]:
-    """Of all coordinators' logs, whose records come log by log. Steps of one millisecond keep their order."""
+    """Return the newest transitions of all coordinators' logs, whose records come log by log. Steps of one millisecond
+    keep their order."""
     in_order = sorted(transitions, key=lambda each: each.time_ms)
     return in_order[::-1][:count]

@@ -16,20 +16,20 @@ from oncelog.console.rendering import Renderer
 from oncelog.console.trouble import EXPECTED, trouble_of
 
 LIVE = "/live"
-"""The address of a page's stream is its own below this."""
+"""The address of live pages: the stream of a page is below it, at the page's own address."""
 MAX_STREAMS = 32
 INTERVAL_S = 1.0
 _SILENT_TURNS = 15
-"""Then a comment is sent, by which a connection that is gone is noticed."""
+"""How many silent turns pass before a comment is sent, by which a connection that is gone is noticed."""
 
 
 class Streams:
-    """All that run now, up to MAX_STREAMS."""
+    """The streams that run now, up to MAX_STREAMS."""
 
     def __init__(
         self, reader: Reader, renderer: Renderer, interval_s: float, is_ending: Callable[[], bool] = lambda: False
     ) -> None:
-        """`is_ending` is asked each turn: a server that ends waits for its responses."""
+        """`is_ending` is called each turn: a server that ends waits for its responses."""
         self._reader = reader
         self._renderer = renderer
         self._interval_s = interval_s
@@ -41,7 +41,7 @@ class Streams:
         return self._count < MAX_STREAMS
 
     async def follow(self, page: Page, query: Query) -> AsyncIterator[str]:
-        """Events until the caller stops, or the server."""
+        """Yield events until the caller stops, or the server."""
         self._count += 1
         try:
             sent, silent_turns = "", 0
@@ -64,6 +64,6 @@ class Streams:
 
 
 def event(name: str, html: str) -> str:
-    """`html` line by line, as the format has it."""
+    """Return an event with `html` line by line, as the format has it."""
     lines = "".join(f"data: {line}\n" for line in html.splitlines())
     return f"event: {name}\n{lines}\n"

@@ -18,10 +18,10 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.tools.log.dump import decoders
 
 SHOWN_CHARACTERS = 160
-"""Of a key or value in its row; up to MOST_CHARACTERS when it is opened."""
+"""How many characters of a key or value are shown in its row; up to MOST_CHARACTERS when it is opened."""
 MOST_CHARACTERS = 8_000
 MOST_BATCH_BYTES = 16 * 1024 * 1024
-"""Of a batch once it is decompressed: a producer can make some kilobytes be gigabytes."""
+"""The most bytes of a batch once it is decompressed: a producer can make some kilobytes be gigabytes."""
 _UTF_8 = getincrementaldecoder("utf-8")
 _DECODERS = {CONSUMER_OFFSETS: decoders.offsets, TRANSACTION_STATE: decoders.transactions}
 
@@ -33,7 +33,7 @@ class Shown:
     text: str
     size_bytes: int
     kind: str
-    """"text", "hex", "decoded", or "null" for a key or value that is not there."""
+    """The kind of text: "text", "hex", "decoded", or "null" for a key or value that is not there."""
     is_cut: bool
 
     @property
@@ -73,7 +73,7 @@ def shown(data: bytes | None) -> Shown:
 
 
 def messages_of(batches: Sequence[RawBatch], start_offset: int, limit: int) -> list[Message]:
-    """Up to `limit` records and markers from `start_offset` on."""
+    """Return up to `limit` records and markers from `start_offset` on."""
     rows: list[Message] = []
     for batch, cell in zip(batches, cells_of(batches), strict=True):
         rows += [each for each in _rows(batch, cell) if each.offset >= start_offset]
@@ -102,7 +102,7 @@ def _row(record: Record, cell: Cell) -> Message:
 
 
 def decoded(record: Record) -> tuple[Shown, Shown] | None:
-    """Key and value of a coordinator's record as Kafka's dump tool prints them; None for any other record."""
+    """Return key and value of a coordinator's record as Kafka's dump tool prints them; None for any other record."""
     decode = _DECODERS.get(record.topic)
     if decode is None:
         return None

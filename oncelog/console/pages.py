@@ -23,7 +23,7 @@ Model = Mapping[str, Any]
 
 _TOPICS_A_PAGE = 50
 _PARTITIONS_SUMMED = 64
-"""Of a topic in the list of topics: each costs four look-ups. A topic with more is shown without sums."""
+"""The most partitions of a topic whose sums are shown in the list of topics: each costs four look-ups."""
 _PARTITIONS_A_PAGE = 12
 _GROUPS_A_PAGE = 20
 _TRANSACTIONS_A_PAGE = 50
@@ -37,7 +37,8 @@ _NEWEST_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`title` is a format of what the query names; `section` the address of the page that the bar marks."""
+    """One page. `title` is a format of what the query names; `section` is the address of the page that the bar
+    marks."""
 
     section: str
     title: str
@@ -99,7 +100,7 @@ async def _topics(reader: Reader, query: Query) -> Model:
 
 
 def _led(topic: TopicDescription) -> list[TopicPartition]:
-    """The partitions that can be asked: a look does not wait for one to get a leader."""
+    """Return the partitions that have a leader: a look does not wait for one to get it."""
     return [TopicPartition(topic.name, each.partition) for each in topic.partitions if each.leader >= 0]
 
 
@@ -208,7 +209,8 @@ async def _groups(reader: Reader, query: Query) -> Model:
 
 
 async def _lag_and_pending(reader: Reader, group_id: str) -> tuple[int | None, int]:
-    """The lag is None of a group that has none: of another kind, or gone since the list was made."""
+    """Return the lag of a group and its number of pending offsets. The lag is None for a group that has none: of
+    another kind, or gone since the list was made."""
     try:
         lag = sum(each.lag for each in await reader.lag(group_id))
     except KafkaError as error:

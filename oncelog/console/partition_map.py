@@ -16,7 +16,7 @@ from oncelog.protocol.records.control import ControlRecordType
 from oncelog.tools.log.map.partition import MEANINGS, State
 
 MAX_WINDOW_BYTES = 4 * 1024 * 1024
-"""What a window may make the cluster send, whatever its batches hold."""
+"""The most bytes that a window may make the cluster send, whatever its batches hold."""
 _FATES = {
     "plain": State.PLAIN,
     "committed": State.COMMITTED,
@@ -39,12 +39,12 @@ class Bounds:
 
     @property
     def unstable_count(self) -> int:
-        """Offsets that read_committed readers wait for."""
+        """The number of offsets that read_committed readers wait for."""
         return self.high_watermark - self.last_stable_offset
 
     @property
     def named(self) -> tuple[tuple[str, str, int], ...]:
-        """Short name, whole name and offset, from the first to the last."""
+        """The bounds from the first to the last, each with its short name, its whole name and its offset."""
         return (
             ("start", "log start offset", self.log_start_offset),
             ("LSO", "last stable offset", self.last_stable_offset),
@@ -68,7 +68,7 @@ class Cell:
     producer_epoch: int
     base_sequence: int
     is_stable: bool
-    """Below the last stable offset: a read_committed reader has passed it, or may."""
+    """Whether it is below the last stable offset, so that a read_committed reader has passed it, or may."""
 
     @property
     def next_offset(self) -> int:
@@ -84,7 +84,7 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """1 to 4: the decimal digits of the number of records."""
+        """The width of the cell, from 1 to 4: the decimal digits of the number of records."""
         return min(4, len(str(self.record_count)))
 
 
@@ -121,7 +121,7 @@ class Window:
 
 
 def cells_of(batches: Iterable[RawBatch]) -> tuple[Cell, ...]:
-    """Batches of one partition in order, with the fate of those whose marker is among them."""
+    """Return the cells of one partition's batches in order, with the fate of those whose marker is among them."""
     cells: list[Cell] = []
     undecided: dict[int, list[int]] = {}
     for batch in batches:
@@ -159,8 +159,8 @@ def _cell(batch: RawBatch) -> Cell:
 
 
 def better_start(window: Window, wanted_count: int) -> int:
-    """Where to read instead so that the window shows about `wanted_count` batches up to the end, within its limit of
-    bytes; its own start if that is as good as can be told from it."""
+    """Return where to read instead so that the window shows about `wanted_count` batches up to the end, within its
+    limit of bytes; its own start if that is as good as the window can tell."""
     start, end = window.start_offset, window.bounds.high_watermark
     if not window.cells or start >= end:
         return start
@@ -197,8 +197,8 @@ class Strip:
 
 
 def strip_of(window: Window) -> Strip:
-    """A ruler stands before the first batch that ends after its offset; rulers outside the window are left out, but for
-    those at its very end."""
+    """Return the strip of a window. A ruler stands before the first batch that ends after its offset; rulers outside
+    the window are left out, except those at its very end."""
     items: list[Cell | Ruler] = []
     rulers = [each for each in _rulers(window.bounds) if each.offset >= window.first_offset]
     for cell in window.cells:
@@ -233,7 +233,7 @@ class Track:
 
 TRACK_UNITS = 1_000
 _LEAST_WIDTH = 8
-"""Units of a window that would be too narrow to see."""
+"""The least width of a window, in units: a narrower one could not be seen."""
 
 
 def track_of(window: Window) -> Track:

@@ -19,7 +19,7 @@ from oncelog.tools.log.map.partition import State
 
 @dataclass(frozen=True, slots=True)
 class PendingOffset:
-    """What the group will have committed if the transaction of this producer commits."""
+    """The offset that the group will have committed if the transaction of this producer commits."""
 
     offset: int
     producer_id: int
@@ -27,7 +27,7 @@ class PendingOffset:
 
 
 def pending_offsets(group_id: str, batches: Iterable[RawBatch]) -> dict[TopicPartition, PendingOffset]:
-    """The last one of each partition. Raises ProtocolError for a record that is not a group's."""
+    """Return the last pending offset of each partition. Raises ProtocolError for a record that is not a group's."""
     read = list(batches)
     found: dict[TopicPartition, PendingOffset] = {}
     for batch, cell in zip(read, cells_of(read), strict=True):

@@ -14,7 +14,8 @@ MOST = 2**63 - 1
 
 
 class BadQuery(Exception):
-    """The address of a page, or a form, lacks something or has what it cannot be; the message says it."""
+    """Raised if the address of a page, or a form, lacks something or has an impossible value; the message says
+    which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Query:
         return TopicPartition(self.text("topic"), self.number("partition"))
 
     def page_of(self, items: Sequence[_T], size: int) -> Slice[_T]:
-        """The page that `page` names; the last one if it is beyond."""
+        """Return the page that `page` names; the last one if it is beyond."""
         count = max(1, -(-len(items) // size))
         page = min(max(1, self.number_or_none("page") or 1), count)
         return Slice(items[(page - 1) * size : page * size], page, count, len(items))

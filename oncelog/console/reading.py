@@ -42,16 +42,16 @@ from oncelog.witness import Report, ask_witness
 
 _T = TypeVar("_T")
 MOST_DESCRIBED = 200
-"""Open and decided transactions whose begin is asked for at a look, each with a request of its own."""
+"""The most open and decided transactions whose begin is looked up at a time, each by a request of its own."""
 MOST_PENDING_BATCHES = 2_000
 _STATE_RECORDS = 40
-"""Of each partition of `__transaction_state`, for the list of the newest steps."""
+"""How many records of each partition of `__transaction_state` are read for the list of the newest steps."""
 _HISTORY_RECORDS = 1_000
-"""Of one partition, for the steps of one transactional id."""
+"""How many records of one partition are read for the steps of one transactional id."""
 _MOST_REMEMBERED = 256
 _REMEMBERED_S = 10.0
 _GUESSES = 2
-"""How often the begin of a window is chosen again, by what was seen: batches of a log are often alike."""
+"""How often the begin of a window is chosen again, by what was read: batches of a log are often alike."""
 _NOT_THERE = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
@@ -66,8 +66,8 @@ class Reader:
         witness: HttpPort | None = None,
         security: SecurityOptions | None = None,
     ) -> None:
-        """`witness` is a broker's `oncelog.metrics.listen`, which serves its findings; `security` are options of its
-        clients."""
+        """`witness` is the address of a broker's `oncelog.metrics.listen`, which serves its findings; `security` are
+        options of the reader's clients."""
         self.bootstrap = bootstrap
         self.witness = witness
         self._timeout_ms = timeout_ms
@@ -111,7 +111,8 @@ class Reader:
         return await (await self._admin()).describe_topics(*names) if names else []
 
     async def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Asked from the first to the last: each only grows, so that they are in order whatever happens meanwhile."""
+        """Return the bounds of partitions, read from the first to the last: each only grows, so that they are in order
+        whatever happens meanwhile."""
         admin, wanted = await self._admin(), list(places)
         if not wanted:
             return {}
@@ -125,7 +126,7 @@ class Reader:
         }
 
     async def window(self, place: TopicPartition, start_offset: int | None, count: int) -> Window:
-        """Up to `count` batches from an offset on; without one the last of the log, about as many."""
+        """Return up to `count` batches from an offset on; without an offset the last ones of the log, about as many."""
         bounds = (await self.bounds((place,)))[place]
         return await self.window_within(place, bounds, start_offset, count)
 
@@ -137,8 +138,8 @@ class Reader:
         )
 
     async def _remembered(self, key: Hashable, bounds: Bounds, read: Callable[[], Awaitable[_T]]) -> _T:
-        """What was read of a partition, until its bounds move; or a while, as compaction, or a topic that is created
-        again, changes what lies between the same bounds."""
+        """Return what was read of a partition, until its bounds move or for a while: compaction, or a topic that is
+        created again, changes what lies between the same bounds."""
         now_s = asyncio.get_running_loop().time()
         known = self._memory.pop(key, None)
         if known is None or known[0] != bounds or now_s - known[1] > _REMEMBERED_S:
@@ -169,7 +170,7 @@ class Reader:
         return Window(place, bounds, start, cells, is_cut)
 
     async def batches(self, place: TopicPartition, start: int, bounds: Bounds, count: int) -> list[RawBatch]:
-        """Up to `count` batches, and as many bytes as a window may have."""
+        """Return up to `count` batches, and as many bytes as a window may have."""
         _, consumer = await self._open()
         found: list[RawBatch] = []
         size_bytes = 0
@@ -185,7 +186,7 @@ class Reader:
         return found
 
     async def producers(self, place: TopicPartition) -> list[ProducerState]:
-        """Those with an open transaction first, from the oldest on."""
+        """Return the producers with an open transaction first, from the oldest on."""
         found = await (await self._admin()).describe_producers(place)
         return sorted(
             found,
@@ -193,7 +194,7 @@ class Reader:
         )
 
     async def hanging(self, place: TopicPartition, producers: Iterable[ProducerState]) -> list[ProducerState]:
-        """Of producers with a transaction that is open here, those whose transaction no coordinator will end."""
+        """Return those of the producers with a transaction open here whose transaction no coordinator will end."""
         candidates = [operations.OpenTransaction(place, each) for each in producers]
         found = await operations.unknown_to_coordinators(await self._admin(), candidates)
         return [each.producer for each in found]
@@ -204,7 +205,7 @@ class Reader:
         return await (await self._admin()).find_transactions()
 
     async def owners(self, producer_ids: Iterable[int]) -> dict[int, ListedTransaction]:
-        """The transactional id of each producer id that has one now, and its state."""
+        """Return the transactional id of each producer id that has one now, and its state."""
         wanted = sorted(set(producer_ids))
         if not wanted:
             return {}
@@ -216,18 +217,18 @@ class Reader:
         return await (await self._admin()).describe_transaction(transactional_id)
 
     async def unstable_transactions(self, listed: Iterable[ListedTransaction]) -> list[TransactionDescription]:
-        """Those of the list that are open or decided, in its order, up to MOST_DESCRIBED of them."""
+        """Return those in the list that are open or decided, in its order, up to MOST_DESCRIBED of them."""
         ids = (each.transactional_id for each in listed if meaning_of(each.state).holds_readers)
         return await operations.describe_all(await self._admin(), islice(ids, MOST_DESCRIBED))
 
     async def newest_steps(self) -> list[Transition]:
-        """The last transitions in each partition of `__transaction_state`, partition by partition."""
+        """Return the last transitions in each partition of `__transaction_state`, partition by partition."""
         reader = TransitionReader()
         steps = (_step(reader, record) for records in await self._state_logs(_STATE_RECORDS) for record in records)
         return [step for step in steps if step is not None]
 
     async def history(self, transactional_id: str) -> list[Transition]:
-        """The transitions of one id that the end of its coordinator's log has, in order."""
+        """Return the transitions of one id that the end of its coordinator's log has, in order."""
         place = await self._coordinator_log(TRANSACTION_STATE, transactional_id)
         if place is None:
             return []
@@ -248,7 +249,7 @@ class Reader:
         return [await self._last_records(place, bounds[place], count) for place in places]
 
     async def _last_records(self, place: TopicPartition, bounds: Bounds, count: int) -> list[Record]:
-        """Of a log whose records are small, and not in transactions."""
+        """Return the last records of a log whose records are small, and not in transactions."""
 
         async def read() -> list[Record]:
             start = max(bounds.log_start_offset, bounds.high_watermark - count)
@@ -257,7 +258,8 @@ class Reader:
         return await self._remembered((place, count), bounds, read)
 
     async def _coordinator_log(self, topic: str, identifier: str) -> TopicPartition | None:
-        """The partition with the records of a transactional id or a group; None if there is none for us to read."""
+        """Return the partition with the records of a transactional id or a group; None if there is none that this
+        client may read."""
         try:
             (description,) = await self.topics((topic,))
         except KafkaError as error:
@@ -289,8 +291,8 @@ class Reader:
         return await (await self._admin()).list_group_lag(group_id)
 
     async def pending(self, group_id: str) -> dict[TopicPartition, PendingOffset]:
-        """Offsets in open transactions; what a group's log holds above its last stable offset is looked through, up to
-        MOST_PENDING_BATCHES batches."""
+        """Return the offsets in open transactions; what a group's log holds above its last stable offset is looked
+        through, up to MOST_PENDING_BATCHES batches."""
         place = await self._coordinator_log(CONSUMER_OFFSETS, group_id)
         if place is None:
             return {}
@@ -301,7 +303,7 @@ class Reader:
     # --- what this broker has seen, beside Kafka's protocol -----------------------------------------------------------
 
     async def findings(self) -> Report | None:
-        """None if no address was given. Raises WitnessUnavailable."""
+        """Return the witness's report; None if no address was given. Raises WitnessUnavailable."""
         port = self.witness
         if port is None:
             return None
@@ -311,7 +313,8 @@ class Reader:
 
 
 def _step(reader: TransitionReader, record: Record) -> Transition | None:
-    """None also for a record of a later release: the list is for a look, and the log itself is a page away."""
+    """Return the transition in a record; None also for a record of a later release: the list is for a look, and the log
+    itself is a page away."""
     try:
         return reader.read(record)
     except (ProtocolError, ValueError):
@@ -319,5 +322,5 @@ def _step(reader: TransitionReader, record: Record) -> Transition | None:
 
 
 def now_ms() -> int:
-    """By the wall clock, as coordinators write the begin of a transaction."""
+    """Return the wall clock's time, by which coordinators write the begin of a transaction."""
     return time.time_ns() // 1_000_000

@@ -37,20 +37,21 @@ def environment() -> Environment:
 
 
 def _finalized(value: Any) -> Any:
-    """What a macro or another template has made is finished."""
+    """Return the value as text for a page; what a macro or another template has made is left as it is."""
     if isinstance(value, Markup):
         return value
     return _NOTHING if value is None else printable(str(value))
 
 
 def url(path: str, **query: object) -> str:
-    """The address of a page; what is None is left out. Whatever a name contains stays inside its value."""
+    """Return the address of a page, without parameters that are None. Whatever a name contains stays inside its
+    value."""
     given = {name: str(value) for name, value in query.items() if value is not None}
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 def duration(milliseconds: int | None) -> str:
-    """`850 ms`, `12.4 s`, `3 min 20 s`, `2 d 5 h`."""
+    """Return a duration as `850 ms`, `12.4 s`, `3 min 20 s`, `2 d 5 h`."""
     if milliseconds is None:
         return _NOTHING
     for unit_ms, unit, part_ms, part in _STEPS_MS:
@@ -60,7 +61,7 @@ def duration(milliseconds: int | None) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time since the epoch on the console's own clock and in its time zone."""
+    """Return a time since the epoch by the console's own clock and in its time zone."""
     if milliseconds < 0:
         return _NOTHING
     try:
@@ -71,7 +72,7 @@ def moment(milliseconds: int) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """`1 batch`, `1,024 batches`."""
+    """Return a count as `1 batch`, `1,024 batches`."""
     plural = what if number == 1 else f"{what}{'es' if what.endswith('h') else 's'}"
     return f"{number:,} {plural}"
 
@@ -87,6 +88,6 @@ class Renderer:
         return self._environment.get_template(f"{template}.html").render(model)
 
     def page(self, title: str, content: str, *, section: str, live_url: str | None) -> str:
-        """`content` has been rendered by `part`."""
+        """Return a whole page, whose `content` has been rendered by `part`."""
         layout = self._environment.get_template("layout.html")
         return layout.render(title=title, content=Markup(content), section=section, live_url=live_url)

@@ -32,7 +32,7 @@ _CHANGES_NOTHING = frozenset(("GET", "HEAD"))
 
 
 class Guard:
-    """Around the whole console."""
+    """The checks before every request to the console."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: Collection[str] = ()) -> None:
         self._app = app
@@ -56,7 +56,7 @@ class Guard:
 
 
 def refusal(method: str, headers: Headers, allowed_hosts: Collection[str] = ()) -> str | None:
-    """Why a request is not answered; None if it is."""
+    """Return why a request is refused; None if it is not."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not _is_ours(hosts[0], allowed_hosts):
         return "this console answers to localhost, to addresses, and to names given with --allow-host"

@@ -13,7 +13,7 @@ from oncelog.witness import WitnessUnavailable
 
 
 class ReadOnly(Exception):
-    """The console was started with --read-only."""
+    """Raised if the console was started with --read-only."""
 
 
 EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly, WitnessUnavailable)
@@ -29,7 +29,7 @@ _NOT_THERE = frozenset(
 
 
 def status_of(error: Exception) -> int:
-    """Of a response that says it: UNREACHABLE if asking again may help."""
+    """Return the HTTP status for an error: UNREACHABLE if a retry may help."""
     match error:
         case ReadOnly():
             return 403

@@ -21,7 +21,7 @@ COLUMNS = {
     "timestamp": "timestamp",
     "timestampType": "int",
 }
-"""As Spark's Kafka source: names, order and types."""
+"""The columns of Spark's Kafka source: names, order and types."""
 HEADERS = {"headers": "array<struct<key: string, value: binary>>"}
 
 
@@ -31,7 +31,7 @@ class OncelogDataSource(DataSource):
         return "oncelog"
 
     def schema(self) -> str:
-        """Spark calls this first when it reads: so whatever is wrong is said in `load()`."""
+        """Return the columns. Spark calls this first when it reads: so an error is shown in `load()`."""
         return ", ".join(f"{name} {kind}" for name, kind in _columns(check_reading(self.options)).items())
 
     def reader(self, schema: Any) -> Any:

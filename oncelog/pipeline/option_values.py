@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 OPEN_PATIENCE_MS = 60_000
-"""A query outlasts a broker that is being started again, wherever in a batch that happens."""
+"""How long to wait for a broker to connect: a query outlasts one that is being started again, wherever in a batch that
+happens."""
 MARKER_TOPIC = "__spark_sink_markers"
 """The default of the option markerTopic."""
 EARLIEST = -2
@@ -28,7 +29,7 @@ def text(value: str) -> str:
 
 
 def exactly(value: str) -> str:
-    """A password may begin with a space."""
+    """Return the value unchanged: a password may begin with a space."""
     return value
 
 
@@ -51,7 +52,7 @@ def timestamp_ms(value: str) -> int:
 
 
 def duration_ms(value: str) -> int:
-    """`15m`, `30s`, `500ms`; a bare number is milliseconds."""
+    """Parse `15m`, `30s`, `500ms`; a bare number is milliseconds."""
     match = _DURATION.fullmatch(value.strip().lower())
     if match is None:
         raise ValueError("a duration is needed, such as 15m, 30s or 500ms")
@@ -68,7 +69,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def topics(value: str) -> tuple[str, ...]:
-    """Names separated by commas, in order, each once."""
+    """Parse names separated by commas, in order, each once."""
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
     if not names:
         raise ValueError("no topic is named")
@@ -76,7 +77,7 @@ def topics(value: str) -> tuple[str, ...]:
 
 
 def pattern(value: str) -> str:
-    """A regular expression; of Java's syntax, what Python has too, and quotes (`\\Q...\\E`)."""
+    """Parse a regular expression; of Java's syntax, what Python has too, and quotes (`\\Q...\\E`)."""
     expression = _JAVA_QUOTE.sub(lambda match: re.escape(match[1]), value.strip())
     try:
         re.compile(expression)
@@ -86,7 +87,7 @@ def pattern(value: str) -> str:
 
 
 def assignment(value: str) -> dict[str, tuple[int, ...]]:
-    """`{"topic": [0, 1]}`"""
+    """Parse `{"topic": [0, 1]}`."""
     example = 'JSON of partitions by topic is needed, such as {"topic": [0, 1]}'
     parsed = _json_object(value, example)
     for partitions in parsed.values():
@@ -99,7 +100,7 @@ def assignment(value: str) -> dict[str, tuple[int, ...]]:
 
 
 def offsets(value: str) -> "str | ByPartition":
-    """`earliest`, `latest`, or `{"topic": {"0": 23}}`, where -2 is earliest and -1 latest."""
+    """Parse `earliest`, `latest`, or `{"topic": {"0": 23}}`, where -2 is earliest and -1 latest."""
     word = value.strip().lower()
     if word in ("earliest", "latest"):
         return word
@@ -107,7 +108,7 @@ def offsets(value: str) -> "str | ByPartition":
 
 
 def timestamps(value: str) -> ByPartition:
-    """`{"topic": {"0": 1577836800000}}`"""
+    """Parse `{"topic": {"0": 1577836800000}}`."""
     return _by_partition(value, 'JSON of milliseconds is needed, such as {"topic": {"0": 1577836800000}}', 0)
 
 

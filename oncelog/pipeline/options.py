@@ -42,12 +42,12 @@ _STREAM: tuple[Door, ...] = ("readStream",)
 
 
 class OptionError(ValueError):
-    """An option is unknown, missing, or has a value that it cannot have; the message names it and what to write."""
+    """Raised if an option is unknown, missing, or has an impossible value; the message names it and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: `default` is what `parse` returns for it when it is absent; None is "not set"."""
+    """One option. `default` is what `parse` returns for it when it is absent; None means "not set"."""
 
     name: str
     doors: tuple[Door, ...]
@@ -151,7 +151,7 @@ READ_SETTINGS = (
     "max.partition.fetch.bytes",
     "check.crcs",
 )
-"""What `kafka.` may set for reading; the default of `isolation.level` is read_committed."""
+"""The settings after `kafka.` for reading; the default of `isolation.level` is read_committed."""
 WRITE_SETTINGS = (
     "client.id",
     "request.timeout.ms",
@@ -168,7 +168,7 @@ WRITE_SETTINGS = (
     "buffer.memory",
     "max.in.flight.requests.per.connection",
 )
-"""What `kafka.` may set for writing."""
+"""The settings after `kafka.` for writing."""
 SECURITY_SETTINGS = (
     "security.protocol",
     "sasl.mechanism",
@@ -182,7 +182,7 @@ SECURITY_SETTINGS = (
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
 )
-"""What `kafka.` may set for either: the options of TLS and SASL of every client."""
+"""The settings after `kafka.` for either: the options of TLS and SASL of every client."""
 _PEM = ("ssl.truststore.type", "ssl.keystore.type")
 WITHOUT_EFFECT = {
     "group.id": "nothing joins a consumer group: the checkpoint holds the progress",
@@ -214,7 +214,7 @@ REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user wrote, parsed: `options["startingOffsets"]`, by the names of the table."""
+    """The options that a user wrote, parsed: `options["startingOffsets"]`, by the names of the table."""
 
     door: Door
     values: Mapping[str, Any]
@@ -235,23 +235,24 @@ class Options:
 
 
 NO_SECURITY = cast("SecurityOptions", MappingProxyType({}))
-"""Of brokers that everybody reaches."""
+"""The security options for brokers that require none."""
 
 
 def security_in(client: Mapping[str, Any]) -> SecurityOptions:
-    """Of the options of a client, those that any other client of the same brokers needs, too."""
+    """Return those options of a client that any other client of the same brokers needs, too."""
     found: Any = {name: value for name, value in client.items() if name in SecurityOptions.__annotations__}
     options: SecurityOptions = found
     return options
 
 
 def parse(options: Mapping[str, str], door: Door) -> Options:
-    """The options of one door. Raises OptionError for the first that is unknown, missing or wrong."""
+    """Parse the options of one door. Raises OptionError for the first that is unknown, missing or wrong."""
     return _parse(options, (door,), door)
 
 
 def check_reading(options: Mapping[str, str]) -> Options:
-    """The same before it is known whether a batch or a stream will be read: Spark asks for the schema first."""
+    """Parse the options of reading before it is known whether a batch or a stream will be read: Spark asks for the
+    schema first."""
     return _parse(options, READ, "readStream")
 
 
@@ -299,7 +300,7 @@ def _value(name: str, parser: Callable[[str], Any], value: str) -> Any:
 
 
 def _setting(name: str, value: str, door: Door) -> dict[str, Any]:
-    """A setting of Kafka's clients as our client's keyword argument; nothing if it has no effect."""
+    """Return a setting of Kafka's clients as our client's keyword argument; nothing if it has no effect."""
     known = (*(READ_SETTINGS if door in READ else WRITE_SETTINGS), *SECURITY_SETTINGS)
     if name in known:
         field = name.replace(".", "_")
@@ -345,7 +346,7 @@ def _acks(value: str) -> str | int:
 
 
 def _check_together(values: Mapping[str, Any], client: Mapping[str, Any], door: Door) -> None:
-    """What no option can tell alone. Raises OptionError."""
+    """Check options together with others. Raises OptionError."""
     try:
         if door in READ:
             security_of(ConsumerSettings(bootstrap_servers=values[BOOTSTRAP], **client))
@@ -363,7 +364,7 @@ def _check_together(values: Mapping[str, Any], client: Mapping[str, Any], door: 
 
 
 def table(doors: Iterable[Door]) -> str:
-    """The options of these doors as a Markdown table, for the documentation."""
+    """Return the options of these doors as a Markdown table, for the documentation."""
     wanted = set(doors)
     lines = ["| option | for | default | meaning |", "|---|---|---|---|"]
     for option in OPTIONS:

@@ -22,7 +22,7 @@ class OwnDirectory:
 
     @classmethod
     def make(cls, parent: str, *names: str) -> Self | None:
-        """Below `parent`, a directory in the other. None if it cannot be had."""
+        """Make a directory below `parent`, each of `names` inside the one before; None if it cannot be had."""
         directory = Path(parent)
         try:
             directory.mkdir(parents=True, exist_ok=True)

@@ -25,32 +25,32 @@ class SourceProgress:
 
     ranges: tuple[OffsetRange, ...]
     lag: dict[TopicPartition, int]
-    """Offsets from the end of the batch to the last stable one, when the batch was planned."""
+    """How many offsets there were from the end of the batch to the last stable one, when the batch was planned."""
     lost: dict[TopicPartition, int]
-    """Offsets, over the life of the query, with failOnDataLoss=false."""
+    """How many offsets were lost over the life of the query, with failOnDataLoss=false."""
     records: int
-    """Rows that Spark counted."""
+    """The number of rows that Spark counted."""
     bytes: int | None
-    """Fetched, also of what is not shown."""
+    """The bytes fetched, also of what is not shown."""
     aborted: int | None
-    """Records of aborted transactions that were skipped."""
+    """The number of records of aborted transactions that were skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkProgress:
-    """What became of the batch in the sink of `format("oncelog")` or `exactly_once`."""
+    """The result of the batch in the sink of `format("oncelog")` or `exactly_once`."""
 
     sink_id: str
-    """The transactional id."""
+    """The transactional id of the sink."""
     producer_epoch: int
     published: bool
-    """False: it was skipped, since its marker showed that it was applied."""
+    """Whether it was published; if not, it was skipped, since its marker showed that it was applied."""
     outputs: dict[str, int]
-    """Records by output."""
+    """The number of records by output."""
     seconds: dict[str, float]
-    """By step: connect, fence, read the marker, send, send the marker, flush, end the transaction."""
+    """The seconds of each step: connect, fence, read the marker, send, send the marker, flush, end the transaction."""
     time_ms: int
-    """When it was done."""
+    """The time when it was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,19 @@ class Progress:
     name: str
     batch_id: int
     timestamp: str
-    """When the trigger began, as Spark writes it: UTC, ISO 8601."""
+    """The time when the trigger began, as Spark writes it: UTC, ISO 8601."""
     duration_ms: dict[str, int]
-    """Spark's own steps."""
+    """The durations of Spark's own steps."""
     sources: tuple[SourceProgress, ...]
-    """Those of `format("oncelog")`."""
+    """The sources of `format("oncelog")`."""
     sink: SinkProgress | None
-    """None: another sink, a batch that is not published yet, or one that was published on another machine."""
+    """The sink; None for another sink, a batch that is not published yet, or one that was published on another
+    machine."""
 
 
 def progress(query: Any, notes: Notes | None = None) -> Progress | None:
-    """The newest progress of a query, or a given one; None before the first. `notes`: by default this machine's."""
+    """Return the newest progress of a query, or a given one; None before the first. `notes` are by default this
+    machine's."""
     told: Mapping[str, Any] | None = query if isinstance(query, Mapping) else query.lastProgress
     if told is None:
         return None
@@ -91,7 +93,7 @@ def progress(query: Any, notes: Notes | None = None) -> Progress | None:
 
 
 def lag(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """How many offsets each partition had to the last stable one when the batch was planned, from its end on.
+    """Return how many offsets each partition had to the last stable one when the batch was planned, from its end on.
 
         query.lastProgress → {TopicPartition("purchases", 0): 120}
 
@@ -101,13 +103,13 @@ def lag(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def lost(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """How many offsets were lost over the life of the query, with failOnDataLoss=false."""
+    """Return how many offsets were lost over the life of the query, with failOnDataLoss=false."""
     return {each: count for source in told["sources"] for each, count in _lost(source).items()}
 
 
 def totals_of(readings: Sequence[Mapping[str, Any]], wanted: Sequence[OffsetRange]) -> tuple[int, int] | None:
-    """Bytes and aborted records of these ranges, from the notes of one batch; None unless all of it was noted. A task
-    that ran twice has noted its range twice."""
+    """Return bytes and aborted records of these ranges, from the notes of one batch; None unless all of it was noted. A
+    task that ran twice has noted its range twice."""
     found = {(each["topic"], each["partition"], each["start"]): each for each in readings}
     size = aborted = 0
     for part in wanted:
@@ -124,7 +126,7 @@ def totals_of(readings: Sequence[Mapping[str, Any]], wanted: Sequence[OffsetRang
 
 
 def sink_of(note: Mapping[str, Any]) -> SinkProgress:
-    """From a note of the sink."""
+    """Return the sink's progress from its note."""
     return SinkProgress(**{name: note[name] for name in SinkProgress.__slots__})
 
 
@@ -160,7 +162,8 @@ def _end_of(source: Mapping[str, Any]) -> StreamOffset | None:
 
 
 def _offset(text: Any) -> StreamOffset | None:
-    """None before the first batch, and for one of another source. Spark has offsets as JSON, or as the text of it."""
+    """Return an offset; None before the first batch, and for one of another source. Spark has offsets as JSON, or as
+    the text of it."""
     try:
         value = json.loads(text) if isinstance(text, str) else text
     except ValueError:

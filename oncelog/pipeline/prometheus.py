@@ -23,7 +23,7 @@ class _Metric(NamedTuple):
     kind: str
     help: str
     labels: tuple[str, ...] = ()
-    """Besides `query` and `name`."""
+    """The labels besides `query` and `name`."""
 
 
 METRICS = {
@@ -44,16 +44,16 @@ METRICS = {
     "sink_records_total": _Metric("counter", "Records published, by output.", ("output",)),
     "sink_seconds": _Metric("gauge", "How long publishing the newest batch took, by step.", ("step",)),
 }
-"""By name, without the prefix. Counters begin at 0 with the process."""
+"""The metrics by name, without the prefix. Counters begin at 0 with the process."""
 
 
 class Metrics:
-    """Of all queries of one driver."""
+    """The metrics of all queries of one driver."""
 
     def __init__(self) -> None:
         self._samples: dict[str, dict[Labels, float]] = {name: {} for name in METRICS}
         self._counted: dict[str, str] = {}
-        """The trigger that each query's counters have last, by its time."""
+        """The last trigger that each query's counters include, by its time."""
 
     def add(self, found: Progress) -> None:
         query = _labels(found)
@@ -72,7 +72,7 @@ class Metrics:
             self._count(query, found)
 
     def remove(self, found: Progress, kinds: tuple[str, ...] = ("gauge", "counter")) -> None:
-        """The samples of its query, which has ended."""
+        """Remove the samples of a query that has ended."""
         query = _labels(found)
         for name, samples in self._samples.items():
             if METRICS[name].kind in kinds:
@@ -80,7 +80,7 @@ class Metrics:
                     del samples[labels]
 
     def text(self) -> str:
-        """In Prometheus' text format, version 0.0.4."""
+        """Return the metrics in Prometheus' text format, version 0.0.4."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def _add_state(self, query: Labels, source: SourceProgress) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of the resource CLUSTER."""
 WILDCARD: Final = "*"
-"""As a literal name: every resource of the type; as a host: every host."""
+"""The name that stands for everything: as a literal name for every resource of the type; as a host for every host."""
 WILDCARD_PRINCIPAL: Final = "User:*"
 
 
@@ -50,7 +50,7 @@ class PatternType(IntEnum):
     UNKNOWN = 0
     ANY = 1
     MATCH = 2
-    """In filters: every pattern that applies to the name."""
+    """The pattern type of filters that selects every pattern that applies to the name."""
     LITERAL = 3
     PREFIXED = 4
 
@@ -109,7 +109,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules are meant; None and ANY match everything."""
+    """A filter of rules; None and ANY match everything."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None

@@ -26,4 +26,4 @@ def _crc32c() -> Callable[..., int]:
 
 
 crc32c: Final = _crc32c()
-"""(data, checksum of the preceding data, 0) -> checksum."""
+"""Takes data, the checksum of the preceding data and 0, and returns the checksum."""

@@ -11,11 +11,11 @@ from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure
 from oncelog.protocol.types import Primitive, Variable
 
 FunctionOf = Callable[[Structure, int], str]
-"""The name of the function that reads (or writes) a structure in a version, emitted on first use."""
+"""Returns the name of the function that reads (or writes) a structure in a version, emitted on first use."""
 
 
 class Gathered:
-    """What the functions of one module need besides themselves: precompiled structs, helpers of `protocol.message`."""
+    """The globals of one module besides its functions: precompiled structs, helpers of `protocol.message`."""
 
     def __init__(self) -> None:
         self.structs: dict[str, str] = {}
@@ -52,7 +52,7 @@ def annotation(field: Field) -> str:
 
 
 def shared_default(structure: Structure) -> str:
-    """The constant that holds a structure made of defaults."""
+    """Return the name of the constant that holds a structure made of defaults."""
     return f"_{snake_case(structure.name).upper()}"
 
 
@@ -72,7 +72,7 @@ def is_fixed(field: Field) -> bool:
 
 
 def runs(fields: list[Field]) -> list[list[Field]]:
-    """Neighbouring fields of fixed size as one group, every other field by itself."""
+    """Return neighbouring fields of fixed size as one group, every other field by itself."""
     groups: list[list[Field]] = []
     for field in fields:
         if groups and is_fixed(field) and is_fixed(groups[-1][0]):

@@ -21,7 +21,7 @@ from oncelog.protocol.types import Primitive
 
 
 class ReaderEmitter:
-    """Lines of Python that read the layouts of one message, at once or in slices: one step after each element."""
+    """Emits lines of Python that read the layouts of one message, at once or in slices: one step after each element."""
 
     def __init__(
         self, gathered: Gathered, function_of: FunctionOf, sliced_function_of: FunctionOf | None = None
@@ -32,7 +32,7 @@ class ReaderEmitter:
         self._sliced_function_of = sliced_function_of
 
     def lines(self, structure: Structure, version: int, flexible: bool) -> list[str]:
-        """The body of the function that reads one layout of a structure."""
+        """Return the body of the function that reads one layout of a structure."""
         lines: list[str] = []
         for group in runs(structure.fields_in(version)):
             if is_fixed(group[0]):
@@ -180,7 +180,7 @@ def _own_item(lines: list[str], name: str) -> list[str]:
 
 
 def _tag_lists(lines: list[str], fields: list[Field]) -> list[str]:
-    """Tagged arrays are filled in their own list; the declared type is the field's Sequence."""
+    """Fill tagged arrays in a list of their own; the declared type is the field's Sequence."""
     fixed = []
     for line in lines:
         for field in fields:

@@ -10,7 +10,8 @@ from oncelog.protocol.types import Primitive, Variable
 
 
 class WriterEmitter:
-    """Lines of Python that write the layouts of one message, at once or in slices: one step after each element."""
+    """Emits lines of Python that write the layouts of one message, at once or in slices: one step after each
+    element."""
 
     def __init__(
         self, gathered: Gathered, function_of: FunctionOf, sliced_function_of: FunctionOf | None = None
@@ -21,7 +22,7 @@ class WriterEmitter:
         self._sliced_function_of = sliced_function_of
 
     def lines(self, structure: Structure, version: int, flexible: bool) -> list[str]:
-        """The body of the function that writes one layout of a structure."""
+        """Return the body of the function that writes one layout of a structure."""
         lines: list[str] = []
         for group in runs(structure.fields_in(version)):
             if is_fixed(group[0]):

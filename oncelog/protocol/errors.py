@@ -21,12 +21,12 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """The same request may succeed later."""
+        """Whether the same request may succeed later."""
         return self._retriable
 
     @property
     def text(self) -> str:
-        """Kafka's own words."""
+        """The error's meaning in Kafka's own words."""
         return self._text
 
     UNKNOWN_SERVER_ERROR = -1, False, "The server experienced an unexpected error when processing the request."
@@ -349,7 +349,7 @@ class ErrorCode(IntEnum):
 
 
 _LONGEST_MESSAGE = 2_000
-"""Characters. A message may quote names from a client, and a plain string holds no more than 32 KB."""
+"""The most characters of a message. It may quote names from a client, and a plain string holds no more than 32 KB."""
 
 
 class KafkaError(Exception):
@@ -363,8 +363,8 @@ class KafkaError(Exception):
 
 
 class InvalidRecordsError(KafkaError):
-    """A batch is rejected because of some of its records (KIP-467): `record_errors` has the index and a text of
-    each."""
+    """Raised if a batch is rejected because of some of its records (KIP-467): `record_errors` has the index and a text
+    of each."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...]) -> None:
         super().__init__(code, message)
@@ -372,8 +372,8 @@ class InvalidRecordsError(KafkaError):
 
 
 class ProtocolError(Exception):
-    """Malformed bytes."""
+    """Raised for malformed bytes."""
 
 
 class DecompressedSizeError(ProtocolError):
-    """Compressed data that may be valid, but decompresses to more than the caller allows."""
+    """Raised for compressed data that may be valid, but decompresses to more than the caller allows."""

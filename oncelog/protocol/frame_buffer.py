@@ -15,32 +15,33 @@ from oncelog.protocol.frames import check_length
 _LENGTH = Struct(">i")
 _SMALL_BYTES = 64 << 10
 _FIRST_BYTES = 2 << 20
-"""A response with one partition's records has 1 MB, as Kafka (max.partition.fetch.bytes)."""
+"""The initial size: a response with one partition's records has 1 MB, as Kafka (max.partition.fetch.bytes)."""
 _KEPT_COUNT = 3
-"""One whose records are taken, one behind it, one that is received."""
+"""How many buffers are kept: one whose records are taken, one behind it, one that is received."""
 
 
 class FrameBuffer:
-    """Write what was received into `room`, and pass its length to `add`, which returns complete frames."""
+    """A buffer that frames are received into: write what was received into `room`, and pass its length to `add`, which
+    returns complete frames."""
 
     __slots__ = ("_error", "_kept", "_large", "_needed", "_small", "_stop", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        """May be changed: what a frame may announce depends on who sends it."""
+        """The largest frame, which may be changed: what a frame may announce depends on who sends it."""
         self._small = bytearray(_SMALL_BYTES)
         self._large: bytearray | None = None
         """The memory of the current frame, if it does not fit into `_small`."""
         self._needed = 0
         """The size of that frame, with its length."""
         self._stop = 0
-        """How much has arrived, of that frame or in `_small`."""
+        """How much has arrived of that frame, or in `_small`."""
         self._kept: list[bytearray] = []
-        """Of former frames; views of it may be left."""
+        """The memory of former frames; views of it may be left."""
         self._error: str | None = None
 
     def room(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
+        """Return where the next bytes belong; never empty."""
         large = self._large
         if large is None:
             return memoryview(self._small)[self._stop :]
@@ -52,8 +53,8 @@ class FrameBuffer:
         return memoryview(large)[self._stop : self._needed]
 
     def add(self, count: int) -> list[memoryview]:
-        """The frames that are complete now. Raises ProtocolError if there are none because the stream cannot be read
-        further."""
+        """Return the frames that are complete now. Raises ProtocolError if there are none because the stream cannot be
+        read further."""
         if self._error is not None:
             raise ProtocolError(self._error)
         self._stop += count
@@ -99,7 +100,7 @@ class FrameBuffer:
         return frames
 
     def _memory(self, size: int) -> bytearray:
-        """Not used by anyone; at most twice as large, so that a view keeps no more than that."""
+        """Return memory that is not in use; at most twice as large, so that a view keeps no more than that."""
         for index, kept in enumerate(self._kept):
             if size <= len(kept) <= 2 * size and _has_no_view(kept):
                 return self._kept.pop(index)
@@ -107,7 +108,7 @@ class FrameBuffer:
 
 
 def _has_no_view(memory: bytearray) -> bool:
-    """Python does not let memory change its size while there are views of it."""
+    """Whether there are no views of the memory: Python does not let it change its size while there are."""
     try:
         memory.append(memory.pop())
     except BufferError:

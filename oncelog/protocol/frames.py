@@ -15,20 +15,20 @@ _TLS_HANDSHAKE = 0x1603
 
 
 class FrameReader:
-    """Pass it what the socket received; it returns complete frames without their length."""
+    """Reads frames: pass it what the socket received, and it returns complete frames without their length."""
 
     __slots__ = ("_needed", "error", "max_frame_bytes", "partial")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        """May be changed: what a frame may announce depends on who sends it."""
+        """The largest frame, which may be changed: what a frame may announce depends on who sends it."""
         self.partial = bytearray()
-        """What has arrived of the current frame; only to be looked at."""
+        """The part of the current frame that has arrived; only to be looked at."""
         self._needed = 0
         """The size that `partial` must reach before the next check; 0 when it is empty."""
         self.error: str | None = None
-        """Why the stream cannot be read further. A string: an exception would keep its stack frames alive, and they the
-        reader."""
+        """The reason why the stream cannot be read further. It is a string: an exception would keep its stack frames
+        alive, and they the reader."""
 
     @property
     def missing_bytes(self) -> int:
@@ -40,7 +40,7 @@ class FrameReader:
         self.partial = bytearray()
 
     def feed(self, data: bytes) -> list[memoryview]:
-        """The frames that are complete now. Raises ProtocolError if there are none because of `error`."""
+        """Return the frames that are complete now. Raises ProtocolError if there are none because of `error`."""
         view = memoryview(data)
         size = len(data) - _LENGTH.size
         is_allowed = 0 < size <= self.max_frame_bytes and not self._needed and self.error is None
@@ -92,7 +92,7 @@ class FrameReader:
 
 
 def check_length(length: int, max_frame_bytes: int) -> int:
-    """The length, if it is allowed; raises ProtocolError."""
+    """Return the length, if it is allowed; raises ProtocolError."""
     if not 0 < length <= max_frame_bytes:
         hint = ": this is how TLS begins, and none is spoken here" if length >> 16 == _TLS_HANDSHAKE else ""
         raise ProtocolError(f"a frame of {length} bytes is announced, 1 to {max_frame_bytes} are allowed{hint}")

@@ -28,7 +28,7 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(view: memoryview, flexible_from: int) -> tuple[RequestHeader, int]:
-    """The header of a request whose API is flexible from that version on; raises ProtocolError."""
+    """Decode the header of a request whose API is flexible from that version on; raises ProtocolError."""
     try:
         api_key, api_version, correlation_id, length = _FIXED.unpack_from(view)
         position = 10 + max(0, length)
@@ -63,7 +63,7 @@ def encode_response_header(correlation_id: int, flexible: bool) -> bytes:
 
 
 def decode_response_header(view: memoryview, flexible: bool) -> tuple[int, int]:
-    """The correlation id and the position of the body; raises ProtocolError."""
+    """Return the correlation id and the position of the body; raises ProtocolError."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(view)
         return correlation_id, skip_tags(view, 4) if flexible else 4

@@ -31,14 +31,14 @@ Step = Callable[[memoryview, int, Values], Any]
 
 
 class _Reads(NamedTuple):
-    """(view, position) to (value, next position): directly, or as a generator."""
+    """Reads a value: (view, position) to (value, next position), directly or as a generator."""
 
     read: Callable[[memoryview, int], Any]
     is_sliced: bool
 
 
 class _Writes(NamedTuple):
-    """Adds the parts of a value: directly, or as a generator."""
+    """Adds the parts of a value, directly or as a generator."""
 
     write: Callable[[list[Data], Any], Any]
     is_sliced: bool
@@ -54,7 +54,7 @@ class Interpreted(Generic[MessageT]):
         self._writers: dict[int, _Writes] = {}
 
     def decode(self, view: memoryview, version: int, position: int = 0) -> tuple[MessageT, int]:
-        """The message that starts at `position`, and the position after it; raises ProtocolError."""
+        """Return the message that starts at `position`, and the position after it; raises ProtocolError."""
         steps = self.decode_in_slices(view, version, position)
         while True:
             try:
@@ -66,7 +66,7 @@ class Interpreted(Generic[MessageT]):
     def decode_in_slices(
         self, view: memoryview, version: int, position: int = 0
     ) -> Generator[int, None, tuple[MessageT, int]]:
-        """As `decode`; each step yields the number of further elements read."""
+        """Decode in slices; each step yields the number of further elements read."""
         reader = self._readers.get(version)
         if reader is None:
             reader = self._readers[version] = self._version(version).reader()
@@ -79,14 +79,15 @@ class Interpreted(Generic[MessageT]):
         return decoded
 
     def encode(self, message: MessageT, version: int) -> list[Data]:
-        """The parts of the encoded message, to be joined; record data is among them unchanged."""
+        """Return the parts of the encoded message, to be joined; record data is among them unchanged."""
         out: list[Data] = []
         for _ in self.encode_in_slices(out, message, version):
             pass
         return out
 
     def encode_in_slices(self, out: list[Data], message: MessageT, version: int) -> Iterator[int]:
-        """As `encode`; each step yields the number of further elements, whose parts are in `out` and may be removed."""
+        """Encode in slices; each step yields the number of further elements, whose parts are in `out` and may be
+        removed."""
         writer = self._writers.get(version)
         if writer is None:
             writer = self._writers[version] = self._version(version).writer()
@@ -102,7 +103,7 @@ class Interpreted(Generic[MessageT]):
 
 
 def classes_of(schema: Schema, module: str) -> list[Any]:
-    """Classes for a declaration without generated ones, innermost first."""
+    """Return classes for a declaration without generated ones, innermost first."""
     made: dict[str, Any] = {}
     for structure in (*schema.structure.nested(), schema.structure):
         made[structure.name] = _class_of(structure, module, made)
@@ -145,7 +146,7 @@ class _Version:
         return self._structure_writer(self._root)
 
     def _is_long(self, kind: FieldType) -> bool:
-        """Whether it may have any number of elements."""
+        """Whether the structure may have any number of elements."""
         match kind:
             case ArrayOf():
                 return True
@@ -154,7 +155,7 @@ class _Version:
         return False
 
     def _runs(self, structure: Structure) -> Iterator[list[Field]]:
-        """Its untagged fields: numbers that are adjacent both in the message and in its class are grouped."""
+        """Return the untagged fields: numbers that are adjacent both in the message and in its class are grouped."""
         run: list[Field] = []
         for field in structure.fields:
             is_here = field.in_version(self._version) and not field.is_tagged(self._version)
@@ -399,7 +400,7 @@ def _differs(value: Any, default: Any) -> bool:
 
 
 def _read_into(index: int, reads: _Reads) -> tuple[Step, bool]:
-    """The step that reads one value."""
+    """Return the step that reads one value."""
     read = reads.read
 
     def step_slices(view: memoryview, position: int, values: Values) -> Generator[int, None, int]:
@@ -433,7 +434,7 @@ def _read_uuid(view: memoryview, position: int) -> tuple[UUID, int]:
 
 
 def _maybe_null(reads: _Reads, is_tagged: bool) -> _Reads:
-    """-1 and below is null (KIP-893), in a tagged field a varint 0."""
+    """Return the function for a nullable structure: -1 and below is null (KIP-893), in a tagged field a varint 0."""
     read, is_sliced = reads
 
     def read_slices(view: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
@@ -461,7 +462,7 @@ def _itself(message: Any) -> Any:
 
 
 def _whole(steps: Generator[int, None, Any]) -> Any:
-    """The result of steps that are short enough to run at once."""
+    """Return the result of steps that are short enough to run at once."""
     while True:
         try:
             next(steps)

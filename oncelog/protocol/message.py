@@ -24,7 +24,7 @@ NULL_STRING = b"\xff\xff"
 NULL_LENGTH = b"\xff\xff\xff\xff"
 _NUMBERS_A_STEP = 1_024
 _SECRETS = frozenset(("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"))
-"""Fields that no text of a message shows: it may be logged, or be in an error."""
+"""The fields that no text of a message shows: it may be logged, or be in an error."""
 _SMALL = tuple(bytes((value,)) for value in range(128))
 
 
@@ -62,28 +62,30 @@ FunctionT = TypeVar("FunctionT")
 
 class Decode(Protocol[ReadT]):
     def __call__(self, view: memoryview, version: int, position: int = 0) -> tuple[ReadT, int]:
-        """The message that starts at `position`, and the position after it; raises ProtocolError."""
+        """Return the message that starts at `position`, and the position after it; raises ProtocolError."""
 
 
 class Encode(Protocol[WrittenT]):
     def __call__(self, message: WrittenT, version: int) -> list[Data]:
-        """The parts of the encoded message, to be joined; record data is among them unchanged."""
+        """Return the parts of the encoded message, to be joined; record data is among them unchanged."""
 
 
 class DecodeInSlices(Protocol[ReadT]):
     def __call__(self, view: memoryview, version: int, position: int = 0) -> Generator[int, None, tuple[ReadT, int]]:
-        """As `decode`; each step yields the number of further elements read."""
+        """Decode in slices; each step yields the number of further elements read."""
 
 
 class EncodeInSlices(Protocol[WrittenT]):
     def __call__(self, out: list[Data], message: WrittenT, version: int) -> Iterator[int]:
-        """As `encode`; each step yields the number of further elements, whose parts are in `out` and may be removed."""
+        """Encode in slices; each step yields the number of further elements, whose parts are in `out` and may be
+        removed."""
 
 
 def codec(
     name: str, versions: range, readers: Mapping[int, Reader[MessageT]], writers: Mapping[int, Writer[MessageT]]
 ) -> tuple[Decode[MessageT], Encode[MessageT]]:
-    """`decode` and `encode` of a message; readers and writers are passed for each version that changes the layout."""
+    """Return `decode` and `encode` of a message; readers and writers are passed for each version that changes the
+    layout."""
     read_by_version, write_by_version = _by_version(versions, readers), _by_version(versions, writers)
 
     def decode(view: memoryview, version: int, position: int = 0) -> tuple[MessageT, int]:
@@ -107,7 +109,7 @@ def codec(
 def sliced_decode(
     name: str, versions: range, readers: Mapping[int, SlicedReader[MessageT] | None], decode: Decode[MessageT]
 ) -> DecodeInSlices[MessageT]:
-    """None: versions from this one on contain nothing long."""
+    """Return `decode_in_slices`. A reader of None says that versions from this one on contain nothing long."""
     read_by_version = _by_version(versions, readers)
 
     def decode_in_slices(
@@ -127,7 +129,7 @@ def sliced_decode(
 def sliced_encode(
     versions: range, writers: Mapping[int, SlicedWriter[MessageT] | None], encode: Encode[MessageT]
 ) -> EncodeInSlices[MessageT]:
-    """None: versions from this one on contain nothing long."""
+    """Return `encode_in_slices`. A writer of None says that versions from this one on contain nothing long."""
     write_by_version = _by_version(versions, writers)
 
     def encode_in_slices(out: list[Data], message: MessageT, version: int) -> Iterator[int]:
@@ -158,7 +160,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def read_varint(view: memoryview, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes (KIP-482)."""
+    """Read an unsigned varint of at most five bytes (KIP-482)."""
     byte = view[position]
     if byte < 0x80:
         return byte, position + 1
@@ -206,8 +208,8 @@ def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, i
 
 
 def _read_long_text_length(view: memoryview, position: int) -> tuple[int, int]:
-    """A compact string is no longer than a plain one: what one client sends may be returned to another in any
-    version."""
+    """Read the length of a long compact string, which is no longer than a plain one: what one client sends may be
+    returned to another in any version."""
     length, position = read_varint(view, position)
     if length > LONGEST_TEXT_BYTES + 1:
         raise ProtocolError(f"a text of {length - 1} bytes is announced, {LONGEST_TEXT_BYTES} is the maximum")
@@ -286,7 +288,7 @@ def read_nullable_compact_bytes(view: memoryview, position: int) -> tuple[bytes 
 
 
 def read_count(view: memoryview, position: int) -> tuple[int, int]:
-    """An array's count; every element takes at least one byte, so a count above the bytes left is malformed."""
+    """Read an array's count; every element takes at least one byte, so a count above the bytes left is malformed."""
     count: int = _INT32.unpack_from(view, position)[0]
     position += 4
     if not 0 <= count <= len(view) - position:
@@ -295,7 +297,7 @@ def read_count(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_nullable_count(view: memoryview, position: int) -> tuple[int, int]:
-    """An array's count, -1 for null."""
+    """Read an array's count, -1 for null."""
     if _INT32.unpack_from(view, position)[0] < 0:
         return -1, position + 4
     return read_count(view, position)
@@ -319,7 +321,7 @@ def read_nullable_compact_count(view: memoryview, position: int) -> tuple[int, i
 
 
 def read_tag(view: memoryview, position: int) -> tuple[int, int, int]:
-    """Tag, start and end of its data."""
+    """Return a tag, and start and end of its data."""
     tag, position = read_varint(view, position)
     size, position = read_varint(view, position)
     end = position + size
@@ -345,7 +347,7 @@ def skip_tags(view: memoryview, position: int) -> int:
 def read_numbers_in_slices(
     view: memoryview, position: int, number_count: int, letter: str
 ) -> Generator[int, None, list[Any]]:
-    """The elements of an array of numbers, whose count is at most the bytes left; each step reads some of them."""
+    """Read the elements of an array of numbers, whose count is at most the bytes left; each step reads some of them."""
     struct = Struct(f">{_NUMBERS_A_STEP}{letter}")
     numbers: list[Any] = []
     while number_count - len(numbers) >= _NUMBERS_A_STEP:
@@ -405,7 +407,7 @@ def nullable_compact_count(array: Sequence[object] | None) -> bytes:
 
 
 def write_data(out: list[Data], data: Data | None, compact: bool) -> None:
-    """Length and bytes as two parts, so that record data is never copied; None must be allowed by the caller."""
+    """Write length and bytes as two parts, so that record data is never copied; None must be allowed by the caller."""
     if data is None:
         out.append(b"\x00" if compact else NULL_LENGTH)
     else:
@@ -415,7 +417,7 @@ def write_data(out: list[Data], data: Data | None, compact: bool) -> None:
 
 
 def write_tags(out: list[Data], tags: Sequence[tuple[int, list[Data]]]) -> None:
-    """A section of tagged fields, given as (tag, parts) in ascending order."""
+    """Write a section of tagged fields, given as (tag, parts) in ascending order."""
     out.append(varint(len(tags)))
     for tag, parts in tags:
         out.append(varint(tag) + varint(sum(map(len, parts))))

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 _SEPARATORS = re.compile(r"[._\- ]")
 _SHORT = 5
-"""Up to so many letters one slip is a hint, beyond them two."""
+"""The longest name for which only one slip is a hint, beyond it two."""
 _LEAST_BEGINNING = 6
-"""Letters of a name that is a hint to one with a further word."""
+"""The least letters of a name that is a hint to one with a further word."""
 
 _OF_PRODUCERS = """
     acks batch.size buffer.memory delivery.timeout.ms enable.idempotence key.serializer linger.ms max.block.ms
@@ -37,15 +37,15 @@ _OWNERS = (("a producer", _OF_PRODUCERS), ("a consumer", _OF_CONSUMERS), ("a cli
 
 
 def owner_of(name: str) -> str:
-    """ "a producer", "a consumer" or "a client", if only those have a setting of this name, spelt with dots or with
-    underscores; else empty."""
+    """Return "a producer", "a consumer" or "a client", if only those have a setting of this name, spelt with dots or
+    with underscores; else an empty text."""
     wanted = name.replace("_", ".")
     return next((owner for owner, names in _OWNERS if wanted in names.split()), "")
 
 
 def nearest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """At most `count` of the known names that this one may have meant, the nearest first; capitals and what stands
-    between the words do not count."""
+    """Return at most `count` of the known names that this one may have meant, the nearest first; capitals and what
+    stands between the words do not count."""
     wanted = _letters(name)
     limit = 1 if len(wanted) <= _SHORT else 2
     found = []
@@ -67,7 +67,8 @@ def _words(text: str) -> list[str]:
 
 
 def _slips(one: str, other: str) -> int:
-    """How many letters are missing, extra, wrong, or in the order of their neighbours (optimal string alignment)."""
+    """Return how many letters are missing, extra, wrong, or in the order of their neighbours (optimal string
+    alignment)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for index, letter in enumerate(one, 1):

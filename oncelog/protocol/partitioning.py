@@ -8,11 +8,12 @@ _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
 _HASHED_AT_ONCE = 64
 _POWERS = tuple(31**power & _MASK for power in range(_HASHED_AT_ONCE, -1, -1))
-"""Of the multiplier of String.hashCode: the hash of a short text is one sum of products, without a loop in Python."""
+"""The powers of the multiplier of String.hashCode: the hash of a short text is one sum of products, without a loop in
+Python."""
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's murmur2 (seed 0x9747b28c) as an unsigned 32-bit number."""
+    """Return Kafka's murmur2 (seed 0x9747b28c) as an unsigned 32-bit number."""
     length = len(data)
     value = 0x9747B28C ^ length
     whole = length & ~3
@@ -27,12 +28,12 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The Java producer's default partitioner for a record with a key."""
+    """Return the Java producer's default partition for a record with a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 def java_string_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 units, wrapping as a signed 32-bit number."""
+    """Return Java's String.hashCode: over UTF-16 units, wrapping as a signed 32-bit number."""
     units: Sequence[int] = text.encode() if text.isascii() else _utf_16_units(text)
     first = units[:_HASHED_AT_ONCE]
     value: int = sum(map(mul, first, _POWERS[-len(first) :])) & _MASK
@@ -48,6 +49,7 @@ def _utf_16_units(text: str) -> tuple[int, ...]:
 
 
 def coordinator_partition(identifier: str, partition_count: int) -> int:
-    """The partition of `__consumer_offsets` or `__transaction_state` for a group or transactional id (Utils.abs)."""
+    """Return the partition of `__consumer_offsets` or `__transaction_state` for a group or transactional id
+    (Utils.abs)."""
     value = java_string_hash(identifier)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

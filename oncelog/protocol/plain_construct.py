@@ -32,7 +32,7 @@ LONGEST_TEXT_BYTES = 0x7FFF
 
 
 def bytes_left(stream: Any) -> int:
-    """How much of the input has not been parsed yet."""
+    """Return how much of the input has not been parsed yet."""
     here = stream.tell()
     end = stream.seek(0, SEEK_END)
     stream.seek(here)
@@ -40,7 +40,7 @@ def bytes_left(stream: Any) -> int:
 
 
 class UnsignedVarint(Construct):
-    """Base-128, low group first, at most five bytes."""
+    """A varint in base 128, low group first, at most five bytes."""
 
     def _parse(self, stream: Any, _context: Any, path: str) -> int:
         value = 0
@@ -98,7 +98,7 @@ class Length(Construct):
 
 
 class Sized(Construct):
-    """Bytes after their length."""
+    """Bytes after their length, with a construct inside."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -191,7 +191,8 @@ class NullableStruct(Construct):
 
 
 class TaggedFields(Construct):
-    """KIP-482: a count, then tag, size and data of each; ascending, unknown ones skipped, defaults not written."""
+    """Tagged fields (KIP-482): a count, then tag, size and data of each; ascending, unknown ones skipped, defaults not
+    written."""
 
     def __init__(self, fields: list[Field], version: int) -> None:
         super().__init__()
@@ -222,7 +223,7 @@ class TaggedFields(Construct):
 
 
 def schema_construct(schema: Schema, version: int) -> Construct:
-    """The plain construct of one version: parses to a Container, builds from one."""
+    """Return the plain construct of one version: it parses to a Container, and builds from one."""
     if version not in schema.version_range:
         raise ValueError(f"{schema.name} has no version {version}")
     return _struct(schema.structure, version, schema.is_flexible(version))

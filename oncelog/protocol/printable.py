@@ -18,7 +18,7 @@ _UNPRINTABLE = re.compile("[^\n -~]")
 
 
 def printable(text: str) -> str:
-    """`text` on one line; unprintable characters as in Python literals (\\x1b, \\u202e), and then backslashes
+    """Return `text` on one line; unprintable characters as in Python literals (\\x1b, \\u202e), and then backslashes
     doubled."""
     if text.isprintable():
         return text
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def printable_names(names: Sequence[str]) -> str:
-    """The first few of these names, printable and in quotes, and how many more there are."""
+    """Return the first few of these names, printable and in quotes, and how many more there are."""
     more = len(names) - _NAMES_SHOWN
     text = ", ".join(f"'{printable(name)}'" for name in names[:_NAMES_SHOWN])
     return f"{text} and {more} more" if more > 0 else text
@@ -39,7 +39,7 @@ def _escaped(character: str) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None, is_ascii: bool = True, **settings: Any) -> str:
-    """`value` as JSON, exactly, with every unprintable character as a JSON escape."""
+    """Return `value` as JSON, exactly, with every unprintable character as a JSON escape."""
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii, **settings)
     # JSON itself escapes neither DEL nor, when it may have more than ASCII, C1 and bidirectional overrides.
     return text if text.isprintable() else _UNPRINTABLE.sub(_json_escaped, text)

@@ -19,7 +19,7 @@ MAX_VERSION = 32_767
 
 
 def version_range(text: str) -> range:
-    """`"3+"`, `"0-12"`, `"4"` or `""` (never) as a range."""
+    """Parse `"3+"`, `"0-12"`, `"4"` or `""` (never) as a range."""
     if not text:
         return range(0)
     if text.endswith("+"):
@@ -29,7 +29,7 @@ def version_range(text: str) -> range:
 
 
 def attribute(name: str) -> str:
-    """The field's name in Python."""
+    """Return the field's name in Python."""
     return name + "_" if keyword.iskeyword(name) else name
 
 
@@ -41,7 +41,8 @@ class ArrayOf:
 
 
 FieldType = Any
-"""Primitive, Variable, ArrayOf or Structure; `Any` because the four have no common base and need none."""
+"""The type of a field: Primitive, Variable, ArrayOf or Structure; `Any` because the four have no common base and need
+none."""
 
 _REQUIRED = object()
 
@@ -58,7 +59,7 @@ class Field:
     tag: int | None = None
     tagged: str = ""
     plain: bool = False
-    """Never compact, even in flexible versions (the client id of a request header)."""
+    """True if the field is never compact, even in flexible versions (the client id of a request header)."""
 
     def in_version(self, version: int) -> bool:
         return version in version_range(self.versions)
@@ -71,7 +72,7 @@ class Field:
 
     @property
     def defaults_to_structure(self) -> bool:
-        """Without an explicit default a structure defaults to its fields' defaults, even if it is nullable."""
+        """Whether the default is a structure of its fields' defaults: without an explicit one, even if it is nullable."""
         return isinstance(self.type, Structure) and self.default is _REQUIRED
 
     @property
@@ -105,16 +106,16 @@ class Structure:
         self.fields = fields
 
     def fields_in(self, version: int) -> list[Field]:
-        """The untagged fields of a version, in wire order."""
+        """Return the untagged fields of a version, in wire order."""
         return [field for field in self.fields if field.in_version(version) and not field.is_tagged(version)]
 
     def tagged_in(self, version: int) -> list[Field]:
-        """The tagged fields of a version, by tag."""
+        """Return the tagged fields of a version, by tag."""
         tagged = [field for field in self.fields if field.in_version(version) and field.is_tagged(version)]
         return sorted(tagged, key=lambda field: field.tag or 0)
 
     def nested(self) -> Iterator["Structure"]:
-        """Every nested structure, innermost first, each once."""
+        """Yield every nested structure, innermost first, each once."""
         seen: dict[str, Structure] = {}
         for field in self.fields:
             inner = field.type

@@ -15,7 +15,7 @@ _PREFIX = Struct(">h")
 
 
 def encode_key(message: Message) -> bytes:
-    """Type and key; keys have one version, 0."""
+    """Encode type and key; keys have one version, 0."""
     module = _module(message)
     return b"".join((_PREFIX.pack(module.API_KEY), *module.encode(message, module.VERSIONS.start)))
 
@@ -25,7 +25,7 @@ def encode_value(message: Message, version: int) -> bytes:
 
 
 def prefix(data: bytes | memoryview) -> int:
-    """The type of a key, or the version of a value; raises ProtocolError."""
+    """Return the type of a key, or the version of a value; raises ProtocolError."""
     try:
         return int(_PREFIX.unpack_from(data)[0])
     except error as problem:
@@ -33,7 +33,7 @@ def prefix(data: bytes | memoryview) -> int:
 
 
 def decode(module: ModuleType, data: bytes | memoryview, version: int | None = None) -> Any:
-    """The message after the prefix; `version` is passed for keys, and read from the prefix for values."""
+    """Decode the message after the prefix; `version` is passed for keys, and read from the prefix for values."""
     message, _ = module.decode(memoryview(data), prefix(data) if version is None else version, 2)
     return message
 

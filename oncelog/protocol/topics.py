@@ -8,11 +8,11 @@ from uuid import UUID
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""Visible to clients, and read-only for them."""
+"""The topics that are visible to clients and read-only for them."""
 
 METADATA_TOPIC = "__cluster_metadata"
-"""KRaft's log (KIP-595): a topic by its files and its id, never visible to clients."""
+"""KRaft's log (KIP-595): it is a topic by its files and its id, and never visible to clients."""
 METADATA_TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
 
 ZERO_UUID = UUID(int=0)
-"""No topic, no directory: Kafka's Uuid.ZERO_UUID."""
+"""The id of no topic or directory: Kafka's Uuid.ZERO_UUID."""

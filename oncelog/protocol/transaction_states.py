@@ -17,27 +17,27 @@ class StateMeaning(NamedTuple):
     """One state, as a reader needs it explained."""
 
     name: str
-    """As Kafka's tools print it."""
+    """The name as Kafka's tools print it."""
     number: int
-    """As `__transaction_state` stores it; -1: no state of this release."""
+    """The number as `__transaction_state` stores it; -1 for no state of this release."""
     phase: Phase
     outcome: Outcome | None
-    """Once it is decided."""
+    """The outcome, once it is decided."""
     words: str
 
     @property
     def has_timeout(self) -> bool:
-        """The coordinator aborts the transaction when its timeout has passed, unless that is NO_TIMEOUT_MS."""
+        """Whether the coordinator aborts the transaction when its timeout has passed, unless that is NO_TIMEOUT_MS."""
         return self.phase == "open"
 
     @property
     def can_be_aborted(self) -> bool:
-        """By its producer, by a fence or by its timeout."""
+        """Whether its producer, a fence or its timeout can abort it."""
         return self.phase == "open"
 
     @property
     def holds_readers(self) -> bool:
-        """read_committed readers may wait for it in a partition."""
+        """Whether read_committed readers may wait for it in a partition."""
         return self.phase in ("open", "decided")
 
 
@@ -51,12 +51,12 @@ MEANINGS: Final = (
     StateMeaning("Dead", 6, "idle", None, "Nothing open: the id has expired"),
     StateMeaning("PrepareEpochFence", 7, "decided", "ABORT", "Decided: ABORT, by a fence"),
 )
-"""In the order of their numbers."""
+"""The states in the order of their numbers."""
 STATE_NAMES: Final = tuple(each.name for each in MEANINGS)
 OPEN_NAMES: Final = tuple(each.name for each in MEANINGS if each.phase == "open")
 DECIDED_NAMES: Final = tuple(each.name for each in MEANINGS if each.phase == "decided")
 UNSTABLE_NAMES: Final = OPEN_NAMES + DECIDED_NAMES
-"""For which read_committed readers may wait."""
+"""The names of states for which read_committed readers may wait."""
 NO_TIMEOUT_MS: Final = 2**31 - 1
 """The timeout of a two-phase commit transaction, which the coordinator never ends by itself (KIP-939)."""
 _MOST_NAMED: Final = 3
@@ -64,13 +64,14 @@ _BY_NAME: Final = {each.name: each for each in MEANINGS}
 
 
 def meaning_of(state: str) -> StateMeaning:
-    """Of a state by its name; one that a later release of Kafka has added is neither open nor decided."""
+    """Return the meaning of a state by its name; one that a later release of Kafka has added is neither open nor
+    decided."""
     return _BY_NAME.get(state) or StateMeaning(state, -1, "unknown", None, f"Unknown: {state}")
 
 
 def explained(state: str, waiting: Sequence[str] | None = None) -> str:
-    """The words for a state. `waiting` names the partitions of the transaction that have no marker yet, as
-    DescribeTransactions returns them; None if they were not asked for."""
+    """Return the words for a state. `waiting` names the partitions of the transaction that have no marker yet, as
+    DescribeTransactions returns them; None if they were not requested."""
     meaning = meaning_of(state)
     if meaning.phase != "decided":
         return meaning.words

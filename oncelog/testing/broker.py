@@ -40,11 +40,11 @@ _FOR_TESTS: Mapping[str, Setting] = {
     "oncelog.witness.enable": True,
 }
 _OWN_CLIENT_ID = "oncelog-testing"
-"""The witness leaves it out."""
+"""The client id of the broker object itself, which the witness leaves out."""
 
 
 def _refused_there(method: Callable[P, T]) -> Callable[P, T]:
-    """What the broker refuses is raised at the caller's line: its way through the client's loop explains nothing."""
+    """Raise what the broker refuses at the caller's line: its way through the client's loop explains nothing."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,11 +64,11 @@ class Clock:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self.ahead_ms = 0
-        """How far it is before the time of the machine."""
+        """How far the broker's time is before that of the machine."""
 
     def now_ms(self) -> int:
-        """The broker's wall clock, which also stamps what `Broker.produce` writes. Raises RuntimeError unless the
-        broker runs."""
+        """Return the broker's wall clock, which also stamps what `Broker.produce` writes. Raises RuntimeError unless
+        the broker runs."""
         return self._broker.faults.now_ms()
 
     def advance(self, seconds: float) -> None:
@@ -191,7 +191,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for any Kafka client; the same over restarts."""
+        """The address as HOST:PORT, for any Kafka client; it is the same over restarts."""
         return f"127.0.0.1:{self._port}"
 
     def client_settings(self, style: ClientStyle = "oncelog") -> dict[str, Any]:
@@ -203,7 +203,7 @@ class Broker:
 
     @_refused_there
     def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own, sorted."""
+        """Return the names of all topics but Kafka's own, sorted."""
         return self._asking().list_topics()
 
     @_refused_there
@@ -242,8 +242,8 @@ class Broker:
     def records(
         self, topic: str, *, isolation: "IsolationLevel" = "read_committed", partition: int | None = None
     ) -> "list[Record]":
-        """What a reader of this isolation level can read now, of one partition or of all, ordered by partition and
-        offset. Never waits for an open transaction. Raises UnknownTopic."""
+        """Return what a reader of this isolation level can read now, of one partition or of all, ordered by partition
+        and offset. Never waits for an open transaction. Raises UnknownTopic."""
         from oncelog.client.blocking.clients import Consumer
 
         with Consumer(
@@ -263,19 +263,21 @@ class Broker:
 
     @_refused_there
     def committed(self, group_id: str) -> "dict[TopicPartition, int]":
-        """The offsets that a group has committed, by partition; those in open transactions are not among them."""
+        """Return the offsets that a group has committed, by partition; those in open transactions are not among
+        them."""
         found = self._asking().list_group_offsets(group_id, require_stable=False)
         return {place: committed.offset for place, committed in found.items()}
 
     @_refused_there
     def transactions(self) -> "list[TransactionDescription]":
-        """Every transactional id with its state ("Ongoing", "CompleteCommit" and the like), ordered by id."""
+        """Return every transactional id with its state ("Ongoing", "CompleteCommit" and the like), ordered by id."""
         admin = self._asking()
         return [admin.describe_transaction(each) for each in sorted(admin.list_transactions())]
 
     @_refused_there
     def last_stable_offset(self, topic: str, partition: int = 0) -> int:
-        """Where read_committed ends: before the first record of the oldest open transaction. Raises UnknownTopic."""
+        """Return where read_committed ends: before the first record of the oldest open transaction. Raises
+        UnknownTopic."""
         from oncelog.client import TopicPartition
 
         place = TopicPartition(topic, partition)
@@ -292,8 +294,8 @@ class Broker:
         return FaultClient(port.address, token=port.token)
 
     def findings(self) -> "list[Finding]":
-        """What clients did wrong since the start (docs/operate/witness.md), wrong before perhaps wanted; not what this
-        object itself did. Raises WitnessUnavailable if `config` has turned it off."""
+        """Return what clients did wrong since the start (docs/operate/witness.md), wrong before perhaps wanted; not
+        what this object itself did. Raises WitnessUnavailable if `config` has turned it off."""
         from oncelog.witness import ask_witness
 
         port = self._running().admin_port()
@@ -310,7 +312,7 @@ class Broker:
 
     @property
     def _own_settings(self) -> dict[str, Any]:
-        """How this object itself connects. Raises RuntimeError unless the broker runs."""
+        """Return how this object itself connects. Raises RuntimeError unless the broker runs."""
         addresses = self._running().addresses
         if self._secured is None:
             settings: dict[str, Any] = {"bootstrap_servers": addresses[0]}
@@ -331,7 +333,7 @@ class Broker:
         return self._life
 
     def _asking(self) -> "Admin":
-        """One connection for all questions of a run."""
+        """Return the one connection for all calls of a run."""
         settings = self._own_settings
         if self._admin is None:
             from oncelog.client.blocking.clients import Admin

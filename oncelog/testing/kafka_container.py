@@ -36,7 +36,7 @@ class KafkaContainer:
     """
 
     def __init__(self, image: str = "oncelog", port: int = 9093, **_: Any) -> None:
-        """`image` and what else a container takes is accepted and not used."""
+        """Accepts `image` and what else a container takes, and does not use them."""
         self.image = image
         self.port = port
         self._config: dict[str, Setting] = {}
@@ -44,7 +44,7 @@ class KafkaContainer:
         self._broker: Broker | None = None
 
     def with_env(self, key: str, value: str) -> Self:
-        """A setting by the variable of Kafka's image, such as KAFKA_NUM_PARTITIONS; others are ignored."""
+        """Set a setting by the variable of Kafka's image, such as KAFKA_NUM_PARTITIONS; others are ignored."""
         if key.startswith(_PREFIX):
             name = environment_key(key)
             if name not in _NOT_OURS and not name.startswith("controller."):
@@ -52,7 +52,7 @@ class KafkaContainer:
         return self
 
     def with_envs(self, **variables: str) -> Self:
-        """Several at once."""
+        """Set several settings at once."""
         for key, value in variables.items():
             self.with_env(key, value)
         return self
@@ -82,21 +82,21 @@ class KafkaContainer:
         self.stop()
 
     def get_bootstrap_server(self) -> str:
-        """HOST:PORT for any Kafka client."""
+        """Return HOST:PORT for any Kafka client."""
         if self._broker is None:
             raise RuntimeError("the broker is not running: call start(), or use it in a `with` block")
         return self._broker.bootstrap_servers
 
     def get_container_host_ip(self) -> str:
-        """This machine."""
+        """Return the address of this machine."""
         return _HOST
 
     def get_exposed_port(self, port: int) -> int:
-        """The port of the broker, whichever is asked for."""
+        """Return the port of the broker, whichever is requested."""
         return int(self.get_bootstrap_server().rpartition(":")[2])
 
     def get_logs(self) -> tuple[bytes, bytes]:
-        """Empty: it logs to `logging.getLogger("oncelog.broker")`."""
+        """Return nothing: the broker logs to `logging.getLogger("oncelog.broker")`."""
         return b"", b""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

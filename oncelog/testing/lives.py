@@ -42,7 +42,8 @@ STOP_TIMEOUT_S = 60.0
 _READY = "oncelog ready "
 _LOGGER = "oncelog.broker"
 _LEFT_BY_A_CRASH = ("data_dir.damaged", "log.recovered")
-"""Events: torn and missing files, which the start mends. Damage that it cannot mend is `log.offline`, and an error."""
+"""The events of what a crash leaves: torn and missing files, which the start mends. Damage that it cannot mend is
+`log.offline`, and an error."""
 
 T = TypeVar("T")
 
@@ -51,27 +52,29 @@ class Life(Protocol):
     """A broker that runs, or has run."""
 
     addresses: list[str]
-    """HOST:PORT of each listener."""
+    """The HOST:PORT of each listener."""
 
     def admin_port(self) -> HttpPort:
         """The port of its fault injection, with a token of its own."""
 
     def stop(self) -> None:
-        """Answer what was begun, flush, end."""
+        """Answer what was begun, flush, and end."""
 
     def kill(self) -> None:
-        """As kill -9: clients lose their connections, nothing is answered or flushed. Nothing if it has ended."""
+        """End like kill -9: clients lose their connections, nothing is answered or flushed. Does nothing if it has
+        ended."""
 
     def wait_ended(self, timeout_s: float) -> None:
         """Wait until it has ended by itself. Raises TimeoutError."""
 
 
 class Crashed(BaseException):
-    """A fault rule has ended the broker in the middle of an operation; it cannot be handled."""
+    """Raised if a fault rule has ended the broker in the middle of an operation; it cannot be handled."""
 
 
 class ThreadLife:
-    """On an event loop in a thread of its own. `disk` is what it found and, once it has ended, what it left."""
+    """A broker on an event loop in a thread of its own. `disk` is what it found and, once it has ended, what it
+    left."""
 
     def __init__(self, settings: Mapping[str, str], disk: MemoryDisk | Path, *, after_crash: bool = False) -> None:
         """Raises ConfigError, StartError."""
@@ -174,13 +177,13 @@ def _is_secret(name: str) -> bool:
 
 
 def _escaped(value: str) -> str:
-    """As a file of properties has it."""
+    """Return a value as a file of properties has it."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 class ProcessLife:
-    """A process of its own, in a directory. Others see the arguments of a process, so no secret is among them: these
-    come over its standard input."""
+    """A broker in a process of its own, in a directory. Others see the arguments of a process, so no secret is among
+    them: these come over its standard input."""
 
     def __init__(self, settings: Mapping[str, str], directory: Path) -> None:
         """Raises RuntimeError with what the process said."""
@@ -247,7 +250,7 @@ class ProcessLife:
 
 
 class _OnLoop:
-    """A Scheduler without threads: a disk in memory takes no time, and is used by one thread."""
+    """A Scheduler without threads: a disk in memory takes no time, and one thread uses it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -15,7 +15,7 @@ _SECTOR_BYTES = 512
 
 
 class PowerCut(BaseException):
-    """The machine stops in the middle of an operation; it cannot be handled, and the only thing to do next is
+    """Raised if the machine stops in the middle of an operation; it cannot be handled, and the only thing to do next is
     `crash`."""
 
 
@@ -24,12 +24,13 @@ class Inode:
         self.data = bytearray()
         self.synced = bytearray()
         self.untouched_bytes = 0
-        """Of what was synced, this much was not cut off since."""
+        """How many of the synced bytes were not cut off since."""
         self.overwritten: list[tuple[int, int]] = []
-        """Ranges of what was synced whose new bytes are not."""
+        """The ranges of synced bytes that were overwritten and not synced again."""
 
     def sync(self, *, is_whole: bool) -> None:
-        """Without `is_whole`, what was synced before and not cut off since is not copied again."""
+        """Make the file durable. Without `is_whole`, what was synced before and not cut off since is not copied
+        again."""
         self.sync_overwritten()
         start = 0 if is_whole else self.untouched_bytes
         self.synced[start:] = self.data[start:]
@@ -74,7 +75,7 @@ class MemoryFile:
         self.inode.overwritten.append((position, position + len(data)))
 
     def write_durably(self, position: int, data: Buffer) -> None:
-        """A power cut leaves any part of it: the beginning, the end, nothing."""
+        """Overwrite and sync. A power cut leaves any part of it: the beginning, the end, nothing."""
         self._disk.check_descriptor(self.path)
         torn = self._disk.count_operation("write_durably", self.path)
         if self._disk.sync_error is not None:
@@ -154,7 +155,7 @@ class MemoryNotes:
         self.notes.pop(name, None)
 
     def copy(self) -> "MemoryNotes":
-        """What the next process finds: another one may still write to these."""
+        """Return a copy of what the next process finds: another one may still write to these."""
         notes = MemoryNotes()
         notes.count, notes.is_possible = self.count, self.is_possible
         notes.notes = {name: MemoryNote(name, bytes(note.words)) for name, note in self.notes.items()}
@@ -175,14 +176,14 @@ class MemoryDisk:
         self.sync_count = 0
         self.operation_count = 0
         self.operations: list[tuple[str, str]] = []
-        """Kind and path."""
+        """The kind and path of each operation."""
         self.operations_left: int | None = None
         self.capacity_bytes: int | None = None
         self.sync_error: OSError | None = None
         self.unreadable: set[str] = set()
-        """Files whose bytes cannot be read (EIO)."""
+        """The files whose bytes cannot be read (EIO)."""
         self.refused: set[str] = set()
-        """Files and directories that cannot be opened or listed (EACCES)."""
+        """The files and directories that cannot be opened or listed (EACCES)."""
         self.append_error: Callable[[str], OSError | None] | None = None
         self.lacks_descriptor: Callable[[str], bool] = lambda _: False
         self.is_cold: Callable[[str, int, int], bool] = lambda *_: False
@@ -191,7 +192,7 @@ class MemoryDisk:
     # -- faults
 
     def count_operation(self, kind: str, path: str) -> bool:
-        """True if the power goes during this operation."""
+        """Count an operation; return True if the power goes during it."""
         self.operation_count += 1
         if self.is_watched:
             self.operations.append((kind, path))
@@ -213,7 +214,7 @@ class MemoryDisk:
             raise OSError(errno.EIO, "Input/output error", path)
 
     def check_descriptor(self, path: str) -> None:
-        """Whatever needs a descriptor may find none: a File holds none of its own."""
+        """Raise if there is no descriptor: whatever needs one may find none, as a File holds none of its own."""
         if self.lacks_descriptor(path):
             raise OSError(errno.EMFILE, "Too many open files", path)
 
@@ -230,7 +231,7 @@ class MemoryDisk:
         return sum(len(inode.data) for inode in self.files.values())
 
     def kill(self) -> "MemoryDisk":
-        """What the next process finds after kill -9: everything that was written."""
+        """Return what the next process finds after kill -9: everything that was written."""
         disk = MemoryDisk(is_watched=self.is_watched)
         disk.notes = self.notes.copy()
         disk.directories = set(self.directories)
@@ -248,14 +249,14 @@ class MemoryDisk:
         return disk
 
     def crash(self, random: Random) -> "MemoryDisk":
-        """What the next process may find after a power cut."""
+        """Return what the next process may find after a power cut."""
         disk = self.remounted(random)
         disk.notes.notes.clear()
         return disk
 
     def remounted(self, random: Random) -> "MemoryDisk":
-        """What the next process may find after the file system failed and was mounted again, on a machine that has run
-        all the time."""
+        """Return what the next process may find after the file system failed and was mounted again, on a machine that
+        has run all the time."""
         files, directories = dict(self._durable_files), set(self._durable_directories)
         for parent in sorted(self._pending):
             changes = self._pending[parent]
@@ -274,7 +275,7 @@ class MemoryDisk:
         return disk
 
     def make_durable(self) -> None:
-        """What is there now, tests' own changes included, stays whatever happens."""
+        """Make what is there now durable, tests' own changes included."""
         self._pending.clear()
         self._durable_files = dict(self.files)
         self._durable_directories = set(self.directories)
@@ -361,7 +362,7 @@ class MemoryDisk:
         self._delete(path)
 
     def delete_tree(self, path: str) -> None:
-        """Child by child, as a real one does: the power may go when only some are gone."""
+        """Delete a tree child by child, as a real one does: the power may go when only some are gone."""
         for name in self.list_dir(path):
             self.delete_tree(f"{path}/{name}")
         self._delete(path)
@@ -442,8 +443,8 @@ def _rename(files: dict[str, Inode], directories: set[str], old_path: str, new_p
 
 
 def _torn(inode: Inode, random: Random) -> bytes:
-    """The synced bytes, and of later ones any part: pages may be missing in the middle (zeros) and at the end, sectors
-    that were overwritten may be old or new."""
+    """Return the synced bytes, and of later ones any part: pages may be missing in the middle (zeros) and at the end,
+    sectors that were overwritten may be old or new."""
     data, synced = bytes(inode.data), bytes(inode.synced)
     if inode.overwritten:
         synced = _with_some_sectors(inode, random)

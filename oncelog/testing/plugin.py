@@ -33,19 +33,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def oncelog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
-    """A broker for this test alone."""
+    """Yield a broker for this test alone."""
     yield from _broker(request)
 
 
 @pytest.fixture(scope="module")
 def oncelog_module_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
-    """A broker for all tests of this module."""
+    """Yield a broker for all tests of this module."""
     yield from _broker(request)
 
 
 @pytest.fixture(scope="session")
 def oncelog_session_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
-    """A broker for all tests of this run, or of this worker of pytest-xdist."""
+    """Yield a broker for all tests of this run, or of this worker of pytest-xdist."""
     yield from _broker(request)
 
 

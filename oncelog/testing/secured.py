@@ -20,9 +20,9 @@ Security = Literal[
     "SASL_SSL/SCRAM-SHA-256",
     "SASL_SSL/SCRAM-SHA-512",
 ]
-"""What the listener speaks: a security.protocol, and the mechanism of a login."""
+"""The security of the listener: a security.protocol, or the mechanism of a login."""
 ClientStyle = Literal["oncelog", "aiokafka", "kafka-python", "confluent-kafka"]
-"""Whose names of the settings."""
+"""The client whose names of settings are used."""
 USER = "test"
 OWN_USER = "oncelog-testing"
 """The user by which the broker object itself logs in."""
@@ -41,12 +41,12 @@ class Secured:
 
     @property
     def scram_mechanism(self) -> "ScramMechanism | None":
-        """The mechanism of the user, who has to be added to a running broker."""
+        """Return the mechanism of the user, who has to be added to a running broker."""
         return cast("ScramMechanism", self.mechanism) if self.mechanism.startswith("SCRAM") else None
 
     def broker_settings(self, port: int) -> dict[str, str]:
-        """The settings of a listener for the clients of a test, and of one for the broker object itself, to which no
-        other client can log in."""
+        """Return the settings of a listener for the clients of a test, and of one for the broker object itself, to
+        which no other client can log in."""
         settings = {
             "listeners": f"{self.protocol}://127.0.0.1:{port},OWN://127.0.0.1:0",
             "listener.security.protocol.map": f"{self.protocol}:{self.protocol},OWN:SASL_PLAINTEXT",
@@ -68,7 +68,7 @@ class Secured:
         return settings
 
     def own_settings(self, bootstrap_servers: str) -> dict[str, Any]:
-        """What the broker object itself needs to be let in, at its own listener."""
+        """Return what the broker object itself needs to connect to its own listener."""
         return {
             "bootstrap_servers": bootstrap_servers,
             "security_protocol": "SASL_PLAINTEXT",
@@ -100,7 +100,7 @@ class Secured:
 
 
 def _certificates() -> tuple[str, str, str]:
-    """In PEM: an authority's, the broker's key, and its certificates."""
+    """Return an authority's certificate, the broker's key, and its certificates, in PEM."""
     try:
         import trustme
     except ImportError:

@@ -21,7 +21,7 @@ _LINE = re.compile(rf"\s*(\S+)\s+({_DATE})\s+(\d+)\s+(\d+)\.(\d{{2}})\s*\Z")
 
 
 class InputError(Exception):
-    """The input is malformed; the message names file and line."""
+    """Raised if the input is malformed; the message names file and line."""
 
 
 class Purchase(NamedTuple):
@@ -55,7 +55,7 @@ def totals_of(purchases: Sequence[Purchase]) -> Totals:
 
 
 def packaged_file(package: str, name: str) -> Path:
-    """A data file of an installed package, which is never imported. Raises InputError."""
+    """Return a data file of an installed package, which is never imported. Raises InputError."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
@@ -67,12 +67,12 @@ def packaged_file(package: str, name: str) -> Path:
 
 
 def _is_heading(line: str) -> bool:
-    """A malformed purchase in the first line must not pass for a heading."""
+    """Whether a line is a heading. A malformed purchase in the first line must not pass for one."""
     return not any(character.isdigit() for character in line)
 
 
 def read_cdnow(path: Path) -> list[Purchase]:
-    """`customer date quantity amount` per line, as in CDNOW_master.txt, below a heading. Raises InputError."""
+    """Read `customer date quantity amount` per line, as in CDNOW_master.txt, below a heading. Raises InputError."""
     purchases = []
     try:
         with path.open(encoding="ascii") as lines:
@@ -95,7 +95,7 @@ def read_cdnow(path: Path) -> list[Purchase]:
 
 
 def read_completejourney(path: Path) -> list[Purchase]:
-    """household_id, sales_value and transaction_timestamp of the parquet file. Raises InputError."""
+    """Read household_id, sales_value and transaction_timestamp of the parquet file. Raises InputError."""
     from pyarrow import parquet
 
     table = parquet.read_table(path, columns=["household_id", "sales_value", "transaction_timestamp"])
@@ -112,7 +112,7 @@ def read_completejourney(path: Path) -> list[Purchase]:
 
 
 def read_purchases(name: str, path: Path | None) -> tuple[Path, list[Purchase]]:
-    """The purchases of a named data set, or of a file with CDNOW's columns. Raises InputError."""
+    """Read the purchases of a named data set, or of a file with CDNOW's columns. Raises InputError."""
     if path is not None:
         return path, read_cdnow(path)
     if name == "cdnow":

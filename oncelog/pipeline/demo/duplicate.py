@@ -11,7 +11,7 @@ from oncelog.client import Producer, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class DuplicateAnswers:
-    """The offset in the response to each of the two."""
+    """The offsets in the responses to the two copies of a batch."""
 
     first_offset: int
     second_offset: int

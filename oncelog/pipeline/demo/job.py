@@ -28,12 +28,12 @@ def start_session(work: Path) -> Any:
 
 
 def records_of(totals: Any) -> Any:
-    """A micro-batch of totals as records: the newest value of a key is its total."""
+    """Return a micro-batch of totals as records: the newest value of a key is its total."""
     return totals.selectExpr("total_key as key", "to_json(struct(cents, purchases)) as value")
 
 
 async def make_topic(bootstrap: str, topic: str) -> None:
-    """The sink creates no topic: a mistyped name would swallow its results."""
+    """Create the topic. The sink creates none: a mistyped name would swallow its results."""
     async with Admin(bootstrap) as admin:
         await admin.create_topics(topic, exist_ok=True)
 
@@ -45,7 +45,7 @@ async def delete_topic(bootstrap: str, topic: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TotalsQuery:
-    """From where to where, and what its driver reports."""
+    """The query with its input, its output and its reports."""
 
     bootstrap: str
     topic: str
@@ -57,7 +57,7 @@ class TotalsQuery:
     """Called with the batch number after EndTxn, before Spark's own commit."""
 
     def writer(self, session: Any) -> Any:
-        """The query, which has not been started."""
+        """Return the query, which has not been started."""
         records = (
             session.readStream.format("oncelog")
             .option("kafka.bootstrap.servers", self.bootstrap)
@@ -98,7 +98,7 @@ async def _send_a_purchase(bootstrap: str, topic: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One life of the driver: until everything stable at its start, and what arrives meanwhile, is processed."""
+    """Run one life of the driver, until everything stable at its start, and what arrives meanwhile, is processed."""
     session = start_session(arguments.work)
     emit("session", spark=session.version, java=java_home(arguments.work)[1])
     warm_up(session, arguments.bootstrap, arguments.work)

@@ -24,7 +24,7 @@ _RETRY_S = 0.1
 
 
 class _Wanted(Exception):
-    """An intended abort."""
+    """Raised for an intended abort."""
 
 
 def transactional_id_of(loader: int) -> str:
@@ -34,7 +34,8 @@ def transactional_id_of(loader: int) -> str:
 def share_of(
     purchases: list[Purchase], loader: int, loader_count: int, partition_count: int
 ) -> list[tuple[int, Purchase]]:
-    """The (row, purchase) pairs of one loader: whole partitions, so that a customer's purchases keep their order.
+    """Return the (row, purchase) pairs of one loader: whole partitions, so that a customer's purchases keep their
+    order.
 
     The first row is left out: it is written on its own, twice, by `pipeline.demo.duplicate`.
     """
@@ -52,7 +53,7 @@ def share_of(
 
 
 def encode(row: int, purchase: Purchase) -> bytes:
-    """`row` is the line in the file: two otherwise identical purchases are still two."""
+    """Return a purchase as a value. `row` is the line in the file: two otherwise identical purchases are still two."""
     return json.dumps(
         {"row": row, "customer": purchase.customer, "date": purchase.date, "cents": purchase.cents},
         separators=(",", ":"),
@@ -78,7 +79,7 @@ class Loader:
         )
 
     async def run(self) -> None:
-        """Until everything is committed; a fence is final, everything else is retried from the marker."""
+        """Run until everything is committed; a fence is final, everything else is retried from the marker."""
         while True:
             try:
                 await self._load_from_marker()
@@ -104,7 +105,7 @@ class Loader:
                 emit("committed", loader=self._arguments.loader, position=position)
 
     async def position(self) -> int:
-        """How many of its share are committed, whichever process has written them."""
+        """Return how many of the share are committed, whichever process has written them."""
         async with Consumer(bootstrap_servers=self._arguments.bootstrap, group_id=self._group.group_id) as group:
             committed = (await group.committed(self._marker)).get(self._marker)
             return committed.offset if committed is not None else 0
@@ -136,7 +137,7 @@ class Loader:
             await transaction.send_offsets({self._marker: OffsetAndMetadata(end)}, group=self._group)
 
     async def be_a_zombie(self) -> None:
-        """Half a transaction, a long sleep, and a commit that must be rejected."""
+        """Write half a transaction, sleep long, and commit, which must be rejected."""
         async with self._producer() as producer:
             transaction = producer.transaction()
             await transaction.__aenter__()

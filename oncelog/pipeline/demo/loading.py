@@ -25,7 +25,7 @@ _LOOK_S = 0.5
 
 @dataclass(slots=True)
 class Troubles:
-    """What was done to the load, for the report."""
+    """The faults during the load, for the report."""
 
     aborted_transactions: int = 0
     aborted_records: int = 0
@@ -42,7 +42,7 @@ class Troubles:
 
     @property
     def dirty_cents(self) -> int:
-        """Certainly written and certainly aborted. A killed daemon may leave more."""
+        """The sum that is certainly written and certainly aborted. A killed daemon may leave more."""
         return self.aborted_cents + self.zombie_cents
 
 
@@ -124,7 +124,7 @@ class Load:
         return child
 
     def _await(self, wanted: str) -> dict[str, Any]:
-        """The next event of that name; others are recorded on the way. Raises ProcessFailed."""
+        """Return the next event of that name; others are recorded on the way. Raises ProcessFailed."""
         deadline = time.monotonic() + _EVENT_TIMEOUT_S
         while True:
             try:
@@ -156,7 +156,7 @@ class Load:
                 raise ProcessFailed("the zombie's commit was not rejected")
 
     def _fence_a_zombie(self) -> None:
-        """A loader is stopped in the middle of a transaction, its successor takes over, then it resumes and tries to
+        """Stop a loader in the middle of a transaction, let its successor take over, then let it resume and try to
         commit."""
         loader = self._busiest_loader
         zombie = self._child(loader, "--zombie")

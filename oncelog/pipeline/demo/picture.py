@@ -105,7 +105,7 @@ def _timeline(y: float, troubles: Troubles) -> tuple[list[str], float]:
 
 
 def _partitions(y: float, strips: Sequence[Strip]) -> tuple[list[str], float]:
-    """Each partition from its first offset to its end, on one scale."""
+    """Draw each partition from its first offset to its end, on one scale."""
     parts = [_text(40, y, "What lies in the partitions, offset by offset", 16, weight="600")]
     parts += _legend(WIDTH - 40, y)
     scale = _STRIP_WIDTH / max([1, *(strip.next_offset for strip in strips)])

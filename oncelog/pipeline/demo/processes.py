@@ -21,7 +21,7 @@ _STOP_S = 20
 
 
 class ProcessFailed(Exception):
-    """A child ended unexpectedly; the message has the end of its output."""
+    """Raised if a child ended unexpectedly; the message has the end of its output."""
 
 
 def environment() -> dict[str, str]:
@@ -60,7 +60,7 @@ class DaemonProcess:
             raise ProcessFailed(f"the daemon ended with {code}: {self._log_path.read_text()[-3000:]}")
 
     def kill(self) -> None:
-        """As kill -9."""
+        """Kill the daemon, like kill -9."""
         if self._process is not None:
             self.kill_count += 1
             self._process.kill()
@@ -107,14 +107,15 @@ class Child:
         self._process.send_signal(number)
 
     def wake(self, line: str = "") -> None:
-        """A line on its standard input. A child that has ended gets none."""
+        """Write a line to its standard input. A child that has ended gets none."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(f"{line}\n")
                 self._process.stdin.flush()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once all its events were reported. Raises ProcessFailed when it does not end in time."""
+        """Return its exit code, once all its events were reported. Raises ProcessFailed when it does not end in
+        time."""
         try:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:

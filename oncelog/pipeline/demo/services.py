@@ -38,7 +38,7 @@ _BATCH = 500
 _BATCHES = 6
 _PAUSE_S = 1.0
 _PATIENCE_S = 600
-"""For the other services; ten times what they take on two cores."""
+"""How long to wait for the other services: ten times what they take on two cores."""
 _DAEMONS = {
     "master": ("master.Master", "--port", "7077", "--webui-port", "8080"),
     "worker": ("worker.Worker", "--cores", "2", "--memory", "1g", "--work-dir", "{work}/worker", MASTER),
@@ -46,7 +46,7 @@ _DAEMONS = {
 
 
 def load(bootstrap: str) -> int:
-    """Every purchase once, in transactions, some of which are aborted and sent again."""
+    """Load every purchase once, in transactions, some of which are aborted and sent again."""
 
     async def run() -> None:
         async with Admin(bootstrap) as admin:
@@ -67,7 +67,7 @@ def _loader(bootstrap: str) -> Loader:
 
 
 def total(bootstrap: str, work: Path) -> int:
-    """The totals of all that is committed, on the cluster, in several micro-batches."""
+    """Compute the totals of all that is committed, on the cluster, in several micro-batches."""
     count = len(read_purchases(DATA, None)[1])
     loader = _loader(bootstrap)
     _wait_until(lambda: asyncio.run(loader.position()) == count, "the loader has committed every purchase")
@@ -143,7 +143,7 @@ def _wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def spark_daemon(name: str, work: Path) -> int:
-    """Becomes Spark's master or worker, which find Java as the driver does."""
+    """Become Spark's master or worker, which find Java as the driver does."""
     import pyspark
 
     home = Path(pyspark.__file__).parent

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _empty_folder(work: Path) -> Path:
-    """The work folder, empty. Raises InputError rather than empty a folder of another origin."""
+    """Return the work folder, empty. Raises InputError rather than empty a folder of another origin."""
     if work.exists():
         if not (work / WORK_MARK).exists() and (not work.is_dir() or any(work.iterdir())):
             raise InputError(f"{work} is not a work folder of this demo: remove it, or name another with --work")

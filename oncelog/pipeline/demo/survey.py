@@ -31,7 +31,7 @@ class Strip:
 
 
 def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in offset order, neighbours of the same fate merged, markers excepted."""
+    """Return the spans in offset order, with neighbours of the same fate merged, except markers."""
     result: list[Span] = []
     for span in spans:
         if result and result[-1].fate == span.fate != "marker":
@@ -42,7 +42,7 @@ def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 async def survey(bootstrap: str, topic: str) -> list[Strip]:
-    """Every partition, batch by batch. Raises KafkaError."""
+    """Return every partition, batch by batch. Raises KafkaError."""
     strips = []
     async with Consumer(bootstrap_servers=bootstrap) as consumer:
         for partition in sorted(await consumer.partitions_for(topic)):
@@ -55,7 +55,7 @@ async def survey(bootstrap: str, topic: str) -> list[Strip]:
 
 
 async def count_offsets(bootstrap: str, topic: str) -> int:
-    """How many offsets the topic's partitions have together. Raises KafkaError."""
+    """Return how many offsets the topic's partitions have together. Raises KafkaError."""
     async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted") as consumer:
         partitions: list[TopicPartition] = await consumer.partitions_for(topic)
         ends = await consumer.end_offsets(partitions)

@@ -17,7 +17,7 @@ from oncelog.pipeline.demo.processes import Child, ProcessFailed
 KILL_AFTER_BATCH = 2
 _LIFE_TIMEOUT_S = 900
 _UNPLANNED_DEATHS = 3
-"""So many are put up with."""
+"""How many unplanned deaths of drivers are accepted."""
 _JOB = "oncelog.pipeline.demo.job"
 
 
@@ -39,7 +39,7 @@ class Totalling:
 
 
 class Drivers:
-    """The job's drivers, one after the other. A context: none outlives it."""
+    """The job's drivers, one after the other. As a context it lets none outlive it."""
 
     def __init__(
         self,
@@ -71,7 +71,8 @@ class Drivers:
             driver.end()
 
     def run(self, max_offsets: int) -> Totalling:
-        """The first driver is killed after a commit, the next one continues. Raises ProcessFailed."""
+        """Run the first driver, which is killed after a commit, and the next one, which continues. Raises
+        ProcessFailed."""
         result = self._result
         while not self._is_done:
             driver = self._standing_by or self._driver()
@@ -83,7 +84,7 @@ class Drivers:
         return result
 
     def _judge(self, *, is_planned: bool) -> None:
-        """What the end of a driver means. Raises ProcessFailed."""
+        """Raise ProcessFailed unless the driver ended as it may."""
         if self._is_done and self._result.died_after is None:
             raise ProcessFailed(f"the driver did not die as planned: {self._end_of_log()}")
         if self._is_done or is_planned:

@@ -10,7 +10,7 @@ PURCHASE_SCHEMA = "row long, customer string, date string, cents long"
 
 
 def totals_by_key(records: Any) -> Any:
-    """A streaming DataFrame of source records → (total_key, cents, purchases)."""
+    """Return a streaming DataFrame of (total_key, cents, purchases), made of one of source records."""
     from pyspark.sql import functions as f
 
     purchase = f.from_json(f.col("value").cast("string"), PURCHASE_SCHEMA)

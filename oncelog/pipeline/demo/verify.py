@@ -19,7 +19,7 @@ _LIST_S = 10
 
 
 class Unreadable(Exception):
-    """The broker stopped returning records before the end."""
+    """Raised if the broker stopped returning records before the end."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Seen:
 
 
 def read_topic(bootstrap: str, topic: str, isolation_level: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Key and value of each record up to the end that the isolation level may reach. Raises Unreadable."""
+    """Yield key and value of each record up to the end that the isolation level may reach. Raises Unreadable."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     consumer = Consumer(
@@ -108,7 +108,7 @@ def read_totals_back(bootstrap: str, topic: str) -> Published:
 
 
 def differences(expected: Totals, committed: Seen, published: Published) -> list[str]:
-    """Every difference between what was read back and the file; empty if there is none."""
+    """Return every difference between what was read back and the file; nothing if there is none."""
     found = []
     doubled = [row for row, times in committed.rows.items() if times > 1]
     missing = [row for row in range(expected.count) if row not in committed.rows]

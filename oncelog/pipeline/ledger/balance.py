@@ -11,7 +11,7 @@ ALERT_EVERY_CENTS = 50_000
 
 
 class Balance(NamedTuple):
-    """`late_` counts what is contained in the other two as well."""
+    """A customer's balance. `late_` counts what is contained in the other two as well."""
 
     cents: int = 0
     purchases: int = 0
@@ -20,7 +20,7 @@ class Balance(NamedTuple):
 
 
 def add(before: Balance, purchases: Iterable[tuple[int, bool]]) -> Balance:
-    """The balance after purchases of (cents, late)."""
+    """Return the balance after purchases of (cents, late)."""
     cents, count, late_cents, late_count = before
     for amount, late in purchases:
         cents += amount
@@ -32,7 +32,7 @@ def add(before: Balance, purchases: Iterable[tuple[int, bool]]) -> Balance:
 
 
 def levels_between(before_cents: int, after_cents: int) -> list[int]:
-    """The multiples of `ALERT_EVERY_CENTS` that a balance has reached on its way: one batch may pass several."""
+    """Return the multiples of `ALERT_EVERY_CENTS` that a balance has reached on its way: one batch may pass several."""
     first = before_cents // ALERT_EVERY_CENTS + 1
     last = after_cents // ALERT_EVERY_CENTS
     return [level * ALERT_EVERY_CENTS for level in range(first, last + 1)]

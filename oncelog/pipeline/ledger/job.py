@@ -27,11 +27,11 @@ class Ledger:
 
     brokers: str
     checkpoint: str
-    """Parent of a directory for each query: shared by driver and executors (a cluster needs HDFS, S3 or the like)."""
+    """The parent of each query's checkpoint: shared by driver and executors (a cluster needs HDFS, S3 or the like)."""
     table: str
-    """Directory of the Parquet table of purchases."""
+    """The directory of the Parquet table of purchases."""
     prefix: str = ""
-    """Of the names of topics."""
+    """The prefix of topic names."""
     rows_per_batch: int | None = None
 
     def topic(self, name: str) -> str:
@@ -104,7 +104,7 @@ def run(spark: Any, ledger: Ledger) -> None:
 
 
 def start_session(master: str | None) -> Any:
-    """`master` is None where spark-submit says it."""
+    """Start the session; `master` is None where spark-submit sets it."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ledger")

@@ -24,7 +24,7 @@ BALANCE = StructType(
 
 
 class BalanceProcessor(StatefulProcessor):
-    """`INPUT` of one customer in, one row of `BALANCE` out."""
+    """Turns `INPUT` of one customer into one row of `BALANCE`."""
 
     def init(self, handle: Any) -> None:
         self._state = handle.getValueState("balance", STATE)

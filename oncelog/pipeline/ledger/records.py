@@ -12,12 +12,12 @@ from oncelog.pipeline.ledger.transforms import PURCHASE
 
 
 def purchases_of(records: Any) -> Any:
-    """Records that `purchase_records` wrote → `PURCHASE`."""
+    """Return the `PURCHASE` columns of records that `purchase_records` wrote."""
     return records.select(f.from_json(f.col("value").cast("string"), PURCHASE).alias("purchase")).select("purchase.*")
 
 
 def purchase_records(checked: Any, accepted_topic: str, rejected_topic: str) -> Any:
-    """`checked` → each purchase in the one topic or the other: two topics, one query, one transaction a batch."""
+    """Return each row of `checked` as a record in one of two topics: one query, one transaction a batch."""
     # A rejected record keeps its key; its value is base64, for it may be anything.
     rejected = f.struct("topic", "partition", "offset", "reason", f.base64("value").alias("value"))
     accepted = f.struct("id", "customer", "at", "cents", "late")
@@ -30,7 +30,7 @@ def purchase_records(checked: Any, accepted_topic: str, rejected_topic: str) -> 
 
 
 def balance_records(balances: Any, balance_topic: str, alert_topic: str) -> Any:
-    """`BALANCE` → the balance, and an alert for each level that it reached.
+    """Return the balance of each `BALANCE` row, and an alert for each level that it reached.
 
     Both come from one row, so the state behind it is kept once: a union of two queries would keep it twice.
     """
@@ -53,5 +53,6 @@ def _record(topic: str, value: Any) -> Any:
 
 
 def _of_customers(rows: Any) -> Any:
-    """`customer, record` → records. The types of all records are the same: a pipeline's sink takes no others."""
+    """Return the records of `customer, record` rows. The types of all records are the same: a pipeline's sink takes no
+    others."""
     return rows.select("record.topic", f.col("customer").cast("binary").alias("key"), "record.value")

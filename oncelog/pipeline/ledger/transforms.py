@@ -51,12 +51,12 @@ def checked(records: Any) -> Any:
 
 
 def accepted(purchases: Any) -> Any:
-    """`checked` → `PURCHASE`."""
+    """Return the accepted rows of `checked` as `PURCHASE`."""
     return purchases.where("reason is null").select("id", "customer", "at", "cents", "late")
 
 
 def balances(purchases: Any) -> Any:
-    """`PURCHASE` → `BALANCE`: the new balance of each customer of a batch, and the levels it reached.
+    """Return the new balance of each customer of a batch, and the levels it reached: `PURCHASE` in, `BALANCE` out.
 
     `timeMode="None"`: with event time, Spark drops rows behind the watermark before the processor can see them.
     """
@@ -69,7 +69,7 @@ def balances(purchases: Any) -> Any:
 
 
 def sessions(purchases: Any) -> Any:
-    """`PURCHASE` → `customer, opened, closed, cents, purchases`: once a session has seen no purchase for the gap.
+    """Return `customer, opened, closed, cents, purchases` of each session that has seen no purchase for the gap.
 
     A session is returned when the watermark has passed its end: `LATENESS_DAYS` behind the newest purchase.
     """

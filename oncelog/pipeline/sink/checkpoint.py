@@ -12,7 +12,7 @@ from oncelog.pipeline.sink.files import Files, files_at
 
 
 class CheckpointError(Exception):
-    """The checkpoint cannot be read as one of Spark's; the message says what is missing."""
+    """Raised if the checkpoint cannot be read as one of Spark's; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +24,22 @@ class Checkpoint:
     """The session of this process, if there is one: it reads on every file system that Spark writes on."""
 
     def query_id(self) -> str:
-        """The id that the query keeps over restarts. Raises CheckpointError."""
+        """Return the id that the query keeps over restarts. Raises CheckpointError."""
         try:
             return str(json.loads(self._read("metadata"))["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.location}/metadata is not of a streaming query: {error}") from error
 
     def offsets(self, batch_id: int) -> bytes:
-        """What Spark planned for a batch, which it wrote before any of it ran. Raises CheckpointError."""
+        """Return what Spark planned for a batch, which it wrote before any of it ran. Raises CheckpointError."""
         return self._read(f"offsets/{batch_id}")
 
     def fingerprint(self, batch_id: int) -> str:
-        """A digest of `offsets`. Raises CheckpointError."""
+        """Return a digest of `offsets`. Raises CheckpointError."""
         return hashlib.sha256(self.offsets(batch_id)).hexdigest()[:16]
 
     def batches(self, kind: str) -> list[int]:
-        """The numbers of the files below `offsets` (planned) or `commits` (done). Raises CheckpointError."""
+        """Return the numbers of the files below `offsets` (planned) or `commits` (done). Raises CheckpointError."""
         try:
             names = self._files().names(kind)
         except OSError as error:
@@ -47,7 +47,8 @@ class Checkpoint:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def modified_ms(self, name: str) -> int | None:
-        """When a file of the checkpoint was written; None if it is not there, or the file system does not say."""
+        """Return when a file of the checkpoint was written; None if it is not there, or the file system does not
+        say."""
         try:
             return self._files().modified_ms(name)
         except OSError:

@@ -27,21 +27,22 @@ from oncelog.pipeline.sink.marker import MarkerMismatch
 from oncelog.pipeline.sink.statistics import has_bounds, statistics_of
 
 _FILE_BYTES = 64 << 20
-"""Rows that a task keeps in memory, as Arrow: they become one file for each partition of the table."""
+"""The size of the rows that a task keeps in memory, as Arrow: they become one file for each partition of the table."""
 _PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "date", "boolean")
 _FEATURES = {
     *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "timestampNtz"),
     *("deletionVectors", "v2Checkpoint", "domainMetadata", "clustering", "vacuumProtocolCheck"),
 }
-"""Of tables: what files that are only added need not care for, if no constraint and no generated column is declared."""
+"""The features of tables that do not concern files that are only added, if no constraint and no generated column is
+declared."""
 
 
 class DeltaMissing(ImportError):
-    """The extra `delta` is not installed."""
+    """Raised if the extra `delta` is not installed."""
 
 
 class FilesLost(Exception):
-    """The driver does not see the files of the tasks as they wrote them: nothing is published."""
+    """Raised if the driver does not see the files of the tasks as they wrote them; nothing is published."""
 
 
 class TableStep(Enum):
@@ -58,7 +59,7 @@ class FilePlan:
     uri: str
     storage_options: dict[str, str]
     schema: Any
-    """The table's, as pyarrow has it."""
+    """The table's schema, as pyarrow has it."""
     partition_by: tuple[str, ...]
     with_bounds: bool = False
     """Whether files say the minimum and maximum of their columns."""
@@ -69,11 +70,11 @@ class DataFile:
     """A Parquet file that a task has written, as a commit adds it."""
 
     path: str
-    """Below the table."""
+    """The path of the file below the table."""
     size_bytes: int
     partition: dict[str, str | None]
     statistics: str
-    """As JSON, see `statistics`."""
+    """The statistics of the columns as JSON, see `statistics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class TableBatch:
     batch_id: int
     files: Sequence[DataFile]
     rows: Any = None
-    """A pyarrow Table instead of files, where delta-rs writes them."""
+    """The rows as a pyarrow Table instead of files, where delta-rs writes them."""
 
 
 def prepare(
@@ -119,7 +120,8 @@ def prepare(
 
 
 def check_files(plan: FilePlan, files: Sequence[DataFile]) -> None:
-    """A commit of files that are on some executor's own disk would lose their rows. Raises FilesLost."""
+    """Raise FilesLost for files that the driver does not see: a commit of files on some executor's own disk would lose
+    their rows."""
     seen = _file_system(plan).get_file_info([file.path for file in files])
     for file, found in zip(files, seen, strict=True):
         if found.size != file.size_bytes:
@@ -162,7 +164,8 @@ def commit(batch: TableBatch, offsets: bytes) -> bool:
 
 
 def write_files(plan: FilePlan, batches: Iterable[Any]) -> Iterator[DataFile]:
-    """The task: pyarrow RecordBatches in, files out, at most some 64 MB of rows in memory. Raises delta-rs' errors."""
+    """Write a task's pyarrow RecordBatches into files, with at most some 64 MB of rows in memory. Raises delta-rs'
+    errors."""
     waiting: list[Any] = []
     waiting_bytes = 0
     for batch in batches:
@@ -191,7 +194,7 @@ def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
 
 
 def _file_system(plan: FilePlan) -> Any:
-    """The directory of the table, on whatever delta-rs knows. Raises DeltaMissing."""
+    """Return the directory of the table, on whatever delta-rs knows. Raises DeltaMissing."""
     from pyarrow.fs import PyFileSystem
 
     try:
@@ -202,8 +205,8 @@ def _file_system(plan: FilePlan) -> Any:
 
 
 def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str, str | None], Any]]:
-    """The rows of each partition without its columns, which a file does not repeat, and their values as Delta writes
-    them: text, and no text for null."""
+    """Yield the rows of each partition without its columns, which a file does not repeat, and their values as Delta
+    writes them: text, and no text for null."""
     if not columns:
         yield {}, rows
         return
@@ -217,7 +220,7 @@ def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str,
 
 
 def _files_of(rows: Any, plan: FilePlan) -> list[DataFile]:
-    """Let Spark's tasks write a DataFrame; their files, without those of attempts that failed."""
+    """Let Spark's tasks write a DataFrame, and return their files, without those of attempts that failed."""
 
     def write(batches: Any) -> Any:
         from pickle import dumps
@@ -232,7 +235,8 @@ def _files_of(rows: Any, plan: FilePlan) -> list[DataFile]:
 
 
 def _load(location: str, fields: list[Any], storage_options: Mapping[str, str]) -> Any:
-    """The table as it is now, created if there is none: with columns that may be null, as Spark's own Delta does."""
+    """Return the table as it is now, created if there is none: with columns that may be null, as Spark's own Delta
+    does."""
     try:
         from deltalake import DeltaTable, Schema
         from deltalake.exceptions import TableNotFoundError
@@ -262,7 +266,7 @@ def _tasks_may_write(table: Any, fields: list[Any]) -> bool:
 
 
 def _without_nullability(node: Any) -> Any:
-    """A type in JSON, reduced to what a value of it looks like."""
+    """Return a type in JSON, reduced to what a value of it looks like."""
     if not isinstance(node, dict):
         return [_without_nullability(each) for each in node] if isinstance(node, list) else node
     left_out = ("nullable", "containsNull", "valueContainsNull", "metadata")

@@ -29,26 +29,27 @@ from oncelog.protocol.records.compression import CODECS, compress
 from oncelog.protocol.records.record import zigzag
 
 _MOST_BYTES_OF_HEAD = 12
-"""Length, attributes and both deltas."""
+"""The most bytes of length, attributes and both deltas."""
 _JOINED_BYTES = 2 << 20
-"""Rows that are joined at once: two batches of 1 MB. Measured: 7 % less than one by one, and 4 MB are no better."""
+"""How many bytes of rows are joined at once: two batches of 1 MB. Measured: 7 % less than one by one, and 4 MB are no
+better."""
 _WORTH = 0.9
 """The most that a compressed batch may have left of its size. Measured with lz4: random hexadecimal digits keep 0.93,
 and to encode them takes 2.7 times as long as without compression."""
 _SAMPLE_BYTES = 16 << 10
-"""What is tried of a batch after one that was not worth it."""
+"""How much is compressed of a batch as a sample, after one that was not worth it."""
 _SMALL = 1 / 8
-"""After a batch with no more than this left of its size, the next ones may be larger."""
+"""The share of its size that a batch may have left for the next ones to be larger."""
 _LARGER = 4
-"""So many times: they fit until they are compressed half as well. Measured with rows that are alike: a third of the
-requests, and 0.04 s less to publish 500 MB."""
+"""How many times larger they are: they fit until they are compressed half as well. Measured with rows that are alike: a
+third of the requests, and 0.04 s less to publish 500 MB."""
 _FEW = 8
 _UINT32 = pa.uint32()
 _M = pa.scalar(0x5BD1E995, _UINT32)
 _EMPTY = pa.scalar(b"", pa.binary())
 _INT32 = pa.int32()
 _MOST_IN_TABLE = 1 << 15
-"""Lengths up to this have their varints in a table; longer ones are rarer, and cost less beside their contents."""
+"""The longest length that has its varint in a table; longer ones are rarer, and cost less beside their contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class EncodedBatch:
     partition: int
     record_count: int
     parts: tuple[bytes, bytes | memoryview]
-    """Header and body."""
+    """The header and the body."""
 
 
 def encode_rows(
@@ -94,7 +95,7 @@ def encode_rows(
 def _packed(
     contents: "_Contents", rows: Any, partitions: Any, sizes: Any, batch_size: int, packer: "Packer"
 ) -> Iterator[tuple["_Bounds", int, bytes | memoryview]]:
-    """The codec and the body of each batch of these rows, which are sorted by partition."""
+    """Yield the codec and the body of each batch of these rows, which are sorted by partition."""
     for group in _groups(_bounds(partitions, sizes, batch_size * packer.larger)):
         first = group[0].start
         records = contents.records(rows.slice(first, group[-1].end - first), [each.count for each in group])
@@ -122,7 +123,7 @@ class Packer:
         """How many times its size a batch may have before compression."""
 
     def pack(self, body: memoryview) -> tuple[int, bytes | memoryview]:
-        """The codec that was used, and the bytes."""
+        """Compress a body; return the codec that was used, and the bytes."""
         if self._codec and (self._was_worth or self._is_worth(body[:_SAMPLE_BYTES])):
             packed = compress(self._codec, body)
             self._was_worth = len(packed) <= _WORTH * len(body)
@@ -137,7 +138,7 @@ class Packer:
 
 
 def encode_headers(headers: Any) -> Any:
-    """A column of array<struct<key, value>> as each record's header bytes; null is no header."""
+    """Encode a column of array<struct<key, value>> as each record's header bytes; null is no header."""
     if headers is None:
         raise TypeError("headers is a column")
     encoded = []
@@ -151,7 +152,7 @@ def encode_headers(headers: Any) -> Any:
 
 
 NO_HEADERS = pa.scalar(b"\x00", pa.binary())
-"""Of every row, where there is no column."""
+"""The headers of every row where there is no column."""
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -168,7 +169,8 @@ def _partitions(keys: Any, wanted: Any, sizes: Any, partition_count: int, first_
 
 
 def _sticky(keys: Any, sizes: Any, partition_count: int, first: int, batch_size: int) -> Any:
-    """Rows without a key stay in one partition until its batch is full, so that batches fill (KIP-480)."""
+    """Return the partitions of rows without a key: they stay in one until its batch is full, so that batches fill
+    (KIP-480)."""
     loose = pc.if_else(pc.is_null(keys), sizes, 0)
     loose = pc.cast(loose, pa.int64())
     full = pc.divide(pc.subtract(pc.cumulative_sum(loose), loose), batch_size)
@@ -183,7 +185,8 @@ def _key_partitions(keys: Any, partition_count: int) -> Any:
 
 
 def murmur2_of(keys: Any) -> Any:
-    """Kafka's murmur2 of each key, null for null: uint32, one column operation per step for keys of one length."""
+    """Return Kafka's murmur2 of each key, null for null: uint32, one column operation per step for keys of one
+    length."""
     lengths = pc.binary_length(keys)
     indices, hashes = [], []
     for length in pc.unique(lengths.drop_null()).to_pylist():
@@ -215,7 +218,7 @@ def _murmur2_of_length(keys: Any, length: int) -> Any:
 
 
 def _words(four_bytes_each: Any) -> Any:
-    """Little-endian numbers: the contents of a binary array lie one behind the other."""
+    """Return the array as little-endian numbers: the contents of a binary array lie one behind the other."""
     start = memoryview(four_bytes_each.buffers()[1]).cast("i")[four_bytes_each.offset]
     data = four_bytes_each.buffers()[2].slice(start)
     return pa.Array.from_buffers(_UINT32, len(four_bytes_each), [None, data])
@@ -236,7 +239,7 @@ class _Bounds:
     start: int
     end: int
     size_bytes: int
-    """At most."""
+    """The most bytes of the batch."""
 
     @property
     def count(self) -> int:
@@ -257,7 +260,7 @@ def _bounds(partitions: Any, sizes: Any, batch_size: int) -> Iterator[_Bounds]:
 
 
 def _groups(bounds: Iterator[_Bounds]) -> Iterator[list[_Bounds]]:
-    """As many batches as are joined at once: one that is larger, or several that are together smaller."""
+    """Yield the batches that are joined at once: one that is larger, or several that are together smaller."""
     group: list[_Bounds] = []
     left = _JOINED_BYTES
     for each in bounds:
@@ -272,12 +275,12 @@ def _groups(bounds: Iterator[_Bounds]) -> Iterator[list[_Bounds]]:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What rows have behind the head of a record."""
+    """The parts of rows behind the head of a record."""
 
     parts: Sequence[Any]
-    """Columns, or scalars where all rows have the same."""
+    """The parts as columns, or scalars where all rows have the same."""
     sizes: Any
-    """Bytes of all parts together: int32."""
+    """The bytes of all parts together: int32."""
 
     @classmethod
     def of(cls, keys: Any, values: Any, headers: Any) -> "_Contents":
@@ -292,7 +295,7 @@ class _Contents:
         return cls(parts, sizes)
 
     def records(self, rows: Any, counts: Sequence[int]) -> Any:
-        """A binary column of whole records, of batches that have so many of these rows each."""
+        """Return a binary column of whole records, of batches that have so many of these rows each."""
         heads = pa.concat_arrays([_heads(count) for count in counts]) if len(counts) > 1 else _heads(counts[0])
         lengths = _varints(pc.add(self.sizes.take(rows), pc.binary_length(heads)))
         parts = [part if isinstance(part, pa.Scalar) else part.take(rows) for part in self.parts]
@@ -302,12 +305,13 @@ class _Contents:
 
 
 def _heads(count: int) -> Any:
-    """Of the first records of a batch: attributes, the distance to the batch's timestamp, and that to its offset."""
+    """Return the heads of the first records of a batch: attributes, the distance to the batch's timestamp, and that to
+    its offset."""
     return _table(b"\x00\x00", 1 << max(10, count.bit_length())).slice(1, count)
 
 
 def _varints(numbers: Any) -> Any:
-    """The zigzag varint of each number from -1 on: one for all where they are equal."""
+    """Return the zigzag varint of each number from -1 on: one for all where they are equal."""
     extremes = pc.min_max(numbers)
     lowest, highest = extremes["min"].as_py(), extremes["max"].as_py()
     if lowest == highest:
@@ -320,5 +324,5 @@ def _varints(numbers: Any) -> Any:
 
 @cache
 def _table(before: bytes, end: int) -> Any:
-    """The varints of -1 to before `end`, each behind the same bytes."""
+    """Return the varints of -1 to before `end`, each behind the same bytes."""
     return pa.array([before + zigzag(number) for number in range(-1, end)], pa.binary())

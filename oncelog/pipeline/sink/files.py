@@ -18,23 +18,23 @@ from typing import Any, Protocol
 _PATIENCE_S = 120
 _JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _FOR_PYARROW = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of file systems that pyarrow has under another."""
+"""Hadoop's names of file systems that have another name in pyarrow."""
 
 
 class Files(Protocol):
-    """The files below one directory. All raise OSError."""
+    """The files below one directory. All methods raise OSError."""
 
     def read(self, name: str) -> bytes: ...
 
     def names(self, directory: str) -> list[str]:
-        """Nothing, if there is no such directory."""
+        """Return the names in a directory; none if there is no such directory."""
 
     def modified_ms(self, name: str) -> int | None:
-        """When a file was written, in milliseconds since the epoch; None if the file system does not say."""
+        """Return when a file was written, in milliseconds since the epoch; None if the file system does not say."""
 
 
 def files_at(location: str, spark: Any = None) -> Files:
-    """The files below a path or URI; `spark` is the session of this process, if it has one. Raises OSError.
+    """Return the files below a path or URI; `spark` is the session of this process, if it has one. Raises OSError.
 
     A path without a scheme is one of Hadoop's default file system (fs.defaultFS) if there is a session, else local.
     """
@@ -56,7 +56,7 @@ def files_at(location: str, spark: Any = None) -> Files:
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Of this machine, or mounted."""
+    """The files of this machine, also mounted ones."""
 
     root: Path
 
@@ -145,11 +145,12 @@ class SessionFiles:
 
 @dataclass(frozen=True, slots=True)
 class HadoopFiles:
-    """The same through Hadoop's command, with the jars of Spark's package and the settings in HADOOP_CONF_DIR."""
+    """Hadoop's file systems through Hadoop's command, with the jars of Spark's package and the settings in
+    HADOOP_CONF_DIR."""
 
     location: str
     reason: str
-    """Why it takes this one."""
+    """The reason why this way was chosen."""
 
     def read(self, name: str) -> bytes:
         return self._call("-cat", f"{self.location.rstrip('/')}/{name}")

@@ -35,7 +35,7 @@ _VERSION = 1
 
 
 class MarkerMismatch(Exception):
-    """The batch and the marker contradict each other; the message says what is likely and what to do."""
+    """Raised if the batch and the marker contradict each other; the message says what is likely and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Marker:
 
     batch_id: int
     query_id: str = ""
-    """Of the checkpoint; empty for a batch write."""
+    """The id in the checkpoint; empty for a batch write."""
     fingerprint: str = ""
     """A digest of the offsets that Spark planned for the batch."""
     run_id: str = ""
-    """Which start of the query wrote it, if that is known."""
+    """The start of the query that wrote it, if that is known."""
     outputs: dict[str, int] = field(default_factory=dict)
-    """Records by output name."""
+    """The number of records by output name."""
 
     def encode(self) -> bytes:
         return json.dumps({"version": _VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True).encode()
@@ -68,7 +68,7 @@ class Marker:
 
 
 def decide(wanted: Marker, marker: Marker | None) -> bool:
-    """True: publish. False: this very batch is applied. Raises MarkerMismatch for everything else."""
+    """Return True to publish, False if this very batch is applied. Raises MarkerMismatch for everything else."""
     batch_id = wanted.batch_id
     if marker is None:
         if batch_id == 0:
@@ -100,7 +100,7 @@ def decide(wanted: Marker, marker: Marker | None) -> bool:
 
 
 def _is_applied(wanted: Marker, marker: Marker) -> bool:
-    """False, unless the applied batch of this number is another one."""
+    """Return False, or raise MarkerMismatch if the applied batch of this number is another one."""
     if marker.fingerprint != wanted.fingerprint:
         raise MarkerMismatch(
             f"batch {wanted.batch_id} was applied with other source offsets ({marker.fingerprint}, now "
@@ -136,8 +136,8 @@ async def ensure_topic(bootstrap_servers: str, topic: str, security: SecurityOpt
 async def read_marker(
     bootstrap_servers: str, topic: str, sink_id: str, hint: int = -1, security: SecurityOptions = NO_SECURITY
 ) -> tuple[Marker | None, int]:
-    """The newest committed marker of a sink whose transactional id the caller has fenced, and its offset. None and -1:
-    there is none. `hint`: the offset that was found or written the last time.
+    """Return the newest committed marker of a sink whose transactional id the caller has fenced, and its offset; None
+    and -1 if there is none. `hint` is the offset that was found or written the last time.
 
     Raises MarkerMismatch for a record that cannot be read, and KafkaError.
     """
@@ -155,7 +155,7 @@ async def read_marker(
 async def read_markers(
     bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY
 ) -> dict[str, Marker]:
-    """The newest committed marker of every sink."""
+    """Return the newest committed marker of every sink."""
     records = await read_records(bootstrap_servers, topic, security)
     return {name: Marker.decode(each.value or b"") for name, each in records.items()}
 
@@ -163,7 +163,7 @@ async def read_markers(
 async def read_records(
     bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY
 ) -> dict[str, Record]:
-    """The record of the newest committed marker of every sink, by the sink's id. Raises KafkaError."""
+    """Return the record of the newest committed marker of every sink, by the sink's id. Raises KafkaError."""
     key_of = TopicPartition(topic, 0)
     async with _consumer(bootstrap_servers, security) as consumer:
         start = (await consumer.beginning_offsets([key_of]))[key_of]
@@ -181,7 +181,7 @@ def _consumer(bootstrap_servers: str, security: SecurityOptions) -> Consumer:
 
 
 async def _committed(consumer: Consumer, partition: TopicPartition, start: int) -> dict[bytes, Record]:
-    """The newest committed record of each key from an offset on; without a value it is forgotten."""
+    """Return the newest committed record of each key from an offset on; one without a value is a tombstone."""
     committed: dict[bytes, Record] = {}
     undecided: dict[int, dict[bytes, Record]] = {}
     async for batch in consumer.raw_batches(partition, start):

@@ -37,11 +37,11 @@ OnStep = Callable[[Any, Moment], Awaitable[None]]
 """Called around each `publish.Step` and each `TableStep`."""
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
-"""Spark runs the jobs of a streaming query in a group with the name of its run."""
+"""The property with the group of a job: Spark runs the jobs of a streaming query in one with the name of its run."""
 
 
 async def _ignore(step: object, moment: str) -> None:
-    """The default observer."""
+    """Do nothing, as the default observer."""
 
 
 def exactly_once(
@@ -176,7 +176,7 @@ class ExactlyOnce:
 
 
 def _encode(rows: Any, plan: TaskPlan) -> list[TaskOutput]:
-    """Let Spark's tasks encode a DataFrame; their outputs, without those of attempts that failed."""
+    """Let Spark's tasks encode a DataFrame, and return their outputs, without those of attempts that failed."""
 
     def encode(batches: Any) -> Any:
         from pickle import dumps

@@ -18,7 +18,8 @@ RUN_PREFIX = "spark-run-"
 
 
 def plan_output(options: Options, columns: list[tuple[str, str]], name: str, topic: str | None, owner: str) -> TaskPlan:
-    """How the tasks encode one output. Raises SchemaError, ConfigError for a topic that does not exist, KafkaError."""
+    """Return how the tasks encode one output. Raises SchemaError, ConfigError for a topic that does not exist,
+    KafkaError."""
     check_columns(columns, topic)
     return TaskPlan(
         name=name,
@@ -33,18 +34,19 @@ def plan_output(options: Options, columns: list[tuple[str, str]], name: str, top
 
 
 def columns_of(schema: Any) -> list[tuple[str, str]]:
-    """Names and types of Spark's StructType."""
+    """Return names and types of Spark's StructType."""
     return [(each.name, each.dataType.simpleString()) for each in schema.fields]
 
 
 def sink_settings(options: Options, sink_id: str, query_id: str = "") -> SinkSettings:
-    """With a query's id, its newest outcome that was noted on this machine says where to look for the marker."""
+    """Return the settings of a sink. With a query's id, its newest outcome that was noted on this machine says where to
+    look for the marker."""
     hint = noted_marker_offset(query_id) if query_id else -1
     return SinkSettings(options.bootstrap_servers, sink_id, dict(options.client), options["markerTopic"], hint)
 
 
 def checkpoint_of(options: Options, spark: Any = None) -> Checkpoint:
-    """`spark` is the session of this process, if there is one. Raises OptionError."""
+    """Return the query's checkpoint; `spark` is the session of this process, if there is one. Raises OptionError."""
     location = options["checkpointLocation"]
     if location is None:
         raise OptionError(
@@ -63,10 +65,10 @@ def sink_id_of(query_id: str) -> str:
 
 
 def run_sink_id(run_id: str) -> str:
-    """Of a batch write with the option runId."""
+    """Return the sink's id of a batch write with the option runId."""
     return f"{RUN_PREFIX}{run_id}"
 
 
 def wanted_marker(checkpoint: Checkpoint, batch_id: int, run_id: str = "") -> Marker:
-    """What the marker says once this batch is applied. Raises CheckpointError."""
+    """Return what the marker says once this batch is applied. Raises CheckpointError."""
     return Marker(batch_id, checkpoint.query_id(), checkpoint.fingerprint(batch_id), run_id)

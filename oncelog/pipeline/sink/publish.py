@@ -24,8 +24,8 @@ from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.protocol.errors import ErrorCode
 
 TRANSACTION_TIMEOUT_MS = 300_000
-"""The transaction is open only while the driver sends: five minutes are some 20 GB. A driver that dies while it sends
-blocks read_committed readers of the topics for as long, or until it is started again."""
+"""The timeout of the transaction, which is open only while the driver sends: five minutes are some 20 GB. A driver that
+dies while it sends blocks read_committed readers of the topics for as long, or until it is started again."""
 DEFAULTS: Mapping[str, Any] = {
     "batch_size": 256 << 10,  # a broker accepts 1 MiB by default (message.max.bytes)
     "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
@@ -56,20 +56,20 @@ OnStep = Callable[[Step, Moment], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a batch."""
+    """The result of a batch."""
 
     batch_id: int
     published: bool
-    """False: the marker showed that this batch was already applied."""
+    """Whether the batch was published; if not, the marker showed that it was already applied."""
     outputs: dict[str, int]
-    """Records by output; of the batch that was applied, if this one was skipped."""
+    """The number of records by output; those of the batch that was applied, if this one was skipped."""
     producer_epoch: int
     seconds: dict[str, float] = field(default_factory=dict)
-    """By step."""
+    """The seconds of each step."""
     sink_id: str = ""
-    """The transactional id."""
+    """The transactional id of the sink."""
     marker_offset: int = -1
-    """Where the marker is in its topic: the next batch looks for it from there on."""
+    """The offset of the marker in its topic: the next batch looks for it from there on."""
 
     @property
     def records(self) -> int:
@@ -84,7 +84,7 @@ class SinkSettings:
     sink_id: str
     """The transactional id, and the marker's key."""
     client: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Options of the Producer."""
+    """The options of the Producer."""
     marker_topic: str = MARKER_TOPIC
     marker_hint: int = -1
     """The `marker_offset` of an earlier batch, if one is known."""
@@ -96,7 +96,7 @@ class SinkSettings:
 
 
 async def _ignore(step: Step, moment: Moment) -> None:
-    """The default observer."""
+    """Do nothing, as the default observer."""
 
 
 async def publish(

@@ -14,16 +14,17 @@ _TYPES = {"key": _TEXT, "value": _TEXT, "topic": ("string",), "partition": ("int
 
 
 class SchemaError(ValueError):
-    """The DataFrame cannot be written; the message names the column."""
+    """Raised if the DataFrame cannot be written; the message names the column."""
 
 
 class RowError(ValueError):
-    """A row cannot be written; the message says why."""
+    """Raised if a row cannot be written; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRows:
-    """Rows of one topic, as Arrow arrays: two of binary, header bytes (or NO_HEADERS), int32."""
+    """Rows of one topic as Arrow arrays: keys and values are binary, headers are bytes (or NO_HEADERS), partitions are
+    int32."""
 
     topic: str
     keys: Any
@@ -33,7 +34,8 @@ class TopicRows:
 
 
 def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None:
-    """`columns` are names and types as Spark writes them (`simpleString`). Raises SchemaError."""
+    """Raise SchemaError for columns that cannot be written. `columns` are names and types as Spark writes them
+    (`simpleString`)."""
     found = {name.lower(): type_name for name, type_name in columns}
     if "value" not in found:
         raise SchemaError(
@@ -50,7 +52,8 @@ def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None
 
 
 def rows_by_topic(table: Any, topic: str | None) -> Iterator[TopicRows]:
-    """The rows of a pyarrow Table; `topic` overrides the column. Raises RowError for a row without a topic."""
+    """Return the rows of a pyarrow Table by topic; `topic` overrides the column. Raises RowError for a row without a
+    topic."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -80,7 +83,7 @@ def _rows(table: Any, topic: str) -> TopicRows:
 
 
 def _find(table: Any, name: str) -> Any:
-    """The column of this name in any case, as Spark has it, or None."""
+    """Return the column of this name in any case, as Spark has it, or None."""
     return next((table.column(index) for index, each in enumerate(table.column_names) if each.lower() == name), None)
 
 

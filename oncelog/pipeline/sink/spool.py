@@ -25,11 +25,11 @@ from oncelog.pipeline.own_directory import OwnDirectory
 
 _SUFFIX = ".batches"
 _INLINE_BYTES = 64 << 10
-"""Below this a file costs more than it saves."""
+"""The size below which a file costs more than it saves."""
 
 
 class SpoolLost(Exception):
-    """A file of encoded batches is gone or cut short: the batch has to run again."""
+    """Raised if a file of encoded batches is gone or cut short; the batch has to run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Spool(OwnDirectory):
 
     @classmethod
     def open(cls, location: str | None, owner: str) -> "Spool | None":
-        """The spool of a sink, below `location` (default: the driver's directory for temporary files). None if no
+        """Open the spool of a sink, below `location` (default: the driver's directory for temporary files). None if no
         directory can be had: everything then travels in messages."""
         name = sha256(owner.encode()).hexdigest()[:24]
         return cls.make(location or tempfile.gettempdir(), f"oncelog-spool-{os.getuid()}", name)
@@ -49,7 +49,7 @@ class Spool(OwnDirectory):
 
 
 class SpoolWriter:
-    """Collects the batches of one task; beyond some 64 KiB in a file, if the spool is visible from here."""
+    """Collects the batches of one task; beyond some 64 KiB in a file, if this process sees the spool."""
 
     def __init__(self, spool: Spool | None) -> None:
         self._spool = spool if spool is not None and spool.is_visible else None
@@ -87,19 +87,19 @@ class SpoolWriter:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What one task has encoded, for one output of the batch."""
+    """The batches that one task has encoded, for one output of the batch."""
 
     name: str
     index: Sequence[tuple[str, int, int]] = ()
     """Topic, partition and size in bytes of each record batch, in order."""
     record_count: int = 0
     path: str = ""
-    """The file with the bytes; empty: they are in `data`."""
+    """The file with the bytes; empty if they are in `data`."""
     data: bytes = field(default=b"", repr=False)
 
     def batches(self) -> Iterator[tuple[str, int, memoryview]]:
-        """Topic, partition and bytes of each batch, once: a file is mapped, not read, and it is removed after its last
-        batch. What it took of memory goes to the log that is written from it, instead of memory that is new to the
+        """Yield topic, partition and bytes of each batch, once: a file is mapped, not read, and it is removed after its
+        last batch. What it took of memory goes to the log that is written from it, instead of memory that is new to the
         system. Raises SpoolLost."""
         view = memoryview(self._content())
         if len(view) != sum(size for _, _, size in self.index):

@@ -14,18 +14,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _MOST_COLUMNS = 32
-"""What Delta's writers index by default; a table with more, or with a choice of its own, gets row counts only."""
+"""The most columns that Delta's writers index by default; a table with more, or with a choice of its own, gets row
+counts only."""
 _CHOICES = ("delta.dataSkippingNumIndexedCols", "delta.dataSkippingStatsColumns")
 _TEXT_LENGTH = 32
-"""Characters of a bound, as Delta's own writers have it."""
+"""The length of a text bound in characters, as Delta's own writers have it."""
 _HIGHEST = "\U0010ffff"
 _EXACT_DIGITS = 15
-"""Of a decimal: bounds are JSON numbers, which delta-rs reads as doubles."""
+"""The most digits of a decimal bound: bounds are JSON numbers, which delta-rs reads as doubles."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _Unbounded(Exception):
-    """A column of this file has no bound that can be written."""
+    """Raised if a column of this file has no bound that can be written."""
 
 
 def has_bounds(schema: Any, configuration: Mapping[str, str]) -> bool:
@@ -38,7 +39,7 @@ def has_bounds(schema: Any, configuration: Mapping[str, str]) -> bool:
 
 
 def statistics_of(rows: Any, with_bounds: bool) -> str:
-    """JSON for the commit of a file with these rows, a pyarrow Table."""
+    """Return JSON for the commit of a file with these rows, a pyarrow Table."""
     found: dict[str, Any] = {"numRecords": rows.num_rows}
     if with_bounds:
         lowest: dict[str, Any] = {}
@@ -61,11 +62,11 @@ def statistics_of(rows: Any, with_bounds: bool) -> str:
 # --- bounds by type ---------------------------------------------------------------------------------------------------
 
 _Bounds = Callable[[Any], tuple[Any, Any]]
-"""The lowest and highest value of a column that has one, as JSON has them."""
+"""Returns the lowest and highest value of a column that has one, as JSON has them."""
 
 
 def _bounds_of(kind: Any) -> _Bounds | None:
-    """None for a type whose columns have no bounds."""
+    """Return the function for the bounds of a type; None if its columns have no bounds."""
     from pyarrow import types
 
     chosen: Sequence[tuple[Callable[[Any], bool], _Bounds]] = (
@@ -81,7 +82,7 @@ def _bounds_of(kind: Any) -> _Bounds | None:
 
 
 def _is_never_bounded(kind: Any) -> bool:
-    """Of these no writer has bounds. A struct would have those of its fields."""
+    """Whether no writer has bounds for the type. A struct would have those of its fields."""
     from pyarrow import types
 
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_list(kind) or types.is_map(kind))

@@ -19,7 +19,7 @@ from oncelog.pipeline.sink.spool import Spool, SpoolWriter, TaskOutput
 from oncelog.protocol.errors import ErrorCode
 
 _ROWS_BYTES = 8 << 20
-"""Rows are encoded in pieces of about this size: a batch for each of some dozens of partitions, in little memory."""
+"""The size of the pieces in which rows are encoded: a batch for each of some dozens of partitions, in little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class TaskPlan:
     bootstrap_servers: str
     topic: str | None
     partition_counts: dict[str, int]
-    """Of topics that the driver has looked up already."""
+    """The partition counts of topics that the driver has looked up already."""
     batch_size: int
     compression: str
     spool: Spool | None
     security: SecurityOptions = field(repr=False)
-    """To look up the topics that rows name."""
+    """The security options with which to look up the topics that rows name."""
 
 
 def encode_task(plan: TaskPlan, rows: Iterable[Any]) -> TaskOutput:
@@ -99,8 +99,8 @@ class _Task:
 
 
 def partition_counts(bootstrap_servers: str, security: SecurityOptions, *topics: str) -> dict[str, int]:
-    """How many partitions each topic has. Raises ConfigError for one that does not exist: it is not created, since a
-    mistyped name would swallow the results."""
+    """Return how many partitions each topic has. Raises ConfigError for one that does not exist: it is not created,
+    since a mistyped name would swallow the results."""
 
     async def describe() -> dict[str, int]:
         async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **security) as admin:

@@ -54,7 +54,7 @@ def stream_writer(options: Options, schema: Any) -> "StreamWriter":
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One transaction for the whole job; with `runId`, once per id."""
+    """Writes in one transaction for the whole job; with `runId`, once per id."""
 
     def __init__(self, options: Options, schema: Any) -> None:
         self._options = options
@@ -76,7 +76,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """One transaction for each micro-batch, with its marker."""
+    """Writes in one transaction for each micro-batch, with its marker."""
 
     def __init__(self, options: Options, schema: Any) -> None:
         self._options = options
@@ -100,7 +100,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def outputs_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutput]:
-    """The outputs of all tasks. Raises SpoolLost if one has none: Spark commits only what every task has finished."""
+    """Return the outputs of all tasks. Raises SpoolLost if one has none: Spark commits only what every task has
+    finished."""
     outputs = [message.output for message in messages if isinstance(message, Written)]
     if len(outputs) != len(messages):
         raise SpoolLost(f"{len(messages) - len(outputs)} of {len(messages)} tasks sent no message")

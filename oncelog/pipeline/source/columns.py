@@ -38,7 +38,7 @@ SCHEMA_WITH_HEADERS = pyarrow.schema([*_FIELDS, ("headers", _HEADERS)])
 def columns(
     piece: RangePiece, topic: str, partition: int, start: int, end: int, *, with_headers: bool
 ) -> pyarrow.RecordBatch | None:
-    """The records of a piece that lie in [start, end); None if there are none. Raises ProtocolError."""
+    """Return the records of a piece that lie in [start, end); None if there are none. Raises ProtocolError."""
     bodies = [_body(header, batch) for header, batch in piece.batches]
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     bounds, offsets, types = Bounds(), array("q"), array("i")
@@ -89,7 +89,7 @@ def _every_fourth(first: int, count: int) -> pyarrow.Array:
 
 @cache
 def _fourths(first: int, count: int) -> pyarrow.Array:
-    """Kept, for powers of two only: to make them takes as long as to take by them."""
+    """Return every fourth index, cached and for powers of two only: to make them takes as long as to take by them."""
     return _numbers(array("i", range(first, first + 4 * count, 4)), pyarrow.int32())
 
 
@@ -98,7 +98,7 @@ def _numbers(values: "array[int]", kind: Any) -> pyarrow.Array:
 
 
 def _without_nulls(values: pyarrow.Array, nulls: list[int]) -> pyarrow.Array:
-    """The same with these elements null."""
+    """Return the array with these elements null."""
     if not nulls:
         return values
     count = len(values)
@@ -112,7 +112,7 @@ def _without_nulls(values: pyarrow.Array, nulls: list[int]) -> pyarrow.Array:
 
 
 def _headers(piece: RangePiece) -> pyarrow.Array:
-    """None for a record without headers, as in Spark's Kafka source."""
+    """Return the headers, None for a record without any, as in Spark's Kafka source."""
     records = chain.from_iterable(decode_records(batch) for _, batch in piece.batches)
     return pyarrow.array(
         [[{"key": key, "value": value} for key, value in record.headers] or None for record in records], _HEADERS

@@ -17,7 +17,7 @@ Edges = dict[str, ByPartition]
 
 
 def starts(options: Options, logs: Logs, lookup: Brokers) -> Edges:
-    """The first offset of each partition. Raises OptionError."""
+    """Return the first offset of each partition. Raises OptionError."""
     times = _times(options, "startingTimestamp", "startingOffsetsByTimestamp", logs)
     if times is None:
         spec = options["startingOffsets"] or ("earliest" if options.door == "read" else "latest")
@@ -35,7 +35,7 @@ def starts(options: Options, logs: Logs, lookup: Brokers) -> Edges:
 
 
 def ends(options: Options, logs: Logs, lookup: Brokers) -> Edges:
-    """The offset after the last of each partition, for a batch. Raises OptionError."""
+    """Return the offset after the last of each partition, for a batch. Raises OptionError."""
     times = _times(options, "endingTimestamp", "endingOffsetsByTimestamp", logs)
     if times is None:
         # A range must be decided to its end: no transaction may be open in it.

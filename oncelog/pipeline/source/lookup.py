@@ -22,7 +22,7 @@ _ADMIN_SETTINGS = ("request_timeout_ms", "default_api_timeout_ms", "retry_backof
 
 
 class Brokers(Protocol):
-    """What planning asks."""
+    """The part of the brokers that planning needs."""
 
     def logs(self, *, must_exist: bool, expected: StreamOffset = INITIAL) -> Logs: ...
 
@@ -30,7 +30,8 @@ class Brokers(Protocol):
 
 
 class Lookup:
-    """`with` is not needed: Spark calls `stop` when the query ends, and a batch calls `close` after planning."""
+    """Looks up offsets over one connection. `with` is not needed: Spark calls `stop` when the query ends, and a batch
+    calls `close` after planning."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -38,7 +39,7 @@ class Lookup:
         self._isolation: IsolationLevel = options.client.get("isolation_level", "read_committed")
 
     def __getstate__(self) -> dict[str, Any]:
-        """A task's copy has no connection: it needs none to plan."""
+        """Return the state of a task's copy, without a connection: it needs none to plan."""
         return {**self.__dict__, "_admin": None}
 
     def close(self) -> None:
@@ -58,9 +59,9 @@ class Lookup:
         return self._admin
 
     def logs(self, *, must_exist: bool, expected: StreamOffset = INITIAL) -> Logs:
-        """The partitions that the options name, as they are now. With `must_exist`, raises OptionError for a topic or
-        partition that does not exist; otherwise it is left out. If all end where `expected` does, nothing more is asked
-        about them: they are described as empty, which they are from there on."""
+        """Return the partitions that the options name, as they are now. With `must_exist`, raises OptionError for a
+        topic or partition that does not exist; otherwise it is left out. If all end where `expected` does, nothing more
+        is looked up about them: they are described as empty, which they are from there on."""
         chosen = {
             topic.name: (str(topic.topic_id) if topic.topic_id.int else "", self._partitions(topic, must_exist))
             for topic in self._chosen(must_exist)
@@ -128,8 +129,8 @@ class Lookup:
     def offsets(
         self, partitions: Iterable[TopicPartition], at: str | int, isolation: IsolationLevel | None = None
     ) -> dict[TopicPartition, int]:
-        """ "earliest", "latest" (as the isolation level defines it), or the first record at or after a time in ms, -1
-        for none."""
+        """Return the offsets at "earliest", "latest" (as the isolation level defines it), or of the first record at or
+        after a time in ms, -1 for none."""
         wanted = list(partitions)
         if not wanted:
             return {}
@@ -137,7 +138,7 @@ class Lookup:
         return {each: where.offset for each, where in found.items()}
 
     def offsets_by_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The same for a time of each partition."""
+        """Return the offset at a time of its own for each partition."""
         found: dict[TopicPartition, int] = {}
         for time_ms in sorted(set(times.values())):
             found |= self.offsets([each for each, when in times.items() if when == time_ms], time_ms)

@@ -39,11 +39,11 @@ class Loss:
 
 
 class DataLost(Exception):
-    """Records that a query had not read are gone; the message says which, and how to go on."""
+    """Raised if records that a query had not read are gone; the message says which, and how to continue."""
 
 
 def find_losses(known: StreamOffset, logs: Logs) -> list[Loss]:
-    """All that is lost between the positions of a checkpoint and the logs as they are now, in order."""
+    """Return all that is lost between the positions of a checkpoint and the logs as they are now, in order."""
     return [loss for name, topic in sorted(known.items()) for loss in _losses_of(name, topic, logs.get(name))]
 
 
@@ -83,7 +83,7 @@ def _spans(positions: ByPartition) -> str:
 
 
 def refusal(losses: list[Loss]) -> DataLost:
-    """The error for a query that accepts no loss."""
+    """Return the error for a query that accepts no loss."""
     what = "; ".join(loss.sentence for loss in losses)
     return DataLost(
         f"{what}. Nothing was read. To continue with what there is, set failOnDataLoss=false: the loss is counted in "
@@ -92,8 +92,8 @@ def refusal(losses: list[Loss]) -> DataLost:
 
 
 def after_losses(known: StreamOffset, losses: list[Loss], logs: Logs) -> StreamOffset:
-    """Where a query continues that accepts these losses, with the loss counted: behind what was deleted, at the end of
-    a log that lost its end, at the beginning of a topic that was created again."""
+    """Return where a query continues that accepts these losses, with the loss counted: behind what was deleted, at the
+    end of a log that lost its end, at the beginning of a topic that was created again."""
     topics = dict(known)
     for loss in losses:
         log = logs.get(loss.topic)

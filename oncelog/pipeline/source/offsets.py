@@ -21,7 +21,7 @@ ByPartition = Mapping[int, int]
 
 
 class ForeignOffset(Exception):
-    """The checkpoint holds an offset of another source."""
+    """Raised if the checkpoint holds an offset of another source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class TopicOffsets:
     """One topic. `start` and `next` have the same partitions; `lost` has those that have lost anything."""
 
     topic_id: str
-    """Empty where it is not known."""
+    """The topic's id; empty where it is not known."""
     start: ByPartition
     next: ByPartition
     lost: ByPartition = field(default_factory=dict)
@@ -40,7 +40,7 @@ INITIAL: StreamOffset = MappingProxyType({})
 
 
 def to_json(offset: StreamOffset) -> dict[str, Any]:
-    """Sorted, and partitions as text: as JSON has them."""
+    """Return the offset as JSON has it: sorted, and with partitions as text."""
     topics: dict[str, Any] = {}
     for name, topic in sorted(offset.items()):
         parts = {"start": topic.start, "next": topic.next, "lost": topic.lost}
@@ -49,7 +49,7 @@ def to_json(offset: StreamOffset) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> StreamOffset:
-    """The offset in a checkpoint. Raises ForeignOffset."""
+    """Return the offset in a checkpoint. Raises ForeignOffset."""
     if value.get("version") == VERSION and isinstance(value.get("topics"), dict):
         return {
             name: TopicOffsets(topic["id"], *(_numbers(topic.get(part, {})) for part in ("start", "next", "lost")))

@@ -16,7 +16,7 @@ from oncelog.pipeline.source.losses import Logs, TopicLog
 from oncelog.pipeline.source.offsets import ByPartition, StreamOffset, TopicOffsets
 
 _SMALL_TASK = 5_000
-"""Offsets."""
+"""The number of offsets below which ranges share a task."""
 Positions = Mapping[TopicPartition, int]
 
 
@@ -32,7 +32,8 @@ class OffsetRange:
 
 
 def with_new(known: StreamOffset, starts: Mapping[str, ByPartition], logs: Logs) -> StreamOffset:
-    """The positions with every partition that is new, which begins at `starts`; ids that were not known are now."""
+    """Return the positions with every partition that is new, which begins at `starts`; ids that were not known are
+    now."""
     topics: dict[str, TopicOffsets] = {}
     for name, first in starts.items():
         before = known.get(name) or TopicOffsets("", {}, {})
@@ -44,7 +45,7 @@ def with_new(known: StreamOffset, starts: Mapping[str, ByPartition], logs: Logs)
 
 
 def bounded(logs: Logs, target: Logs) -> Logs:
-    """The logs as they are, to be read no further than in `target`: partitions that it lacks are left out."""
+    """Return the logs as they are, to be read no further than in `target`: partitions that it lacks are left out."""
     return {
         name: TopicLog(
             log.topic_id,
@@ -62,7 +63,7 @@ def bounded(logs: Logs, target: Logs) -> Logs:
 
 
 def left(positions: StreamOffset, logs: Logs) -> dict[TopicPartition, int]:
-    """How many offsets each partition has to be read, from its position to its stable end."""
+    """Return how many offsets each partition has to be read, from its position to its stable end."""
     return {
         TopicPartition(name, partition): max(0, logs[name].stable.get(partition, position) - position)
         for name, topic in positions.items()
@@ -72,7 +73,7 @@ def left(positions: StreamOffset, logs: Logs) -> dict[TopicPartition, int]:
 
 
 def advanced(positions: StreamOffset, counts: Positions) -> StreamOffset:
-    """Each partition further by its count."""
+    """Return the positions, each partition's advanced by its count."""
     return {
         name: replace(
             topic,
@@ -86,8 +87,8 @@ def advanced(positions: StreamOffset, counts: Positions) -> StreamOffset:
 
 
 def shared(counts: Positions, most: int) -> Positions:
-    """At most about `most` in all, each partition's share in proportion to what it has; a share is never 0 if there is
-    anything, so that every batch makes progress (rounding as Spark's)."""
+    """Return at most about `most` in all, each partition's share in proportion to what it has; a share is never 0 if
+    there is anything, so that every batch makes progress (rounding as Spark's)."""
     total = sum(counts.values())
     if total <= most:
         return counts
@@ -99,7 +100,7 @@ def shared(counts: Positions, most: int) -> Positions:
 
 
 def ranges(start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
-    """What lies between two offsets, by topic and partition."""
+    """Yield what lies between two offsets, by topic and partition."""
     found = []
     for name, topic in sorted(end.items()):
         before = start.get(name)
@@ -114,8 +115,8 @@ def ranges(start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
 
 
 def _begins_again(before: TopicOffsets, topic: TopicOffsets, partition: int) -> bool:
-    """Whether reading begins between the two where the second says: in a partition that is new or has lost records, or
-    in a topic that was created again."""
+    """Whether reading between the two offsets begins where the second says: in a partition that is new or has lost
+    records, or in a topic that was created again."""
     return (
         partition not in before.next
         or before.lost.get(partition, 0) != topic.lost.get(partition, 0)
@@ -124,7 +125,7 @@ def _begins_again(before: TopicOffsets, topic: TopicOffsets, partition: int) -> 
 
 
 def edges(found: Iterable[OffsetRange], edge: Literal["start", "end"]) -> StreamOffset:
-    """The beginnings or the ends of ranges as positions, to be compared with the logs."""
+    """Return the beginnings or the ends of ranges as positions, to be compared with the logs."""
     topics: dict[str, TopicOffsets] = {}
     for each in found:
         offset = each.start if edge == "start" else each.end
@@ -134,7 +135,7 @@ def edges(found: Iterable[OffsetRange], edge: Literal["start", "end"]) -> Stream
 
 
 def split(whole: Sequence[OffsetRange], least: int | None, most_records: int | None) -> list[OffsetRange]:
-    """The same offsets in at least `least` ranges, of at most `most_records` each; None is no limit."""
+    """Return the same offsets in at least `least` ranges, of at most `most_records` each; None is no limit."""
     if most_records is not None:
         whole = [part for each in whole for part in _parts(each, ceil((each.end - each.start) / most_records))]
     if least is None or len(whole) >= least:
@@ -144,8 +145,9 @@ def split(whole: Sequence[OffsetRange], least: int | None, most_records: int | N
 
 
 def grouped(parts: Sequence[OffsetRange], least: int | None, most_records: int | None) -> list[tuple[OffsetRange, ...]]:
-    """The same ranges as tasks: those that follow each other share one while they are small together, since a task
-    costs as much as reading some ten thousand records. No fewer than `least` tasks, if there are as many ranges."""
+    """Return the same ranges as tasks: those that follow each other share one while they are small together, since a
+    task costs as much as reading some ten thousand records. There are no fewer than `least` tasks, if there are as many
+    ranges."""
     most = _SMALL_TASK if most_records is None else min(_SMALL_TASK, most_records)
     tasks: list[list[OffsetRange]] = []
     size = 0

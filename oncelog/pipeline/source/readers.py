@@ -24,7 +24,8 @@ from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
 
 
 class RangePartition(InputPartition):
-    """What one task reads, where it notes that, and the stable ends that the batch was planned with, if it was now."""
+    """The ranges that one task reads, where it notes that, and the stable ends that the batch was planned with, if it
+    was now."""
 
     def __init__(
         self, ranges: Sequence[OffsetRange], notes: Notes | None = None, stable: Mapping[TopicPartition, int] = {}
@@ -84,7 +85,7 @@ class OncelogBatchReader(DataSourceReader):
 
 
 class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One object lives in the driver as long as the query; each task has a copy of its own."""
+    """The stream reader: one object lives in the driver as long as the query; each task has a copy of its own."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -95,7 +96,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._receiver: Receiver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A task's copy does not listen."""
+        """Return the state of a task's copy, which does not listen."""
         return {**self.__dict__, "_receiver": None}
 
     def initialOffset(self) -> JsonOffset:  # noqa: N802  # Spark's names
@@ -113,7 +114,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plan.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
     def reportLatestOffset(self) -> JsonOffset | None:  # noqa: N802
-        """`query.lastProgress` shows it beside where the batch ends: the lag to the last stable offset."""
+        """Return the last stable offsets: `query.lastProgress` shows them beside where the batch ends."""
         return self._plan.stable_ends
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
@@ -130,7 +131,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from _read(self._options, partition)
 
     def commit(self, end: JsonOffset) -> None:
-        """Spark's checkpoint holds the progress; a group offset for lag tools would only lag behind it."""
+        """Do nothing: Spark's checkpoint holds the progress; a group offset for lag tools would only lag behind it."""
 
     def stop(self) -> None:
         self._lookup.close()

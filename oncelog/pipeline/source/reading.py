@@ -36,17 +36,17 @@ class Reading:
     end: int
     records: int
     bytes: int
-    """Fetched, also of what was not shown."""
+    """The bytes fetched, also of what was not shown."""
     aborted: int
-    """Records of aborted transactions that were skipped."""
+    """The number of records of aborted transactions that were skipped."""
 
 
 OnRead = Callable[[Reading], None]
 
 
 def read_range(options: Options, wanted: OffsetRange, on_read: OnRead = lambda _: None) -> "Iterator[RecordBatch]":
-    """Every record of the range that the isolation level shows; `on_read` is called at its end. Raises DataLost, and
-    the client's errors."""
+    """Yield every record of the range that the isolation level shows; `on_read` is called at its end. Raises DataLost,
+    and the client's errors."""
     target = TopicPartition(wanted.topic, wanted.partition)
     position = wanted.start
     while position < wanted.end:
@@ -68,7 +68,7 @@ def read_range(options: Options, wanted: OffsetRange, on_read: OnRead = lambda _
 def _pieces(
     options: Options, wanted: OffsetRange, target: TopicPartition, start: int, on_read: OnRead
 ) -> "Iterator[tuple[RecordBatch | None, int]]":
-    """Columns, and the offset after them."""
+    """Yield columns, and the offset after them."""
     from oncelog.pipeline.source.columns import columns
 
     size_in_bytes = aborted_count = record_count = 0
@@ -90,7 +90,7 @@ def _pieces(
 def _next_offset(
     options: Options, target: TopicPartition, wanted: OffsetRange, position: int, error: KafkaError
 ) -> int:
-    """Where to continue: at the log's beginning if that lies in the range, otherwise at the range's end."""
+    """Return where to continue: at the log's beginning if that lies in the range, otherwise at the range's end."""
     if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
         return wanted.end
     lookup = Lookup(options)

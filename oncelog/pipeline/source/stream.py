@@ -28,26 +28,26 @@ JsonOffset = dict[str, Any]
 
 
 class StreamPlan:
-    """One query's, in the driver."""
+    """Plans the batches of one query, in the driver."""
 
     def __init__(self, options: Options, lookup: Brokers, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._lookup = lookup
         self._clock = clock
         self._target: Logs | None = None
-        """Where AvailableNow ends."""
+        """The logs' ends at which AvailableNow stops."""
         self._planned: JsonOffset | None = None
         self.stable_ends: JsonOffset | None = None
         """The stable ends that the newest batch was planned with, as an offset."""
         self._last_batch_s: float | None = None
 
     def fix_target(self) -> None:
-        """Nothing that becomes stable from now on will be planned."""
+        """Plan nothing that becomes stable from now on."""
         self._target = self._lookup.logs(must_exist=False)
 
     def next_end(self, start: JsonOffset, most: int | None) -> JsonOffset:
-        """Where the batch ends that begins at `start`, with at most `most` offsets; `start` if there is nothing to
-        read. Raises DataLost, OptionError."""
+        """Return where the batch ends that begins at `start`, with at most `most` offsets; `start` if there is nothing
+        to read. Raises DataLost, OptionError."""
         known = from_json(start)
         logs = self._lookup.logs(must_exist=not known, expected=known)
         if self._target is not None:
@@ -65,7 +65,7 @@ class StreamPlan:
         return self._planned
 
     def stable_at(self, end: JsonOffset) -> dict[TopicPartition, int]:
-        """The stable ends when the batch with this end was planned; empty for a batch of an earlier run."""
+        """Return the stable ends when the batch with this end was planned; none for a batch of an earlier run."""
         if end != self._planned or self.stable_ends is None:
             return {}
         return {
@@ -96,7 +96,7 @@ class StreamPlan:
         return self._clock() - self._last_batch_s < longest_ms / 1000
 
     def tasks(self, start: JsonOffset, end: JsonOffset) -> list[OffsetRange]:
-        """The ranges between two offsets, split as the options say. Raises DataLost."""
+        """Return the ranges between two offsets, split as the options say. Raises DataLost."""
         found = planning.ranges(from_json(start), from_json(end))
         if found and end != self._planned and self._options["failOnDataLoss"]:
             # A batch of an earlier run, which is run again: much may have happened since it was planned.

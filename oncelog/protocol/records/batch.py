@@ -16,7 +16,7 @@ from oncelog.protocol.records.record import Record, TupleT, decode_as, encode_re
 
 HEADER_SIZE: Final = 61
 LENGTH_OVERHEAD: Final = 12
-"""Base offset and batch length, which the batch length does not include."""
+"""The size of base offset and batch length, which the batch length does not include."""
 MAGIC: Final = 2
 
 # Where a field begins, for code that reads single fields of a header.
@@ -26,7 +26,7 @@ CRC_AT: Final = 17
 CRC_COVERS_FROM: Final = 21
 ATTRIBUTES_AT: Final = 21
 FLAGS_AT: Final = 22
-"""The lower byte of the attributes: all bits that have a meaning so far."""
+"""The place of the lower byte of the attributes: all bits that have a meaning so far."""
 LAST_OFFSET_DELTA_AT: Final = 23
 BASE_TIMESTAMP_AT: Final = 27
 MAX_TIMESTAMP_AT: Final = 35
@@ -37,19 +37,20 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCE_MASK: Final = 0x7FFFFFFF
-"""Sequences wrap after 2^31 - 1."""
+"""The mask of sequences, which wrap after 2^31 - 1."""
 
 COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_MASK: Final = 0x08
 TRANSACTIONAL_MASK: Final = 0x10
 CONTROL_MASK: Final = 0x20
 DELETE_HORIZON_MASK: Final = 0x40
-"""The base timestamp is when tombstones and markers of a compacted batch may be removed (KIP-534)."""
+"""The flag of a compacted batch whose base timestamp is when its tombstones and markers may be removed (KIP-534)."""
 
 PREFIX: Final = Struct(">qii")
-"""Base offset, batch length, partition leader epoch: everything outside the checksum."""
+"""The layout of base offset, batch length and partition leader epoch: everything outside the checksum."""
 SPAN: Final = Struct(">qi11xiqq")
-"""The header up to its max timestamp, and of it base offset, batch length, last offset delta and both timestamps."""
+"""The layout of the header up to its max timestamp, and of it base offset, batch length, last offset delta and both
+timestamps."""
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _BEFORE_BODY: Final = Struct(">qiibI")
 _BODY: Final = Struct(">hiqqqhii")
@@ -84,7 +85,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression_type(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """The codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & COMPRESSION_MASK
 
     @property
@@ -105,19 +106,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences wrap after 2^31 - 1; -1 when the batch has none."""
+        """The last sequence, which wraps after 2^31 - 1; -1 when the batch has none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MASK
 
     @property
     def size_in_bytes(self) -> int:
-        """The whole batch, header included."""
+        """The size of the whole batch, header included."""
         return self.batch_length + LENGTH_OVERHEAD
 
 
 def read_header(view: bytes | memoryview, position: int = 0) -> BatchHeader:
-    """The header at `position`, not validated. Raises ProtocolError when fewer than 61 bytes are left."""
+    """Return the header at `position`, not validated. Raises ProtocolError when fewer than 61 bytes are left."""
     try:
         return _new_header(BatchHeader, _HEADER.unpack_from(view, position))
     except error:
@@ -130,7 +131,7 @@ def check_crc(batch: memoryview) -> bool:
 
 
 def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Complete batches in order; a partial one at the end, as a Fetch may return, is left out."""
+    """Yield complete batches in order; a partial one at the end, as a Fetch may return, is left out."""
     position = 0
     end = len(view)
     while end - position >= HEADER_SIZE:
@@ -151,8 +152,8 @@ def decode_batch(
     place: tuple[str, int] | None,
     max_bytes: int | None = None,
 ) -> list[TupleT]:
-    """The records of a whole batch, as those of `decode_as`, decompressed if necessary (to at most `max_bytes`); raises
-    ProtocolError."""
+    """Return the records of a whole batch, as those of `decode_as`, decompressed if necessary (to at most `max_bytes`);
+    raises ProtocolError."""
     # Its properties would cost more than the fields.
     size, attributes = header.batch_length + LENGTH_OVERHEAD, header.attributes
     if size > len(batch) or size < HEADER_SIZE:
@@ -179,8 +180,8 @@ def encode_batch(
     log_append_time: bool = False,
     partition_leader_epoch: int = -1,
 ) -> bytes:
-    """A batch of at least one record, numbered from `base_offset`. Timestamps are the records' own (CreateTime); with
-    LogAppendTime all have the same."""
+    """Encode a batch of at least one record, numbered from `base_offset`. Timestamps are the records' own (CreateTime);
+    with LogAppendTime all have the same."""
     base_timestamp = records[0].timestamp
     body = encode_records(records, base_timestamp)
     attributes = TRANSACTIONAL_MASK if transactional else 0
@@ -213,7 +214,7 @@ def assemble_batch(
     partition_leader_epoch: int = -1,
     last_offset_delta: int | None = None,
 ) -> bytes:
-    """Header and checksum around an encoded (and compressed) body of `record_count` records.
+    """Return header and checksum around an encoded (and compressed) body of `record_count` records.
 
     `last_offset_delta` is passed where records are missing: in a batch of a compacted log.
     """
@@ -233,7 +234,8 @@ def assemble_batch(
 def stamp_producer(
     batch: bytes | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool
 ) -> bytes:
-    """A copy of a batch under another producer, with the checksum that it then has; its records stay as they are."""
+    """Return a copy of a batch under another producer, with the checksum that it then has; its records stay as they
+    are."""
     header = read_header(batch)
     attributes = header.attributes & ~TRANSACTIONAL_MASK | (TRANSACTIONAL_MASK if transactional else 0)
     tail = _BODY.pack(
@@ -250,8 +252,8 @@ def stamp_producer(
 
 
 def assemble_head(body: bytes | memoryview, *, attributes: int, record_count: int, timestamp_ms: int) -> bytes:
-    """The header, with its checksum, of a body that belongs to no producer yet, and whose records have one time. The
-    batch is both, one behind the other: a large body need not be copied."""
+    """Return the header, with its checksum, of a body that belongs to no producer yet, and whose records have one time.
+    The batch is both, one behind the other: a large body need not be copied."""
     tail = _BODY.pack(
         attributes,
         record_count - 1,
@@ -266,7 +268,7 @@ def assemble_head(body: bytes | memoryview, *, attributes: int, record_count: in
 
 
 def _with_checksum(base_offset: int, partition_leader_epoch: int, tail: bytes, body: bytes | memoryview) -> bytes:
-    """The batch of a header from the attributes on, and a body."""
+    """Return the batch of a header from the attributes on, and a body."""
     return b"".join((_head(base_offset, partition_leader_epoch, tail, body), body))
 
 

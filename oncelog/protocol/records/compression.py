@@ -28,11 +28,13 @@ _STEP_BYTES = 256 * 1024
 _INPUT_BYTES = 64 * 1024
 _BLOCK_LENGTH = Struct(">i")
 _SNAPPY_RATIO = 64
-"""Three bytes of snappy copy at most 64, and the announced size of a block is allocated before it is read."""
+"""The best ratio of snappy: three bytes copy at most 64. The announced size of a block is allocated before it is
+read."""
 
 
 def compress(codec: int, body: bytes | memoryview, level: int | None = None) -> bytes:
-    """`level` None: the library's default; snappy has none. Raises ValueError for an unknown codec."""
+    """Compress data. `level` is the library's default if it is None; snappy has none. Raises ValueError for an unknown
+    codec."""
     if codec == _GZIP:
         compressor = zlib.compressobj(_GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
         return compressor.compress(body) + compressor.flush()
@@ -60,7 +62,7 @@ def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = Non
 
 
 def decompress_in_steps(codec: int, body: bytes | memoryview, max_bytes: int) -> bytearray:
-    """The same for a thread beside others: to join all parts at once would keep them from running."""
+    """Decompress in a thread beside others: to join all parts at once would keep them from running."""
     whole = bytearray()
     for part in _parts(codec, body, max_bytes):
         whole += part
@@ -68,7 +70,8 @@ def decompress_in_steps(codec: int, body: bytes | memoryview, max_bytes: int) ->
 
 
 def beginning(codec: int, body: bytes | memoryview) -> bytes:
-    """The first part, of at most 256 KiB: half a millisecond. Raises ProtocolError, also for a larger snappy block."""
+    """Return the first part, of at most 256 KiB: half a millisecond. Raises ProtocolError, also for a larger snappy
+    block."""
     return next(_parts(codec, body, _STEP_BYTES), b"")
 
 
@@ -163,7 +166,7 @@ def _unlz4(body: bytes | memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _zstd() -> Any:
-    """`compression.zstd`, part of Python from 3.14 on."""
+    """Return `compression.zstd`, part of Python from 3.14 on, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -25,7 +25,7 @@ _BEFORE_VALUE = {
     kind: encode_record(Record(0, 0, _KEY.pack(0, kind), bytes(_VALUE.size)), 0, 0)[: -_VALUE.size - len(_NO_HEADERS)]
     for kind in ControlRecordType
 }
-"""Of a marker's only record, whose value and headers follow: nothing else of it ever differs."""
+"""The bytes of a marker's only record before its value and headers: nothing else of it ever differs."""
 
 
 def encode_end_txn_marker(
@@ -38,7 +38,7 @@ def encode_end_txn_marker(
     base_offset: int = 0,
     leader_epoch: int = 0,
 ) -> bytes:
-    """A whole marker batch."""
+    """Encode a whole marker batch."""
     return assemble_batch(
         _BEFORE_VALUE[control_type] + _VALUE.pack(0, coordinator_epoch) + _NO_HEADERS,
         attributes=TRANSACTIONAL_MASK | CONTROL_MASK,
@@ -53,7 +53,7 @@ def encode_end_txn_marker(
 
 
 def decode_end_txn_marker(batch: memoryview) -> tuple[ControlRecordType, int]:
-    """The type and coordinator epoch of a marker; raises ProtocolError for any other control record."""
+    """Return the type and coordinator epoch of a marker; raises ProtocolError for any other control record."""
     records = decode_records(batch)
     if not records:
         raise ProtocolError("a control batch without a record is not a marker")

@@ -31,7 +31,8 @@ TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 
 _Numbers = tuple[int, int, int, int | None]
-"""Of a batch: how many records, base offset, base timestamp, and the timestamp of all with LogAppendTime."""
+"""The numbers of a batch: how many records, base offset, base timestamp, and the timestamp of all with
+LogAppendTime."""
 
 
 class Record(NamedTuple):
@@ -45,7 +46,7 @@ class Record(NamedTuple):
 
 
 def zigzag(value: int) -> bytes:
-    """A signed varint (zigzag, base 128)."""
+    """Return a signed varint (zigzag, base 128)."""
     if -64 <= value < 64:
         return _SMALL[value]
     value = (value << 1) ^ (value >> 63)
@@ -60,7 +61,8 @@ def zigzag(value: int) -> bytes:
 
 
 def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The signed varint at `position`, and the position after it; raises ProtocolError, or IndexError at the end."""
+    """Return the signed varint at `position`, and the position after it; raises ProtocolError, or IndexError at the
+    end."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -79,7 +81,7 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def _start_of(size: int) -> bytes:
-    """How a record of `size` bytes begins: its length, and no attributes."""
+    """Return how a record of `size` bytes begins: its length, and no attributes."""
     return zigzag(size) + b"\x00"
 
 
@@ -88,7 +90,7 @@ _start: Final = lru_cache(_CACHED_LENGTHS)(_start_of)
 
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
-    """One record with its length prefix."""
+    """Encode one record with its length prefix."""
     _, _, key, value, headers = record
     tail = encode_headers(headers) if headers else NO_HEADERS
     head = encode_head(offset_delta, timestamp_delta, key, value, len(tail))
@@ -98,7 +100,7 @@ def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> by
 def encode_head(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, tail_bytes: int
 ) -> bytes:
-    """Everything of a record up to its value: the value and `tail_bytes` of headers follow."""
+    """Encode everything of a record up to its value: the value and `tail_bytes` of headers follow."""
     deltas = _length(timestamp_delta) + _length(offset_delta) if timestamp_delta or offset_delta else b"\x00\x00"
     if key is None:
         fields = deltas + _NULL
@@ -112,7 +114,7 @@ def encode_head(
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """Their number and each of them; `NO_HEADERS` if there is none."""
+    """Encode the number of headers and each of them; `NO_HEADERS` if there is none."""
     parts = [zigzag(len(headers))]
     for name, content in headers:
         encoded = name.encode()
@@ -125,7 +127,7 @@ def encode_headers(headers: Headers) -> bytes:
 
 
 def encode_records(records: Sequence[Record], base_timestamp: int) -> bytes:
-    """All records of a batch, numbered from 0."""
+    """Encode all records of a batch, numbered from 0."""
     return b"".join(
         [encode_record(record, index, record.timestamp - base_timestamp) for index, record in enumerate(records)]
     )
@@ -165,7 +167,7 @@ def encode_numbered_records(value: bytes, number_at: int, numbers: range, first_
 def decode_body(
     body: bytes | memoryview, record_count: int, base_offset: int, base_timestamp: int, log_append_time: int | None
 ) -> list[Record]:
-    """The records of an uncompressed body; with LogAppendTime every record has the batch's timestamp."""
+    """Return the records of an uncompressed body; with LogAppendTime every record has the batch's timestamp."""
     return decode_as(Record, None, body, record_count, base_offset, base_timestamp, log_append_time)
 
 
@@ -178,7 +180,7 @@ def decode_as(
     base_timestamp: int,
     log_append_time: int | None,
 ) -> list[TupleT]:
-    """As `decode_body`, but of NamedTuples of another kind: before a record's fields they have those of `place`, if it
+    """Do as `decode_body` for NamedTuples of another kind: before a record's fields they have those of `place`, if it
     is passed."""
     data = bytes(body)
     size = len(data)
@@ -287,7 +289,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
 
 
 def decode_records(batch: memoryview, max_bytes: int | None = None) -> list[Record]:
-    """The records of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError."""
+    """Return the records of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError."""
     from oncelog.protocol.records.batch import decode_batch, read_header
 
     return decode_batch(read_header(batch), batch, Record, None, max_bytes)

@@ -29,8 +29,9 @@ def read_checked() -> Any:
 
 
 def read_accepted() -> Any:
-    """For what has state. Spark 4.3 analyses what is below withWatermark and transformWithState while the pipeline is
-    still being declared, when it cannot find the tables and views of the pipeline itself."""
+    """Return the accepted purchases for a transformation that has state. Spark 4.3 analyses what is below withWatermark
+    and transformWithState while the pipeline is still being declared, when it cannot find the tables and views of the
+    pipeline itself."""
     return transforms.accepted(read_checked())
 
 
