@@ -17,15 +17,15 @@ __all__ = ["Finding", "Report", "WitnessUnavailable", "ask_witness"]
 
 
 class WitnessUnavailable(Exception):
-    """There is no report at this address; the message says what to do."""
+    """Raised if there is no report at this address; the message says what to do."""
 
 
 def ask_witness(
     address: str, timeout_s: float = 30.0, *, token: str | None = None, ca_file: str | None = None
 ) -> Report:
-    """`address` is HOST:PORT, or https://HOST:PORT, of the broker's `oncelog.metrics.listen` or `oncelog.admin.listen`;
-    `token` the one in its `oncelog.metrics.token.file` or `oncelog.admin.token.file`, `ca_file` has the certificates
-    (PEM) that the broker's is signed with. Raises WitnessUnavailable."""
+    """Return the report of a broker. `address` is HOST:PORT, or https://HOST:PORT, of its `oncelog.metrics.listen` or
+    `oncelog.admin.listen`; `token` the one in its `oncelog.metrics.token.file` or `oncelog.admin.token.file`, `ca_file`
+    has the certificates (PEM) that the broker's is signed with. Raises WitnessUnavailable."""
     port = HttpPort(address, token, ca_file)
     try:
         connection = port.connection(timeout_s)

@@ -72,7 +72,7 @@ class Field:
 
     @property
     def defaults_to_structure(self) -> bool:
-        """Whether the default is a structure of its fields' defaults: without an explicit one, even if it is nullable."""
+        """Whether the default is a structure of its fields' defaults: it is without an explicit one."""
         return isinstance(self.type, Structure) and self.default is _REQUIRED
 
     @property

@@ -51,7 +51,7 @@ def _who_options(function: _Command) -> _Command:
 
 
 class _Resource:
-    """What --topic, --group and the others name; none is everything."""
+    """The resource that --topic, --group and the others name; every one if none is given."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ def acl() -> None:
 @click.option("--match", is_flag=True, help="Every rule that counts for this name: prefixes of it, and '*'.")
 @click.option("-p", "--principal", metavar="USER", help="User:NAME, or NAME; '*' for the rules about everybody.")
 async def list_(session: Session, principal: str | None, match: bool, **resource: Any) -> Shown:
-    """The rules of the cluster, or those of a resource or a user."""
+    """List the rules of the cluster, or those of a resource or a user."""
     from oncelog.client.admin.descriptions import AclFilter
 
     of = _Resource(**resource)
@@ -165,7 +165,8 @@ async def add(
 
 
 def _check(kind: ResourceType, operation: str) -> None:
-    """The broker takes any; one that the resource does not have would be a rule without effect."""
+    """Raise NotFound for an operation that the resource does not have: the broker takes any, and the rule would have no
+    effect."""
     known = [each.name for each in OPERATIONS[kind]]
     if operation not in (*known, AclOperation.ALL.name):
         raise NotFound(f"{kind.name} has no operation {operation}: ALL, {', '.join(sorted(known))}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 COUNT = click.IntRange(1, 2**31 - 1)
 NUMBER = click.IntRange(0, 2**31 - 1)
 LONG_NUMBER = click.IntRange(0, 2**63 - 1)
-"""What fits into the protocol: of partitions and nodes, of offsets and producers."""
+"""The largest number in the protocol, for offsets and producer ids; `NUMBER` is for partitions and nodes."""
 EXIT_FOUND = 1
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
@@ -48,7 +48,7 @@ _SPARE_S = 0.25
 
 
 class NotFound(Exception):
-    """What was named does not exist, or cannot be; the message says what to do next."""
+    """Raised if what was named does not exist, or cannot; the message says what to do next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ _COMMON = frozenset(("bootstrap", "profile", "command_config", "timeout_s", "as_
 
 
 def timeout_option(_context: click.Context, _parameter: click.Parameter, seconds: float | None) -> float | None:
-    """A click callback: what `--timeout` may be. Raises BadParameter."""
+    """Check the value of `--timeout`, as a click callback. Raises BadParameter."""
     from oncelog.tools.profiles import MAX_TIMEOUT_S
 
     if seconds is not None and not 0 < seconds <= MAX_TIMEOUT_S:  # neither is NaN
@@ -94,7 +94,7 @@ def timeout_option(_context: click.Context, _parameter: click.Parameter, seconds
 
 
 def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
-    """-b/--bootstrap, --profile, --command-config, --timeout."""
+    """Add -b/--bootstrap, --profile, --command-config and --timeout to a command."""
     for option in (
         click.option(
             "--timeout",
@@ -122,7 +122,7 @@ def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) ->
 
 
 def connection_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
-    """-b/--bootstrap, --profile, --command-config, --timeout, --json."""
+    """Add -b/--bootstrap, --profile, --command-config, --timeout and --json to a command."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
     return cluster_options(as_json(function), default_timeout_s)
 
@@ -159,7 +159,7 @@ def asks(
 def reach(
     bootstrap: str | None, profile: str | None, timeout_s: float | None, command_config: str | None = None
 ) -> "Target":
-    """The cluster to ask, one of whose brokers responds. Ends the command with a sentence if none does."""
+    """Return the chosen cluster, one of whose brokers responds. Ends the command with a sentence if none does."""
     chosen = choose(bootstrap, profile, timeout_s, command_config)
     probe(chosen, EXIT_FAILED)
     return chosen
@@ -179,7 +179,7 @@ def choose(
 
 
 def probe(chosen: "Target", exit_code: int) -> int:
-    """The number of APIs that the first broker to respond has."""
+    """Return the number of APIs that the first broker to respond has."""
     from oncelog.health import NotABroker, NotHealthy, check_health
 
     context = tls_context_of(chosen) if chosen.security else None
@@ -233,8 +233,8 @@ def run(
     work: Callable[[Session], Awaitable[Any]],
     most_s: float | None = None,
 ) -> Any:
-    """What `work` returns, of an open Admin; it may take `most_s`. Every expected error ends the command with one
-    sentence."""
+    """Return what `work` returns with an open Admin; it may take `most_s`. Every expected error ends the command with
+    one sentence."""
     from oncelog.client.admin.client import Admin
 
     timeout_ms = chosen.timeout_s * 1000
@@ -269,8 +269,8 @@ async def within(most_s: float | None, chosen: "Target") -> AsyncIterator[None]:
 
 
 def run_loop(work: Awaitable[Any]) -> Any:
-    """asyncio.run, which SIGTERM ends as Ctrl-C does: the work is cancelled, so that a transaction is aborted and a
-    member leaves. Raises KeyboardInterrupt."""
+    """Run by asyncio.run, which SIGTERM ends as Ctrl-C does: the work is cancelled, so that a transaction is aborted
+    and a member leaves. Raises KeyboardInterrupt."""
     import asyncio
     import signal
     from contextlib import suppress
@@ -295,11 +295,11 @@ _HINTS = {
     "INVALID_TRANSACTION_TIMEOUT": "--leave-open and 30 s more must fit into transaction.max.timeout.ms of the brokers",
     "TRANSACTIONAL_ID_NOT_FOUND": "`oncelog txn list` shows those there are",
 }
-"""By error name, for those about which the client cannot say more."""
+"""The hints by error name, for errors about which the client cannot say more."""
 
 
 def sentence_of(error: "KafkaError") -> str:
-    """What a command says of an error: the client's hint, or its own."""
+    """Return the sentence for an error: the client's hint, or the command's own."""
     return f"{error.message.removesuffix('.')}; {_HINTS[error.name]}" if error.name in _HINTS else str(error)
 
 
@@ -349,27 +349,27 @@ def show(shown: Shown, as_json: bool) -> None:
 
 
 def planned(rows: list[Row], dry_run: bool) -> Answer:
-    """What was done, or would be."""
+    """Return the answer of a command that changed these rows, or would change them."""
     return Answer(rows, hint="Nothing was changed: --dry-run." if dry_run else "")
 
 
 def not_empty(text: str) -> str:
-    """A click type for names of topics, groups and transactional ids: a variable that is unset is no name, and brokers
-    have no words for it. Raises BadParameter."""
+    """Check names of topics, groups and transactional ids, as a click type: a variable that is unset is no name, and
+    brokers have no words for it. Raises BadParameter."""
     if not text:
         raise click.BadParameter("it is empty")
     return text
 
 
 def pairs(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """A click callback: NAME=VALUE of a repeated option."""
+    """Parse NAME=VALUE of a repeated option, as a click callback."""
     return dict(map(_pair, texts))
 
 
 def pair_list(
     _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
-    """As `pairs`, where a name may repeat."""
+    """Do as `pairs` where a name may repeat."""
     return tuple(map(_pair, texts))
 
 
@@ -381,12 +381,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def principal_of(name: str) -> str:
-    """User:NAME of a NAME alone."""
+    """Return User:NAME for a NAME alone."""
     return name if ":" in name else f"User:{name}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that does not exist."""
+    """Return the end of a sentence about a name that does not exist."""
     from oncelog.protocol.names import nearest
 
     close = nearest(name, known, 3)

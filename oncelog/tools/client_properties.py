@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from oncelog.client.wire.security import SecurityOptions
 
 Spelling = Callable[[str], str]
-"""From an option of the client to the name that a person typed: sasl.mechanism, ONCELOG_SASL_MECHANISM."""
+"""Returns the name that a person typed for an option of the client: sasl.mechanism, ONCELOG_SASL_MECHANISM."""
 _PREFIXES = ("security_", "sasl_", "ssl_")
 TOKEN = "sasl_oauth_token"
-"""The one option that only commands have, instead of a function that gets a token: a token."""
+"""The one option that only commands have: a token, instead of a function that gets one."""
 _TOKENAUTH, _FLAGS = "sasl_tokenauth", {"true": True, "false": False}
 _PEM_TYPES = ("ssl_keystore_type", "ssl_truststore_type")
 
 
 _OF_PROGRAMS = {"sasl_oauth_token_provider", "ssl_context"}
-"""They are objects, which no file can hold."""
+"""The options that are objects, which no file can hold."""
 
 
 class ClientPropertiesError(Exception):
-    """The file cannot be read, or a setting does not exist; the message names it."""
+    """Raised if the file cannot be read, or a setting does not exist; the message names it."""
 
 
 def dotted(option: str) -> str:
-    """The spelling of properties files."""
+    """Return the option's name as properties files spell it."""
     return option.replace("_", ".")
 
 
 def read_client_properties(path: str) -> "SecurityOptions":
-    """What the file says of security. Raises ClientPropertiesError."""
+    """Return the security options in the file. Raises ClientPropertiesError."""
     from oncelog.broker.config.properties import PropertiesError, parse_properties
 
     try:
@@ -52,8 +52,8 @@ def read_client_properties(path: str) -> "SecurityOptions":
 
 
 def named_options(values: Mapping[str, Any], where: str, spelling: Spelling) -> "SecurityOptions":
-    """Those that are about security, as keyword arguments. Raises ClientPropertiesError for a name that no client has,
-    as `where` spells it. Values are checked by the client."""
+    """Return those about security, as keyword arguments. Raises ClientPropertiesError for a name that no client has, as
+    `where` spells it. Values are checked by the client."""
     found = {name: value for name, value in values.items() if name.startswith(_PREFIXES)}
     for name in _PEM_TYPES:
         if found.get(name) == "PEM":
@@ -84,12 +84,12 @@ def check_names(names: Collection[str], where: str, spelling: Spelling, others: 
 
 
 def respelled(sentence: str, spelling: Spelling) -> str:
-    """What the client says of its options, in the names that were typed."""
+    """Return a sentence of the client about its options with the names that were typed."""
     return re.sub(rf"\b(?:{'|'.join(_PREFIXES)})\w+", lambda found: spelling(found[0]), sentence)
 
 
 def tls_context(options: "SecurityOptions") -> "SSLContext | None":
-    """For connections that no client makes. Raises the client's ConfigError."""
+    """Return the TLS context for connections that no client makes. Raises the client's ConfigError."""
     if not options:
         return None
     from oncelog.client.admin.settings import AdminSettings

@@ -17,7 +17,7 @@ def cluster() -> None:
 
 @asks(cluster)
 async def describe(session: Session) -> Shown:
-    """The cluster's id, its nodes as they advertise themselves, and its features: level, and what is supported."""
+    """Show the cluster's id, its nodes as they advertise themselves, and its features: level, and what is supported."""
     found = await session.admin.describe_cluster()
     return {
         "cluster_id": found.cluster_id,
@@ -35,7 +35,7 @@ async def describe(session: Session) -> Shown:
 @asks(cluster, "log-dirs")
 @click.option("--partitions", is_flag=True, help="Each partition, the largest first.")
 async def log_dirs(session: Session, partitions: bool) -> Shown:
-    """The data directories, and how full they are, in bytes."""
+    """Show the data directories, and how full they are, in bytes."""
     found = await session.admin.describe_log_dirs()
     if partitions:
         sizes = [(size, place, each) for each in found for place, size in each.sizes_bytes.items()]

@@ -58,7 +58,7 @@ async def _require_broker(session: Session, broker: int | None) -> None:
 async def describe(
     session: Session, topic: str | None, group: str | None, broker: int | None, all_brokers: bool, changed: bool
 ) -> Shown:
-    """Every setting, its value, and where the value comes from."""
+    """Show every setting, its value, and where the value comes from."""
     resource = _named(topic, group, broker, all_brokers)
     await _require_broker(session, broker)
     entries = await session.admin.describe_config_entries(**resource)

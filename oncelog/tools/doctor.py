@@ -34,23 +34,26 @@ if TYPE_CHECKING:
 
 _SYNC_COUNT = 50
 _SLOW_SYNC_MS = 20.0
-"""A producer that waits for each record then writes fewer than 50 a second. An SSD takes 0.1 to 5 ms, a disk 10."""
+"""The time of a sync that is slow: a producer that waits for each record then writes fewer than 50 a second. An SSD
+takes 0.1 to 5 ms, a disk 10."""
 _FEW_OPEN_FILES = 1024
-"""What many systems give; each connection and each open segment takes one."""
+"""The number of open files that is few, though many systems give it; each connection and each open segment takes
+one."""
 _FULL_PERCENT = 95
 _FULL_BYTES = 1 << 20
-"""The largest batch by default (`max.message.bytes`): with less space one may be refused."""
+"""The free space that is too little: the largest batch by default (`max.message.bytes`), with less one may be
+refused."""
 _AHEAD_MS = 60_000
 _LONG_MS = 60_000
-"""A transaction is usually over in a second; its readers wait so long for it."""
+"""The age of a transaction that is long: one is usually over in a second, and its readers wait so long for it."""
 _MOST_TRANSACTIONS = 10
 _MOST_PARTITIONS = 1_000
-"""That are asked for the timestamp of their newest record."""
+"""The most partitions that are asked for the timestamp of their newest record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`result` is ok, look (perhaps wanted), or wrong."""
+    """One result of the doctor: `result` is ok, look (perhaps wanted), or wrong."""
 
     check: str
     result: Literal["ok", "look", "wrong"]
@@ -184,7 +187,8 @@ async def _leaders(admin: "Admin") -> list[Finding]:
 
 
 async def _internal_topics(admin: "Admin") -> list[Finding]:
-    """A cluster of one or two nodes with Kafka's defaults never gets its internal topics, and clients wait for them."""
+    """Check for Kafka's defaults in a cluster of one or two nodes: it never gets its internal topics, and clients wait
+    for them."""
     node_count = len((await admin.describe_cluster()).nodes)
     existing = await admin.list_topics(include_internal=True)
     configs = await admin.describe_configs()
@@ -204,7 +208,7 @@ async def _internal_topics(admin: "Admin") -> list[Finding]:
 
 
 async def _log_dirs(admin: "Admin") -> list[Finding]:
-    """As the brokers see them; versions before KIP-827 do not say."""
+    """Check the disks as the brokers report them; versions before KIP-827 report none."""
     return [
         _space(f"disk of node {each.node_id}", each.path, each.total_bytes, each.usable_bytes)
         for each in await admin.describe_log_dirs()
@@ -247,7 +251,8 @@ def _long_open(row: dict[str, Any]) -> Finding:
 
 
 def _long_decided(row: dict[str, Any]) -> Finding:
-    """No response says when it was decided; if it began before its timeout and a while, a while ago at least."""
+    """Return the finding of a long decided transaction. No response says when it was decided; if it began before its
+    timeout and a while, then a while ago at least."""
     is_stuck = row["duration_ms"] > row["timeout_ms"] + _LONG_MS
     meaning = row["meaning"][0].lower() + row["meaning"][1:]
     detail = f"{row['transactional_id']}, begun {row['duration_ms'] // 1000} s ago, is {meaning}"

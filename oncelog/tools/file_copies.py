@@ -17,12 +17,12 @@ COPIED_AT_ONCE = 16 * 1024 * 1024
 NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 """The errors of `os.link` that no repetition will change."""
 _CLONE = 0x40049409
-"""Linux: FICLONE. The file systems that know it share the bytes until one of both files is written to."""
+"""The request FICLONE on Linux. The file systems that know it share the bytes until one of both files is written to."""
 
 
 def check_files(data_dir: Path) -> None:
-    """Before anything is changed: whatever is in the directory and in those of its partitions can be read as a file.
-    Raises OSError with the name of what cannot."""
+    """Check before anything is changed that whatever is in the directory and in those of its partitions can be read as
+    a file. Raises OSError with the name of what cannot."""
     for entry in sorted(data_dir.iterdir()):
         if not entry.is_dir():
             _check(entry)
@@ -40,8 +40,8 @@ def _check(file: Path) -> None:
 
 
 def copy(source: Path, target: Path, on_copied: Callable[[int], None]) -> None:
-    """With its times: retention goes by those of a segment without timestamps. Durable, except for its name. Raises
-    OSError."""
+    """Copy a file with its times: retention goes by those of a segment without timestamps. The copy is durable, except
+    for its name. Raises OSError."""
     with open(source, "rb", opener=open_regular) as old, target.open("wb") as new:
         try:
             fcntl.ioctl(new.fileno(), _CLONE, old.fileno())
@@ -62,7 +62,7 @@ def read(path: Path) -> bytes:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Durable, except for its name. Raises OSError."""
+    """Write a file; it is durable, except for its name. Raises OSError."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -70,7 +70,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Its names are durable. Raises OSError."""
+    """Make the names in a directory durable. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -44,7 +44,7 @@ def group() -> None:
 @click.option("--state", "states", type=click.Choice(GROUP_STATES), multiple=True)
 @click.option("--type", "types", type=click.Choice(GROUP_TYPES), multiple=True)
 async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> Shown:
-    """Every group, of all coordinators."""
+    """List every group, of all coordinators."""
     return Answer(
         [
             {
@@ -63,7 +63,7 @@ async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...
 @asks(group)
 @_group
 async def describe(session: Session, group_id: str) -> Shown:
-    """One group: its state, and its members with their partitions."""
+    """Show one group: its state, and its members with their partitions."""
     (found,) = await session.admin.describe_groups(group_id)
     row = {
         "group": found.group_id,
@@ -90,7 +90,7 @@ async def describe(session: Session, group_id: str) -> Shown:
 @asks(group)
 @_group
 async def lag(session: Session, group_id: str) -> Shown:
-    """How far the group is behind in each partition, and who reads it.
+    """Show how far the group is behind in each partition, and who reads it.
 
     The lag counts offsets up to the end, markers of transactions included. A read_committed reader cannot pass
     last_stable_offset until the transactions open there have ended.
@@ -117,7 +117,7 @@ async def lag(session: Session, group_id: str) -> Shown:
 @asks(group)
 @_group
 async def offsets(session: Session, group_id: str) -> Shown:
-    """What the group has committed."""
+    """Show what the group has committed."""
     await session.admin.describe_groups(group_id)
     found = await session.admin.list_group_offsets(group_id, require_stable=False)
     return Answer(
@@ -169,7 +169,8 @@ async def reset(
 
 
 async def _require_no_members(admin: "Admin", group_id: str, *, may_be_new: bool) -> None:
-    """The brokers would refuse the new offsets as well, but not of a dry run. Raises NotFound, GROUP_ID_NOT_FOUND."""
+    """Raise unless the group is empty: the brokers would refuse the new offsets as well, but not of a dry run. Raises
+    NotFound, GROUP_ID_NOT_FOUND."""
     from oncelog.client.values.errors import KafkaError
 
     try:

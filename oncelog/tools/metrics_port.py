@@ -38,7 +38,7 @@ def metrics_port_options(command: Command) -> Command:
 
 
 def token_or_fail(file: str | None) -> str | None:
-    """From the option, else from the environment; ends the command if the file cannot be read."""
+    """Return the token from the option, else from the environment; ends the command if the file cannot be read."""
     try:
         return given_token(os.environ, file)
     except (OSError, UnicodeDecodeError) as error:

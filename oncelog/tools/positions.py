@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LONGEST_MS = 24 * _UNITS_MS["d"]
-"""A transaction's timeout has 31 bits of milliseconds, and must be longer."""
+"""The longest duration: it must exceed a transaction's timeout, which has 31 bits of milliseconds."""
 _PLACES = re.compile(r"[^:]+(:\d+(,\d+)*)?")
-"""A topic's name has no colon."""
+"""The pattern of TOPIC or TOPIC:0,1: a topic's name has no colon."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`value` is an offset, a count from the end, or milliseconds since the epoch."""
+    """A place in a log. `value` is an offset, a count from the end, or milliseconds since the epoch."""
 
     kind: Literal["start", "end", "offset", "last", "time"]
     value: int = 0
 
 
 def duration_ms(text: str) -> int:
-    """`30s`, `500ms`, `2m`, `1.5h`, `7d`. Raises BadParameter."""
+    """Parse `30s`, `500ms`, `2m`, `1.5h`, `7d`. Raises BadParameter."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 30s, 500ms or 2m")
@@ -59,12 +59,12 @@ def position(text: str, now_ms: int) -> Position:
 
 
 def position_option(_context: click.Context, _parameter: click.Parameter, text: str) -> Position:
-    """A click callback."""
+    """Parse a position, as a click callback."""
     return position(text, time.time_ns() // 1_000_000)
 
 
 def duration_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
-    """A click callback; milliseconds, 0 if the option is not given."""
+    """Return milliseconds, 0 if the option is not given, as a click callback."""
     milliseconds = 0 if text is None else duration_ms(text)
     if milliseconds > _LONGEST_MS:
         raise click.BadParameter(f"{text} is longer than {_LONGEST_MS // _UNITS_MS['d']} days")
@@ -72,7 +72,7 @@ def duration_option(_context: click.Context, _parameter: click.Parameter, text: 
 
 
 def _time_ms(text: str, now_ms: int) -> int:
-    """Not below 0: the protocol has other meanings for negative times."""
+    """Return a time not below 0: the protocol has other meanings for negative times."""
     if text.startswith("-"):
         return max(0, now_ms - duration_ms(text[1:]))
     if text.isdecimal() and int(text) < 2**63:
@@ -91,8 +91,8 @@ async def offsets_at(
     wanted: Position,
     isolation_level: "IsolationLevel" = "read_uncommitted",
 ) -> "dict[TopicPartition, int]":
-    """The offset of each partition. After the newest record a time means the end. Raises NotFound for an offset that a
-    partition does not have."""
+    """Return the offset of each partition. After the newest record a time means the end. Raises NotFound for an offset
+    that a partition does not have."""
     starts = {place: each.offset for place, each in (await admin.list_offsets(places, "earliest")).items()}
     if wanted.kind == "start":
         return starts
@@ -118,7 +118,7 @@ Texts = TypeVar("Texts", str, tuple[str, ...])
 
 
 def places_option(_context: click.Context, _parameter: click.Parameter, texts: Texts) -> Texts:
-    """A click callback for what `partitions_of` takes, one or many."""
+    """Check what `partitions_of` takes, one or many, as a click callback."""
     for text in (texts,) if isinstance(texts, str) else texts:
         if not _PLACES.fullmatch(text):
             raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:0,1,2")
@@ -126,7 +126,7 @@ def places_option(_context: click.Context, _parameter: click.Parameter, texts: T
 
 
 async def partitions_of(admin: "Admin", text: str) -> "list[TopicPartition]":
-    """The partitions that TOPIC or TOPIC:0,2 names. Raises UNKNOWN_TOPIC_OR_PARTITION, NotFound."""
+    """Return the partitions that TOPIC or TOPIC:0,2 names. Raises UNKNOWN_TOPIC_OR_PARTITION, NotFound."""
     from oncelog.client.values.records import TopicPartition
 
     topic, colon, numbers = text.partition(":")

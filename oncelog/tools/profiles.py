@@ -34,14 +34,14 @@ DEFAULT_TIMEOUT_S = 10.0
 _VARIABLE = "ONCELOG_"
 _OF_SECURITY = tuple(f"{_VARIABLE}{each}" for each in ("COMMAND_CONFIG", "SECURITY_", "SASL_", "SSL_"))
 _PLAIN = frozenset(("bootstrap", "timeout", "command_config"))
-"""Names of a profile that are not about security."""
+"""The names in a profile that are not about security."""
 _MAX_PORT = 2**16 - 1
 MAX_TIMEOUT_S = 86_400
-"""Sockets and the event loop have limits of their own, some hundred years."""
+"""The longest timeout: sockets and the event loop have limits of their own, some hundred years."""
 
 
 class ProfileError(Exception):
-    """No such profile, or its file cannot be used; the message says what is wrong with what."""
+    """Raised if there is no such profile, or its file cannot be used; the message says what is wrong with what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Target:
     addresses: tuple[tuple[str, int], ...]
     timeout_s: float
     security: "SecurityOptions" = field(repr=False)
-    """Options for each client that the command opens."""
+    """The options for each client that the command opens."""
     respelled: Callable[[str], str] = str
-    """What the client says of these options, in the names that they were given by."""
+    """Returns a sentence of the client about these options in the names that they were given by."""
 
 
 def target(
@@ -64,7 +64,8 @@ def target(
     environment: Mapping[str, str],
     command_config: str | None = None,
 ) -> Target:
-    """What was typed comes first, then the environment, then the file's own choice. Raises ProfileError."""
+    """Return the cluster that was typed, or else the environment's, or else the file's own choice. Raises
+    ProfileError."""
     given = _Given(timeout_s, environment, command_config)
     if bootstrap is not None:
         return given.target(bootstrap, "--bootstrap")
@@ -88,8 +89,8 @@ def named(
     command_config: str | None,
     config_option: str,
 ) -> Target:
-    """HOST:PORT, several with commas, or the name of a profile; the last two are the option of a properties file and
-    its name. Raises ProfileError."""
+    """Return the cluster that HOST:PORT, several with commas, or the name of a profile stands for; the last two
+    arguments are the option of a properties file and its name. Raises ProfileError."""
     given = _Given(timeout_s, environment, command_config, config_option)
     if ":" in text:
         return given.target(text, named_by)
@@ -129,7 +130,7 @@ class _Given:
     def _security(
         self, values: Mapping[str, Any], profile: Mapping[str, Any] | None, named_by: str
     ) -> "tuple[SecurityOptions, Callable[[str], str]]":
-        """The options, and how what is said of them is spelled. Raises ProfileError."""
+        """Return the options, and how sentences about them are spelled. Raises ProfileError."""
         from oncelog.tools import client_properties as properties
 
         def typed(option: str) -> str:
@@ -174,7 +175,7 @@ def _profile(known: Mapping[str, Any], name: Any, path: str, named_by: str) -> d
 
 
 def _read(environment: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """The file and its path. The default file need not exist."""
+    """Return the file and its path. The default file need not exist."""
     path = environment.get("ONCELOG_CONFIG")
     if not path:
         base = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")

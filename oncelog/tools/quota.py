@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from oncelog.client.admin.security import ClientQuota
 
 _DEFAULT = "<default>"
-"""As Kafka's tools show users and client ids without a quota of their own."""
+"""The text by which Kafka's tools show users and client ids without a quota of their own."""
 Entity = dict[str, str | None]
-"""Whose a quota is, as the client has it: None is the default."""
+"""The entity of a quota, as the client has it: None is the default."""
 
 
 @click.group()
@@ -91,14 +91,14 @@ def _rows(quotas: "list[ClientQuota]") -> list[Row]:
 @asks(quota, "list")
 @_entity_options
 async def list_(session: Session, **options: Any) -> Shown:
-    """The quotas that are set, or those in which a user, a client id or an address has a part."""
+    """List the quotas that are set, or those in which a user, a client id or an address has a part."""
     entity = _entity(**options)
     found = await session.admin.describe_client_quotas(entity)
     return Answer(_rows(found), "No quota is like that." if entity else "No quota is set.")
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    """A click callback: NAME=NUMBER, repeated."""
+    """Parse NAME=NUMBER, repeated, as a click callback."""
     try:
         return {name: float(text) for name, text in pairs(context, parameter, texts).items()}
     except ValueError as error:

@@ -18,9 +18,9 @@ from oncelog.protocol.printable import json_text, printable
 Row = dict[str, Any]
 EXIT_NOT_WRITTEN = 2
 _LEAST_PROSE = 30
-"""Columns of a terminal for sentences; with less they begin on a line of their own."""
+"""The least columns of a terminal for sentences; with less they begin on a line of their own."""
 _LEAST_CELL, _LEAST_HEADING = 12, 7
-"""Enough to tell one name from the next, and to know which column it is."""
+"""The least widths of cells and headings: enough to tell one name from the next, and to know which column it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Styled:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Around all that writes to standard output: the command ends if it cannot be written, as on a full disk, and that
-    is not taken for anybody else's error."""
+    """Guard everything that writes to standard output: the command ends if it cannot be written, as on a full disk, and
+    that is not taken for another error."""
     try:
         yield
     except BrokenPipeError:  # the reader has seen enough: no error
@@ -46,7 +46,7 @@ def writing() -> Iterator[None]:
 
 
 def say(*parts: str | Styled, err: bool = False) -> None:
-    """One line, on standard output unless `err`."""
+    """Print one line, on standard output unless `err`."""
     text = "".join(map(_escape, parts))
     if err:
         with suppress(OSError):  # a message that nobody can see changes nothing
@@ -61,7 +61,7 @@ def _write(text: str | bytes, *, ends_line: bool = True) -> None:
 
 
 def say_row(*parts: str | Styled) -> None:
-    """One line, which on a terminal ends at its edge."""
+    """Print one line, which on a terminal ends at its edge."""
     room = _edge()
     shown: list[str | Styled] = []
     for part in parts:
@@ -87,7 +87,7 @@ def say_json(value: Any, indent: int | None = 2) -> None:
 
 
 def say_bytes(pieces: Iterable[tuple[bytes, bool]]) -> None:
-    """Pieces of a format (False) and data that came from clients (True): to a pipe as they are, to the byte; on a
+    """Print pieces of a format (False) and data that came from clients (True): to a pipe as they are, to the byte; on a
     terminal data is text of one line."""
     if sys.stdout.isatty():
         shown = (
@@ -110,10 +110,10 @@ def fail(message: str, exit_code: int) -> NoReturn:
 
 
 def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False, gives_way: Sequence[str] = ()) -> None:
-    """Rows with the same names, and a heading. A terminal's lines end at its edge and never wrap, but for sentences in
-    the last column, which continue below themselves: first the columns that `gives_way` names are shortened, in that
-    order, then the widest, so that no column is lost. A pipe gets whole lines, since a truncated name cannot be copied
-    or searched for."""
+    """Print rows with the same names, and a heading. A terminal's lines end at its edge and never wrap, but for
+    sentences in the last column, which continue below themselves: first the columns that `gives_way` names are
+    shortened, in that order, then the widest, so that no column is lost. A pipe gets whole lines, since a truncated
+    name cannot be copied or searched for."""
     cells = [list(rows[0]), *(list(map(text_of, row.values())) for row in rows)]
     is_number = [any(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
     widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
@@ -141,7 +141,7 @@ def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False, gives_way: Se
 
 
 def _least_widths(cells: Sequence[Sequence[str]], is_number: Sequence[bool], widths: Sequence[int]) -> list[int]:
-    """How far columns may be shortened. A number never is, but its heading."""
+    """Return how far columns may be shortened. A number never is, but its heading."""
     return [
         max(map(cell_width, column[1:])) if right else min(width, _LEAST_CELL)
         for column, width, right in zip(zip(*cells, strict=True), widths, is_number, strict=True)
@@ -149,7 +149,7 @@ def _least_widths(cells: Sequence[Sequence[str]], is_number: Sequence[bool], wid
 
 
 def _fitted(widths: Sequence[int], least: Sequence[int], order: Sequence[int], room: int) -> list[int]:
-    """Widths of columns that fit into a line, as far as they can."""
+    """Return widths of columns that fit into a line, as far as they can."""
     least = [min(width, max(each, _LEAST_HEADING)) for each, width in zip(least, widths, strict=True)]
     fitted = [max(each, min(width, room)) for each, width in zip(least, widths, strict=True)]
     excess = sum(fitted) + 2 * (len(fitted) - 1) - room
@@ -165,7 +165,7 @@ def _fitted(widths: Sequence[int], least: Sequence[int], order: Sequence[int], r
 
 
 def _edge() -> int | None:
-    """The width of the terminal; None if standard output is none."""
+    """Return the width of the terminal; None if standard output is none."""
     if not sys.stdout.isatty():
         return None
     import shutil  # with its compression modules: a pipe does not need them
@@ -174,7 +174,7 @@ def _edge() -> int | None:
 
 
 def cell_width(text: str) -> int:
-    """Columns of a terminal that a printable text takes."""
+    """Return how many columns of a terminal a printable text takes."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
@@ -191,7 +191,7 @@ def _cut(text: str, edge: int | None) -> str:
 
 
 def _folded(text: str, indent: int, edge: int | None) -> list[str]:
-    """Broken at spaces, and below its first column where that leaves room."""
+    """Break a text at spaces, and continue below its first column where that leaves room."""
     if edge is None or cell_width(text) <= edge:
         return [text]
     import textwrap
@@ -204,7 +204,7 @@ def _folded(text: str, indent: int, edge: int | None) -> list[str]:
 
 
 def say_pairs(row: Row, *, gives_way: Sequence[str] = ()) -> None:
-    """One name and value per line; a list of rows is a table below."""
+    """Print one name and value per line; a list of rows is a table below."""
     pairs = {name: value for name, value in row.items() if not _is_table(value)}
     width = max(map(len, pairs))
     for name, value in pairs.items():
@@ -221,7 +221,7 @@ def _is_table(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A value in a cell. List separators inside a value are escaped."""
+    """Return the text of a value in a cell. List separators inside a value are escaped."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_MS = 100 * 365 * 86_400_000
 _DEFAULT_MS = -1
-"""What the broker has as the longest time, or for an expiry: at once."""
+"""The default duration: what the broker has as the longest time, or for an expiry: at once."""
 _HOW_TO_USE = (
     'A client logs in with it by SCRAM: the id is its user, the HMAC its password, and tokenauth="true" is in its '
     "sasl.jaas.config."
@@ -30,7 +30,7 @@ def token() -> None:
 
 
 def _period(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
-    """A click callback; milliseconds."""
+    """Return milliseconds, as a click callback."""
     milliseconds = _DEFAULT_MS if text is None else duration_ms(text)
     if milliseconds > _LONGEST_MS:
         raise click.BadParameter(f"{text} is longer than a hundred years")
@@ -74,7 +74,7 @@ async def create(session: Session, owner: str | None, renewers: tuple[str, ...],
 @click.option("--owner", "owners", metavar="USER", multiple=True, help="Those that this user owns or may renew.")
 @click.option("--show-hmac", is_flag=True, help="With their HMACs, which are passwords.")
 async def list_(session: Session, owners: tuple[str, ...], show_hmac: bool) -> Shown:
-    """The tokens that you may see."""
+    """List the tokens that you may see."""
     found = await session.admin.describe_delegation_tokens(*map(principal_of, owners))
     return Answer([_row(each, with_hmac=show_hmac) for each in found], "There is no token.")
 

@@ -25,7 +25,7 @@ def topic() -> None:
 @asks(topic, "list")
 @click.option("--internal", is_flag=True, help="Also Kafka's own, such as __consumer_offsets.")
 async def list_(session: Session, internal: bool) -> Shown:
-    """Every topic, with its number of partitions."""
+    """List every topic, with its number of partitions."""
     found = await session.admin.describe_topics()
     rows = [
         {"topic": each.name, "partitions": each.partition_count, "internal": each.is_internal}
@@ -36,7 +36,7 @@ async def list_(session: Session, internal: bool) -> Shown:
 
 
 def _leaderless(topics: "Iterable[TopicDescription]") -> str:
-    """What is said below a table of topics with such partitions."""
+    """Return the line below a table of topics with partitions that have no leader."""
     lost = [f"{each.name}-{part.partition}" for each in topics for part in each.partitions if part.leader < 0]
     return f"Without a leader: {', '.join(lost)}; `oncelog doctor` looks for the reason." if lost else ""
 
@@ -71,7 +71,7 @@ async def create(
 @asks(topic)
 @_names
 async def describe(session: Session, names: tuple[str, ...]) -> Shown:
-    """The partitions of topics: who has them, and from where to where they can be read.
+    """Show the partitions of topics: who has them, and from where to where they can be read.
 
     A read_committed reader stops at last_stable_offset, where the first open transaction begins. A partition without a
     leader has leader -1, and no offsets.

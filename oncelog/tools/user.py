@@ -25,14 +25,14 @@ _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class _Users(Protocol):
-    """Where users are; each method ends the command with a sentence if they cannot be reached."""
+    """A place of users; each method ends the command with a sentence if it cannot be reached."""
 
     def add(self, name: str, password: str, mechanism: "ScramMechanism", iterations: int) -> None: ...
 
     def rows(self) -> list[Row]: ...
 
     def remove(self, name: str, mechanism: "ScramMechanism | None") -> bool:
-        """False if the user has no such password."""
+        """Remove a user's password; return False if there is none."""
 
 
 class _ClusterUsers:
@@ -57,7 +57,7 @@ class _ClusterUsers:
         ]
 
     def remove(self, name: str, mechanism: "ScramMechanism | None") -> bool:
-        """One request for each password: Kafka changes no user twice in one."""
+        """Remove passwords, with one request for each: Kafka changes no user twice in one."""
         from oncelog.client.admin.security import UserScramCredentialDeletion
 
         async def work(session: Any) -> bool:
@@ -125,7 +125,7 @@ def add(
 @user.command("list")
 @_place_options
 def list_(as_json: bool, **place: Any) -> None:
-    """Who can log in, and how."""
+    """List who can log in, and how."""
     rows = _users(**place).rows()
     if as_json:
         say_json(rows)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DirectoryUsers:
-    """Each method ends the command with a sentence if the directory cannot be used."""
+    """Users in a data directory; each method ends the command with a sentence if the directory cannot be used."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oncelog.witness import Finding, Report
 
 DEFAULT_ADDRESS = "127.0.0.1:9404"
-"""As the examples of docs/operate/metrics.md have it."""
+"""The default address, as the examples of docs/operate/metrics.md have it."""
 
 
 @click.command()
@@ -43,7 +43,7 @@ DEFAULT_ADDRESS = "127.0.0.1:9404"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def witness(address: str, token_file: str | None, ca_file: str | None, timeout_s: float, as_json: bool) -> None:
-    """Mistakes of clients that the broker has seen since its start: what, by whom, and what to change.
+    """Show mistakes of clients that the broker has seen since its start: what, by whom, and what to change.
 
     The broker watches with oncelog.witness.enable=true. Exits with 1 if something is wrong.
     """

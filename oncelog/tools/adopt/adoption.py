@@ -52,12 +52,12 @@ _UNFINISHED_SUFFIX = ".adopting"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for."""
+    """The arguments of an adoption."""
 
     kafka_dirs: Sequence[Path]
     data_dir: Path
     config: BrokerConfig
-    """Of the broker to come: the bounds of settings."""
+    """The settings of the broker to come: they bound those that are adopted."""
     copies: bool = False
     """Whether closed segments are to be copied although they could be linked."""
 
@@ -80,11 +80,11 @@ class Watcher:
     """Callbacks for the progress of an adoption."""
 
     on_plan: Callable[[Report], None] = field(default=lambda _: None)
-    """Before anything is written; an exception ends it there."""
+    """Called before anything is written; an exception ends the adoption there."""
     on_copied: Callable[[int, int], None] = field(default=lambda *_: None)
-    """Bytes."""
+    """Called with the bytes that are copied so far, and those to copy."""
     on_partition: Callable[[int, int], None] = field(default=lambda *_: None)
-    """So many partitions, of so many, are read."""
+    """Called with the number of partitions that are read, and of all."""
 
 
 def adopt(wish: Wish, watcher: Watcher) -> Report:
@@ -106,7 +106,7 @@ def adopt(wish: Wish, watcher: Watcher) -> Report:
 
 
 def preview(wish: Wish) -> Report:
-    """What `adopt` would do, as far as the metadata and the names of files say. Raises AdoptError."""
+    """Return what `adopt` would do, as far as the metadata and the names of files say. Raises AdoptError."""
     with _planned(wish) as report:
         return report
 
@@ -135,7 +135,7 @@ def _planned(wish: Wish) -> Iterator[Report]:
 
 
 def _metadata_of(dirs: Sequence[KafkaDir]) -> KafkaMetadata:
-    """A directory without the quorum's log may have what the log was to begin with."""
+    """Return the metadata; a directory without the quorum's log may have what the log was to begin with."""
     with_log = [each for each in dirs if each.disk.exists(METADATA_DIRECTORY)]
     return read_metadata((with_log or [each for each in dirs if each.has_metadata])[0].disk)
 
@@ -258,7 +258,8 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _take_snapshot(source: Path, target: Path, offset: int) -> None:
-    """With the one batch per producer that Kafka remembers; a damaged one is left out, as by Kafka's own recovery."""
+    """Write a snapshot with the one batch per producer that Kafka remembers; a damaged one is left out, as by Kafka's
+    own recovery."""
     try:
         state = load_snapshot(read(source / file_name(offset, SNAPSHOT_SUFFIX)), MonotonicMs(0))
     except ValueError:

@@ -32,42 +32,43 @@ _META_LINE = re.compile(r"([^#!=:\s]+)\s*[=:]\s*(.*?)\s*\Z")
 _OF_ZOOKEEPER = "0"
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""A topic and a partition."""
 
 
 class AdoptError(Exception):
-    """It cannot be done; the message says why, and what to do."""
+    """Raised if the adoption cannot be done; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaDir:
     path: Path
     disk: RealDisk
-    """For reading."""
+    """The directory's disk, for reading."""
     cluster_id: str
     node_id: int
     directory_id: UUID | None
-    """None in one that was formatted by a Kafka before 3.7 (KIP-858)."""
+    """The directory's id; None in one that was formatted by a Kafka before 3.7 (KIP-858)."""
     log_starts: Mapping[Place, int]
     recovery_points: Mapping[Place, int]
-    """Up to which offset each log was flushed."""
+    """The offset up to which each log was flushed."""
     cleaned: Mapping[Place, int]
-    """How far each log was compacted."""
+    """The offset up to which each log was compacted."""
 
     @property
     def has_metadata(self) -> bool:
-        """Also one that is formatted, and never was started."""
+        """Whether the directory has metadata, as also one that is formatted and was never started."""
         return self.disk.exists(METADATA_DIRECTORY) or self.disk.exists(BOOTSTRAP)
 
     def directories(self, suffix: str = "") -> list[str]:
-        """The names of partitions' directories, or of those with a suffix, which are not partitions yet or any more."""
+        """Return the names of partitions' directories, or of those with a suffix, which are not partitions yet or any
+        more."""
         names = [name for name in self.disk.list_dir("") if (self.path / name).is_dir()]
         return [name for name in names if (name.endswith(suffix) if suffix else partition_of(name))]
 
 
 @contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[list[KafkaDir]]:
-    """The directories of one broker. Raises AdoptError."""
+    """Yield the directories of one broker. Raises AdoptError."""
     with ExitStack() as stack:
         found = []
         for path in paths:
@@ -79,8 +80,8 @@ def opened(paths: Sequence[Path]) -> Iterator[list[KafkaDir]]:
 
 
 def _check_stopped(path: Path, stack: ExitStack) -> None:
-    """Kafka locks this file for itself alone while it runs, so a lock that is shared says whether it does; and while it
-    is held Kafka cannot start."""
+    """Hold a shared lock on a file that Kafka locks exclusively while it runs. So the lock shows whether it runs, and
+    while it is held Kafka cannot start. Raises AdoptError."""
     try:
         descriptor = open_regular(path / _LOCK, os.O_RDONLY)
     except FileNotFoundError:

@@ -37,7 +37,7 @@ _WITHOUT_MEANING = {
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
 }
-"""Records about nodes, of which ours is another one, and about what only several can have."""
+"""The records about nodes, of which ours is another one, and about what only several can have."""
 _NO_CHANGE = -2
 NO_LEADER = -1
 
@@ -54,24 +54,25 @@ _BOUNDARIES = {boundary.value: boundary for boundary in Boundary}
 
 
 class MetadataError(Exception):
-    """The metadata cannot be read; the message says why, and what to do."""
+    """Raised if the metadata cannot be read; the message says why, and what to do."""
 
 
 class KafkaPartition(NamedTuple):
-    """A partition in the cluster. Node ids."""
+    """A partition in the cluster, with node ids."""
 
     replicas: Sequence[int]
     isr: Sequence[int]
     leader: int
-    """NO_LEADER if it has none."""
+    """The leader; NO_LEADER if it has none."""
     leader_epoch: int
     directories: Sequence[UUID]
     """The log directory of each replica; empty if the cluster does not say."""
     eligible: Sequence[int] = ()
-    """While it has no leader: who may become it, for they have all that was committed (KIP-966)."""
+    """The nodes that may become leader of a partition without one, since they have all that was committed (KIP-966)."""
 
     def changed(self, change: partition_change_record.PartitionChangeRecord) -> "KafkaPartition":
-        """As Kafka's PartitionRegistration.merge: the epoch rises with the leader, even if that stays the same."""
+        """Return the partition after a change, as Kafka's PartitionRegistration.merge: the epoch rises with the leader,
+        even if that stays the same."""
         has_leader = change.leader != _NO_CHANGE
         return KafkaPartition(
             self.replicas if change.replicas is None else tuple(change.replicas),
@@ -86,11 +87,11 @@ class KafkaPartition(NamedTuple):
 @dataclass(slots=True)
 class KafkaMetadata:
     state: ClusterState = field(default_factory=ClusterState)
-    """Its topics have no partitions."""
+    """The state without partitions of its topics."""
     partitions: dict[UUID, dict[int, KafkaPartition]] = field(default_factory=dict)
-    """By topic id and number."""
+    """The partitions by topic id and number."""
     was_started: bool = True
-    """A Kafka that was formatted and never started has made no directories yet."""
+    """False for a Kafka that was formatted and never started: it has made no directories yet."""
 
     def replay(self, record: Any, offset: int) -> None:
         """Raises KafkaError, LookupError."""
@@ -114,7 +115,7 @@ class KafkaMetadata:
 
 
 def decode_kafka_record(value: memoryview, offset: int) -> Any:
-    """The record, the boundary of a transaction, or None for one without a meaning. Raises MetadataError."""
+    """Return the record, the boundary of a transaction, or None for one without a meaning. Raises MetadataError."""
     kind, version = (value[1], value[2]) if len(value) > 3 else (-1, -1)
     if kind in _WITHOUT_MEANING:
         return None
@@ -132,7 +133,7 @@ def decode_kafka_record(value: memoryview, offset: int) -> Any:
 
 
 def read_metadata(disk: Disk) -> KafkaMetadata:
-    """The newest state in this log directory. Raises MetadataError, OSError."""
+    """Return the newest state in this log directory. Raises MetadataError, OSError."""
     metadata = KafkaMetadata()
     metadata_log = _Log(disk)
     start_offset = 0
@@ -152,7 +153,7 @@ def read_metadata(disk: Disk) -> KafkaMetadata:
 
 
 def _snapshot(disk: Disk, path: str) -> list[tuple[int, Any]] | None:
-    """None for one that is not whole: there is an older one, or the log."""
+    """Return the records of a snapshot; None for one that is not whole: there is an older one, or the log."""
     try:
         return [(-1, record) for record in decode_snapshot(disk.read_bytes(path), decode_kafka_record)]
     except (ProtocolError, KafkaError):
@@ -160,7 +161,7 @@ def _snapshot(disk: Disk, path: str) -> list[tuple[int, Any]] | None:
 
 
 def _replay(metadata: KafkaMetadata, records: Sequence[tuple[int, Any]]) -> None:
-    """Records of a transaction count from its end on; one without an end does not (KIP-868)."""
+    """Replay records. Those of a transaction count from its end on; one without an end does not (KIP-868)."""
     held: list[tuple[int, Any]] | None = None
     for offset, record in records:
         if record is Boundary.BEGIN:
@@ -197,7 +198,7 @@ class _Log:
         self._bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names)
 
     def records(self, start_offset: int) -> Iterator[tuple[int, Any]]:
-        """(offset, record) from there on; those of the quorum itself are left out. Raises MetadataError."""
+        """Yield (offset, record) from there on; those of the quorum itself are left out. Raises MetadataError."""
         if self._bases and self._bases[0] > start_offset:
             raise MetadataError(
                 f"the metadata log begins at offset {self._bases[0]}, and no whole snapshot reaches it: {_START_KAFKA}"

@@ -46,17 +46,18 @@ _SUFFIXES = {
     "-stray": "are left out: Kafka has set them aside",
 }
 _GROUPS_WITHOUT_COORDINATOR = {11: "share groups", 17: "streams groups"}
-"""By the type of the key of a group's own record in `__consumer_offsets`."""
+"""The kinds of groups without a coordinator here, by the type of the key of a group's own record in
+`__consumer_offsets`."""
 
 
 class Fate(Enum):
-    """What becomes of it."""
+    """What is done with a part of the cluster."""
 
     KEPT = "kept"
     LEFT = "left"
-    """It has no meaning on one node, or none for this broker."""
+    """It stays behind: it has no meaning on one node, or none for this broker."""
     MISSING = "missing"
-    """Records that are elsewhere."""
+    """It is missing: its records are elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class FoundPartition:
     partition: int
     kafka_dir: KafkaDir
     segments: tuple[int, ...]
-    """Base offsets, in order; not empty."""
+    """The base offsets of the segments, in order; not empty."""
     copied: tuple[str, ...]
     """The names of the small files that go along as they are."""
     snapshots: tuple[int, ...]
@@ -88,7 +89,7 @@ class FoundPartition:
         return directory_of(self.topic.name, self.partition)
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes of closed segments, and of the one that grows with the small files."""
+        """Return the bytes of closed segments, and of the one that grows with the small files."""
         path = self.kafka_dir.path / self.directory
         sizes = [(path / file_name(base, LOG_SUFFIX)).stat().st_size for base in self.segments]
         small = [*self.copied, *(file_name(offset, SNAPSHOT_SUFFIX) for offset in self.snapshots)]
@@ -99,9 +100,10 @@ class FoundPartition:
 class Plan:
     node_id: int
     state: ClusterState
-    """What is adopted of the cluster but for its topics."""
+    """The part of the cluster's state that is adopted, without its topics."""
     topics: Sequence[tuple[Topic, Sequence[int]]]
-    """With the settings that are taken, and with the leader epoch of each partition; their own count of these is 0."""
+    """The topics with the settings that are taken, and with the leader epoch of each partition; their own count of
+    these is 0."""
     partitions: Sequence[FoundPartition]
     rows: Sequence[Row]
 
@@ -151,10 +153,10 @@ class _Placing:
             for name in each.directories():
                 self._found.setdefault(partition_of(name) or ("", 0), []).append(each)
         self._problems: dict[str, list[str]] = {}
-        """Directories of partitions, by what is to be said about them."""
+        """The directories of partitions, by the problem to report about them."""
         self._placed: set[Place] = set()
         self.partitions: list[FoundPartition] = []
-        """Those with records."""
+        """The partitions with records."""
         self.leader_epochs: dict[str, list[int]] = {}
 
     def run(self) -> None:
@@ -226,7 +228,7 @@ _PARTITION_ROWS = (
 
 
 def _check_name(name: str) -> None:
-    """The names of topics become those of directories. Raises AdoptError."""
+    """Raise AdoptError for a name that no topic can have: topics' names become those of directories."""
     try:
         check_topic_name(name)
     except KafkaError as error:
@@ -236,7 +238,7 @@ def _check_name(name: str) -> None:
 
 
 def _role_of(partition: KafkaPartition, node_id: int) -> str | None:
-    """The row about a partition whose leader is another node; None where this one has all there is."""
+    """Return the row about a partition whose leader is another node; None where this one has all there is."""
     if partition.leader == node_id or list(partition.replicas) == [node_id]:
         return None
     if partition.leader == NO_LEADER:
@@ -245,7 +247,7 @@ def _role_of(partition: KafkaPartition, node_id: int) -> str | None:
 
 
 def _files_of(kafka_dir: KafkaDir, topic: Topic, index: int) -> FoundPartition | None:
-    """None for a partition without a segment. Raises AdoptError."""
+    """Return the files of a partition; None if it has no segment. Raises AdoptError."""
     directory = directory_of(topic.name, index)
     names = kafka_dir.disk.list_dir(directory)
     if any(name.endswith(_SWAP_SUFFIX) for name in names):
@@ -274,7 +276,7 @@ class _Settings:
         self._config = config
         self.left: list[str] = []
         self.demands = 0
-        """Settings that more replicas are to have a record before it is acknowledged."""
+        """The number of settings that demand more replicas to have a record before it is acknowledged."""
 
     def take(self, kind: int, name: str, settings: Mapping[str, str]) -> dict[str, str]:
         taken = {}
@@ -366,7 +368,7 @@ def _rows_of_groups(partitions: Sequence[FoundPartition]) -> Iterator[Row]:
 
 
 def _groups_in(found: FoundPartition) -> Iterator[tuple[tuple[int, bytes], bool]]:
-    """(kind, key) of each record of such a group, and whether it is one and not its tombstone."""
+    """Yield (kind, key) of each record of such a group, and whether it is one and not its tombstone."""
     for base_offset in found.segments:
         file = found.kafka_dir.disk.open(f"{found.directory}/{file_name(base_offset, LOG_SUFFIX)}")
         for header, batch in BatchScan(file.read_view, file.size_bytes, base_offset, has_gaps=True):

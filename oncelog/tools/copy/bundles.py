@@ -18,12 +18,12 @@ from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.record import Record, decode_records
 
 SMALL_BYTES = 4 << 10
-"""A batch of less joins others."""
+"""The size below which a batch is joined to others."""
 BUNDLE_BYTES = 16 << 10
-"""Until they have as much: the default batch.size of producers."""
+"""The size of joined batches: the default batch.size of producers."""
 _CODEC_NAMES = {number: name for name, number in CODECS.items()}
 _MAX_BYTES = 1 << 30
-"""Of a batch when it is decompressed: the broker took it from a producer, which had it in memory."""
+"""The most bytes of a batch when it is decompressed: the broker took it from a producer, which had it in memory."""
 
 Batch = tuple[BatchHeader, memoryview]
 
@@ -38,8 +38,8 @@ class Bundle:
 
 
 def bundles(batches: Iterable[Batch], from_offset: int) -> Iterator[Bundle]:
-    """Of the committed batches of one partition, in order; records below `from_offset` are left out. Raises
-    ProtocolError for a batch that cannot be decoded."""
+    """Yield the committed batches of one partition as bundles, in order; records below `from_offset` are left out.
+    Raises ProtocolError for a batch that cannot be decoded."""
     small: list[Batch] = []
     size_bytes = 0
     for header, batch in batches:

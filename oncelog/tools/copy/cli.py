@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_S = 60
-"""As long as a transaction of Kafka's own producers may be open on the source (transaction.timeout.ms)."""
+"""How long to wait for the source: as long as a transaction of Kafka's own producers may be open
+(transaction.timeout.ms)."""
 
 
 def _patterns(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Any, ...]:

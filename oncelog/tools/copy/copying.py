@@ -38,19 +38,21 @@ _QUEUED_BYTES = 64 << 20
 _FETCH_BYTES = 4 << 20
 _PAUSE_S = 0.5
 _HANGING_S = 10.0
-"""What a coordinator has ended has all its markers after some milliseconds."""
+"""How long a transaction may lack markers before it is called hanging: what a coordinator has ended has all its markers
+after some milliseconds."""
 _CLIENT_ID = "oncelog-copy"
 _QUIET_LOOKS = 3
-"""In a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be added."""
+"""How often to look in a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be
+added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was done by a copy that ended by itself."""
+    """The result of a copy that ended by itself."""
 
     groups: Sequence[GroupCopy]
     hold_s: float | None = None
-    """Of a switch-over: from when the clients were stopped until the target had everything."""
+    """The seconds of a switch-over from when the clients were stopped until the target had everything."""
 
 
 class Copier:
@@ -65,8 +67,8 @@ class Copier:
         timeout_ms: float = 10_000,
         patience_s: float | None = None,
     ) -> None:
-        """`timeout_ms` limits a call of an administrator, `patience_s` how long nothing may be copied by a copy that
-        ends by itself."""
+        """`timeout_ms` limits a call of an administrator, `patience_s` the time without progress of a copy that ends by
+        itself."""
         self._source, self._target = source, target
         self._wish = wish
         self._watcher = Patience(watcher, patience_s)
@@ -76,8 +78,8 @@ class Copier:
         self._open_since_s = 0.0
 
     async def preview(self, *, ends: bool = False) -> Survey:
-        """What `run` would do. Changes nothing. Raises CopyError for a copy that `ends` and has nothing to copy of what
-        it was asked for."""
+        """Return what `run` would do. Changes nothing. Raises CopyError for a copy that `ends` and has nothing to copy
+        of the wish."""
         async with self._admins() as (source, target):
             found = await survey(source, target, self._target, self._wish)
         if ends:
@@ -210,7 +212,8 @@ async def _require_quiet(life: Life, ends: Mapping[TopicPartition, int]) -> None
 
 
 async def _regain(producer: Producer, error: ProducerFenced) -> str:
-    """The coordinator may have aborted a transaction for its age. Raises CopyError if another copy runs."""
+    """Regain the epoch: the coordinator may have aborted a transaction for its age. Raises CopyError if another copy
+    runs."""
     try:
         await producer.regain_epoch()
     except ProducerFenced:

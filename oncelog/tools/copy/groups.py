@@ -24,28 +24,28 @@ _HAS_MEMBERS = frozenset(
     (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP, ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH)
 )
 _SHARE = "share"
-"""Its members acknowledge records one by one: there is no offset to translate (KIP-932)."""
+"""The type of groups whose members acknowledge records one by one: there is no offset to translate (KIP-932)."""
 
 
 _IDLE = frozenset(("Empty", "Dead", ""))
-"""Without members; brokers before Kafka 2.6 do not say."""
+"""The states of a group without members; brokers before Kafka 2.6 report none."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCopy:
-    """What became of one group: how many of its offsets are as on the source, and why others are not."""
+    """The result of one group: how many of its offsets are as on the source, and why others are not."""
 
     group_id: str
     offset_count: int
     moved_count: int
-    """Of these, changed now."""
+    """How many of these were changed now."""
     note: str = ""
 
 
 async def copy_groups(
     source: Admin, target: Admin, partitions: Mapping[TopicPartition, PartitionCopy], *, is_final: bool
 ) -> list[GroupCopy]:
-    """Of all groups that have offsets of these partitions. Raises KafkaError."""
+    """Translate the offsets of all groups that have some of these partitions. Raises KafkaError."""
     found = []
     for group in await source.list_groups():
         if group.type == _SHARE:

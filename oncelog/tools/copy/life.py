@@ -33,21 +33,22 @@ from oncelog.tools.copy.state import Entry, PartitionCopy, TopicIds, entries_of,
 from oncelog.tools.copy.survey import CopyError, Survey, Wish, extents_of, is_copied, lost_records, made_again
 
 _ROUND_BYTES = 16 << 20
-"""Of the source's log in a transaction. More are in memory twice: fetched ahead, and not acknowledged yet."""
+"""How much of the source's log one transaction copies. Twice as much is in memory: fetched ahead, and not acknowledged
+yet."""
 _LOOK_S = 5.0
 """How often new topics, new partitions and the offsets of groups are looked for."""
 _LEAST_ROUND_S = 0.1
-"""A source that is written to all the time is copied in transactions of at least that length: each costs a marker on
-the target, and a run of the mapping, in each of its partitions."""
+"""The least length of a transaction from a source that is written to all the time: each costs a marker on the target,
+and a run of the mapping, in each of its partitions."""
 _SIGN_S = 3600.0
-"""A transactional id that is idle is forgotten after seven days (transactional.id.expiration.ms); and a copy that was
-fenced learns it from a transaction alone."""
+"""How often an idle copy writes: a transactional id that is idle is forgotten after seven days
+(transactional.id.expiration.ms), and a copy that was fenced learns it from a transaction alone."""
 _WAIT_MS = 50
-"""For something to copy, while a switch-over is waited for too."""
+"""How long to wait for something to copy while also waiting for a switch-over."""
 
 
 class LifeEnds(Exception):
-    """Something has changed that the next life takes into account."""
+    """Raised if something has changed that the next life takes into account."""
 
 
 @dataclass(slots=True)
@@ -55,14 +56,14 @@ class _Partition:
     ids: TopicIds
     copied: PartitionCopy
     target_end: int
-    """Where the next record should be on the target."""
+    """The expected offset of the next record on the target."""
     high_watermark: int
     has_written: bool = False
-    """In the transaction that is open: its marker comes behind."""
+    """True if the open transaction has written here: its marker comes behind."""
 
 
 class Life:
-    """Both clusters as `found`, and what is done with them."""
+    """One life of a copy, with both clusters as `found`."""
 
     def __init__(
         self, source: Admin, target: Admin, producer: Producer, wish: Wish, watcher: Patience, found: Survey
@@ -75,7 +76,7 @@ class Life:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._follower: BatchFollower | None = None
         self._was_full = False
-        """The last transaction had as much as one may have: there is more."""
+        """True if the last transaction had as much as one may have, so that there is more."""
         now_s = time.monotonic()
         self._next_look_s = now_s + _LOOK_S
         self._next_sign_s = now_s + _SIGN_S
@@ -117,18 +118,19 @@ class Life:
                 self._partitions[place] = _Partition(ids, copied, target_end, extent.end)
 
     def read_with(self, follower: BatchFollower) -> None:
-        """From what is stored on."""
+        """Read from what is stored on."""
         self._follower = follower
         follower.follow({place: each.copied.next_offset for place, each in self._partitions.items()})
 
     # --- rounds -------------------------------------------------------------------------------------------------------
 
     async def ends(self) -> dict[TopicPartition, int]:
-        """The high watermarks of the source now."""
+        """Return the high watermarks of the source now."""
         return {place: each.end for place, each in (await extents_of(self._source, self._partitions)).items()}
 
     async def copy_until(self, ends: Mapping[TopicPartition, int]) -> int:
-        """Everything below these offsets; waits for transactions that are open there. Returns how many records."""
+        """Copy everything below these offsets, and wait for transactions that are open there; return the number of
+        records."""
         record_count = 0
         while behind := self._behind(ends):
             self._watcher.on_left(sum(ends[place] - self._partitions[place].copied.next_offset for place in behind))
@@ -187,7 +189,7 @@ class Life:
         return self._on_copied(pieces, sum(count for _, runs, _ in sent for _, count in runs))
 
     async def _give_a_sign(self) -> None:
-        """A transaction that changes nothing."""
+        """Commit a transaction that changes nothing."""
         async with self._producer.transaction() as transaction:
             for (_, number), partition in list(self._partitions.items())[:1]:
                 await self._store(transaction, entries_of(partition.ids, number, partition.copied))
@@ -237,7 +239,7 @@ class Life:
                 raise LifeEnds(f"{name} was deleted and created again on the target")
 
     async def _maybe_look(self) -> bool:
-        """From time to time; whether it was now."""
+        """Look for changes from time to time; return whether it was now."""
         if time.monotonic() < self._next_look_s:
             return False
         await self._look()
@@ -290,7 +292,7 @@ class Life:
 
 
 async def commit(transaction: Transaction, watcher: Watcher) -> None:
-    """Until the outcome is known: what may be committed is never given up."""
+    """Commit, and retry until the outcome is known: what may be committed is never given up."""
     while True:
         try:
             await transaction.commit()
@@ -300,7 +302,7 @@ async def commit(transaction: Transaction, watcher: Watcher) -> None:
 
 
 def _place(partition: _Partition, runs: Sequence[tuple[int, int]], base_offset: int) -> None:
-    """These records were written at `base_offset` and behind it. Raises LifeEnds if somebody else writes there."""
+    """Note that these records were written from `base_offset` on. Raises LifeEnds if somebody else writes there."""
     if base_offset != partition.target_end:
         raise LifeEnds(
             f"{partition.ids.name} on the target went on at offset {base_offset}, not {partition.target_end}: does "

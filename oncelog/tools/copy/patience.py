@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """Learns how the copy does."""
+    """Notified of the copy's progress."""
 
     def on_survey(self, found: "Survey") -> None:
-        """A life begins."""
+        """Note that a life begins."""
 
     def on_copied(self, record_count: int, size_bytes: int, left: int) -> None:
-        """A transaction is committed; `left` offsets of the source are known that are not copied yet."""
+        """Note that a transaction is committed; `left` offsets of the source are known that are not copied yet."""
 
     def on_groups(self, groups: "Sequence[GroupCopy]") -> None:
-        """Offsets of groups were translated."""
+        """Note that offsets of groups were translated."""
 
     def on_trouble(self, problem: str) -> None:
-        """Something is away, and is waited for; or a new life begins."""
+        """Note that something is away, and is waited for; or that a new life begins."""
 
     async def until_stopped(self) -> None:
-        """Called in a switch-over once everything is copied: returns when the source's clients are stopped."""
+        """Return when the source's clients are stopped; called in a switch-over once everything is copied."""
 
 
 class Patience:
-    """A watcher around `watcher`, which gives up after `most_s` without a step; None: never."""
+    """A watcher around `watcher`, which gives up after `most_s` without a step; never if that is None."""
 
     def __init__(self, watcher: Watcher, most_s: float | None) -> None:
         self._watcher = watcher
@@ -48,7 +48,7 @@ class Patience:
         self._problem = ""
 
     def deadlines(self) -> dict[str, Any]:
-        """Options of the producer, short enough for its errors to be known when the time is over."""
+        """Return options of the producer, short enough for its errors to be known when the time is over."""
         half_ms = None if self._most_s is None else max(1, int(self._most_s * 500))
         return {} if half_ms is None else {"delivery_timeout_ms": half_ms, "max_block_ms": half_ms}
 
@@ -72,7 +72,7 @@ class Patience:
         self._begin(self._most_s)
 
     def on_left(self, left: int) -> None:
-        """`left` offsets are missing to the end that is waited for."""
+        """Note that `left` offsets are missing to the end that is waited for."""
         if self._left is None or left < self._left:
             self.on_step()
         self._left = left

@@ -57,7 +57,7 @@ class Reporter:
     # --- the watcher --------------------------------------------------------------------------------------------------
 
     def on_preview(self, found: "Survey") -> None:
-        """A dry run. Raises CopyError if nothing could be copied, once that is shown."""
+        """Show a dry run. Raises CopyError if nothing could be copied, once that is shown."""
         self._show(found)
         if not self._as_json:
             say()
@@ -99,7 +99,7 @@ class Reporter:
             self._event("groups", groups=_rows(changed))
 
     def on_trouble(self, problem: str) -> None:
-        """Said once, however often it is met."""
+        """Report a problem once, however often it is met."""
         if problem == self._problem:
             return
         self._problem = problem
@@ -111,7 +111,7 @@ class Reporter:
             say(problem, err=True)
 
     async def until_stopped(self) -> None:
-        """A line of standard input, or its end."""
+        """Wait for a line of standard input, or its end."""
         from oncelog.tools.record.produce import first_line
 
         if self._as_json:
@@ -125,7 +125,7 @@ class Reporter:
         await asyncio.shield(self._enter)
 
     def on_end(self, outcome: "Outcome") -> None:
-        """The last words."""
+        """Report the end of the copy."""
         seconds = time.monotonic() - self._began_s
         if self._as_json:
             self._event(

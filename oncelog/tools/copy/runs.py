@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 Run = tuple[int, int, int]
-"""First source offset, first target offset, number of records."""
+"""A run: the first source offset, the first target offset, the number of records."""
 
 
 class Runs:
-    """Of one partition; empty at first."""
+    """The runs of one partition; empty at first."""
 
     __slots__ = ("_counts", "_source", "_target")
 
@@ -48,12 +48,12 @@ class Runs:
 
     @property
     def target_end(self) -> int:
-        """The target offset behind the last record, 0 without one."""
+        """The target offset behind the last record; 0 without one."""
         return self._target[-1] + self._counts[-1] if self._source else 0
 
     def target_of(self, offset: int) -> int:
-        """Where the first record at or behind this source offset is on the target; behind the last record if none is:
-        a reader that goes on there misses none and repeats none."""
+        """Return where the first record at or behind this source offset is on the target; behind the last record if
+        there is none: a reader that continues there misses none and repeats none."""
         index = bisect_right(self._source, offset) - 1
         if index >= 0:
             source, target, count = self[index]
@@ -69,7 +69,7 @@ class Runs:
         return numbers
 
     def extend_by_block(self, numbers: list[int]) -> None:
-        """What `block` returned, behind what is here."""
+        """Append what `block` returned."""
         source = target = 0
         for source_gap, target_gap, count in zip(*(iter(numbers),) * 3, strict=True):
             source, target = source + source_gap, target + target_gap

@@ -15,26 +15,26 @@ from oncelog.tools.copy.runs import Runs
 
 TOPIC_PREFIX = "__oncelog_copy."
 BLOCK_RUNS = 256
-"""Some two kilobytes: what a transaction writes beside the records of a partition."""
+"""The runs of a block, some two kilobytes: what a transaction writes beside the records of a partition."""
 _SWITCHED = b'{"switched":true}'
 
 Entry = tuple[bytes, bytes]
-"""Key and value of a record."""
+"""The key and value of a record."""
 
 
 def topic_of(source_cluster_id: str) -> str:
-    """The topic for copies from this cluster."""
+    """Return the topic for copies from this cluster."""
     return f"{TOPIC_PREFIX}{source_cluster_id}"
 
 
 def transactional_id_of(source_cluster_id: str, target_cluster_id: str) -> str:
-    """One for each pair of clusters: two copies of a pair fence each other."""
+    """Return the transactional id, one for each pair of clusters: two copies of a pair fence each other."""
     return f"oncelog-copy.{source_cluster_id}.{target_cluster_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicIds:
-    """The same topic on both sides, each time it is created."""
+    """The ids of the same topic on both sides; they change each time it is created."""
 
     name: str
     source: UUID
@@ -48,19 +48,19 @@ class PartitionCopy:
     next_offset: int
     runs: Runs = field(default_factory=Runs)
     stored_count: int = 0
-    """Runs in blocks that are full and stored."""
+    """The number of runs in blocks that are full and stored."""
 
 
 @dataclass(slots=True)
 class CopyState:
-    """Everything that the topic says."""
+    """The state of the copy that its topic holds."""
 
     partitions: dict[TopicIds, dict[int, PartitionCopy]] = field(default_factory=dict)
     switched_at_ms: int | None = None
     """When a switch-over ended the copy."""
 
     def of_target(self, name: str, target_id: UUID) -> TopicIds | None:
-        """The topic that this one on the target is a copy of."""
+        """Return the topic that this one on the target is a copy of; None if it is none."""
         found = (ids for ids in self.partitions if (ids.name, ids.target) == (name, target_id))
         return next(found, None)
 
@@ -69,7 +69,7 @@ class CopyState:
 
 
 def entries_of(ids: TopicIds, partition: int, copied: PartitionCopy) -> Iterator[Entry]:
-    """The blocks that are not stored in their last form."""
+    """Yield the blocks that are not stored in their last form."""
     first = copied.stored_count // BLOCK_RUNS
     last = max(first, (len(copied.runs) - 1) // BLOCK_RUNS)
     for block in range(first, last + 1):
@@ -80,17 +80,17 @@ def entries_of(ids: TopicIds, partition: int, copied: PartitionCopy) -> Iterator
 
 
 def on_stored(copied: PartitionCopy) -> None:
-    """What `entries_of` returned is committed. The last block may still grow, or its last run."""
+    """Note that what `entries_of` returned is committed. The last block may still grow, or its last run."""
     copied.stored_count = max(0, len(copied.runs) - 1) // BLOCK_RUNS * BLOCK_RUNS
 
 
 def switched_entry(now_ms: int) -> Entry:
-    """The record that ends the copy."""
+    """Return the record that ends the copy."""
     return _SWITCHED, _json({"at_ms": now_ms})
 
 
 def replay(entries: dict[bytes, bytes | None]) -> CopyState:
-    """The state that the newest record of each key describes. Raises ValueError for what no copy has written."""
+    """Return the state that the newest record of each key describes. Raises ValueError for what no copy has written."""
     state = CopyState()
     blocks: dict[tuple[TopicIds, int], dict[int, dict[str, object]]] = {}
     for key, value in entries.items():

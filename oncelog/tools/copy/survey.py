@@ -28,7 +28,7 @@ _LEFT_OUT = frozenset(
         "unclean.leader.election.enable",
     )
 )
-"""Settings of a topic that belong to its cluster, as MirrorMaker leaves them out, and those of tiered storage. With
+"""The settings of a topic that belong to its cluster, as MirrorMaker leaves them out, and those of tiered storage. With
 message.timestamp.type the target would replace the records' times (`copying.finish` sets it)."""
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _MAX_BYTES = 32 << 20
@@ -37,12 +37,12 @@ _MANY = 10_000
 
 
 class CopyError(Exception):
-    """The copy cannot begin, or go on; the message says what was lost or is in the way, and what to do."""
+    """Raised if the copy cannot begin, or continue; the message says what was lost or is in the way, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """How one of the clusters is reached: bootstrap servers, and the options of TLS and SASL."""
+    """How to reach one of the clusters: bootstrap servers, and the options of TLS and SASL."""
 
     bootstrap: str
     security: SecurityOptions = field(default_factory=SecurityOptions, repr=False)
@@ -50,8 +50,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which topics: those whose whole name one of `topics` matches and none of `excluded`, regular expressions. Without
-    `topics` all but those with names that begin with two underscores."""
+    """The topics to copy: those whose whole name one of `topics` matches and none of `excluded`, regular expressions.
+    Without `topics` all but those with names that begin with two underscores."""
 
     topics: tuple[re.Pattern[str], ...] = ()
     excluded: tuple[re.Pattern[str], ...] = ()
@@ -78,11 +78,11 @@ class TopicPlan:
     target: TopicDescription | None
     ids: TopicIds | None
     configs: Mapping[str, str]
-    """What the target is created with."""
+    """The settings that the target is created with."""
     stamps_on_append: bool
-    """On the source the broker sets the times of records."""
+    """True if the broker sets the times of records on the source."""
     extents: Mapping[int, Extent]
-    """Of the source's partitions."""
+    """The extents of the source's partitions."""
     copied: Mapping[int, PartitionCopy]
     refusal: str = ""
 
@@ -92,11 +92,11 @@ class TopicPlan:
 
     @property
     def offset_count(self) -> int:
-        """Offsets that are still to be read: an upper bound of the records."""
+        """The number of offsets that are still to be read: an upper bound of the records."""
         return sum(extent.end - self.position(partition) for partition, extent in self.extents.items())
 
     def position(self, partition: int) -> int:
-        """The source offset to go on at: the log's start for a partition that was never copied."""
+        """Return the source offset to continue at: the log's start for a partition that was never copied."""
         copied = self.copied.get(partition)
         return self.extents[partition].start if copied is None else copied.next_offset
 
@@ -121,11 +121,11 @@ class Survey:
     state: CopyState
     has_state_topic: bool
     open_offset: int | None
-    """Where a transaction is open in that topic, if one is: its records may be on the target before the state has
-    them."""
+    """The offset of an open transaction in that topic, if there is one: its records may be on the target before the
+    state has them."""
     topics: tuple[TopicPlan, ...]
     target_ends: Mapping[TopicPartition, int]
-    """Of the target's partitions: where a reader of committed records ends."""
+    """The ends of the target's partitions for readers of committed records."""
 
     def require_topics(self, wish: Wish) -> None:
         """Raises CopyError for a pattern that no topic matches: one that ends will not see it created."""
@@ -160,7 +160,7 @@ async def cluster_ids(source: Admin, target: Admin) -> tuple[str, str]:
 
 
 async def survey(source: Admin, target: Admin, target_side: Side, wish: Wish) -> Survey:
-    """Compare. Raises CopyError for the same cluster twice, and KafkaError."""
+    """Compare the clusters. Raises CopyError for the same cluster twice, and KafkaError."""
     source_id, target_id = await cluster_ids(source, target)
     there = {each.name: each for each in await target.describe_topics()}
     topics = sorted(await source.describe_topics(), key=lambda topic: topic.name)
@@ -188,23 +188,23 @@ async def survey(source: Admin, target: Admin, target_side: Side, wish: Wish) ->
 
 
 async def _ends(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where readers of committed records end."""
+    """Return where readers of committed records end."""
     found = await admin.list_offsets(places, isolation_level="read_committed") if places else {}
     return {place: each.offset for place, each in found.items()}
 
 
 def is_copied(topic: TopicDescription, wish: Wish) -> bool:
-    """Kafka's own topics never are, nor those of copies."""
+    """Whether the topic is copied: Kafka's own topics never are, nor those of copies."""
     return not topic.is_internal and not topic.name.startswith(TOPIC_PREFIX) and wish.takes(topic.name)
 
 
 def places_of(topic: TopicDescription) -> list[TopicPartition]:
-    """Its partitions."""
+    """Return the partitions of a topic."""
     return [TopicPartition(topic.name, each.partition) for each in topic.partitions]
 
 
 async def extents_of(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:
-    """Of each partition, the first offset and the high watermark."""
+    """Return the first offset and the high watermark of each partition."""
     starts, ends = await admin.list_offsets(places, "earliest"), await admin.list_offsets(places)
     return {place: Extent(starts[place].offset, ends[place].offset) for place in places}
 
@@ -261,8 +261,9 @@ def made_again(name: str) -> str:
 
 
 def lost_records(place: TopicPartition, next_offset: int, extent: Extent) -> str:
-    """Why a partition cannot be copied from there; empty if it can. Gaps between offsets are no reason: markers,
-    aborted transactions and compaction leave them. That the log begins behind the position, or ends before it, is."""
+    """Return why a partition cannot be copied from there; an empty text if it can. Gaps between offsets are no reason:
+    markers, aborted transactions and compaction leave them. That the log begins behind the position, or ends before it,
+    is."""
     where = f"{place.topic}-{place.partition}"
     step = f"To copy what there is, delete {place.topic} on the target; or --exclude it"
     if next_offset < extent.start:
@@ -279,7 +280,7 @@ def lost_records(place: TopicPartition, next_offset: int, extent: Extent) -> str
 
 
 async def _lost_there(target: Admin, begin: Mapping[TopicPartition, int]) -> dict[str, str]:
-    """By topic, what the target has no longer."""
+    """Return what the target has lost, by topic."""
     ends = await target.list_offsets(begin) if begin else {}
     return {
         place.topic: f"{place.topic}-{place.partition} ends on the target at offset {ends[place].offset}, and was "
@@ -292,7 +293,7 @@ async def _lost_there(target: Admin, begin: Mapping[TopicPartition, int]) -> dic
 async def _written_by_others(
     target: Admin, side: Side, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[str, str]:
-    """By topic, what the target has behind what was copied."""
+    """Return what the target has behind what was copied, by topic."""
     found: dict[str, str] = {}
     behind = {place: offset for place, offset in begin.items() if offset < ends[place]}
     starts = await target.list_offsets(behind, "earliest") if behind else {}
@@ -309,7 +310,7 @@ async def _written_by_others(
 async def _visible(
     side: Side, ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> AsyncIterator[tuple[TopicPartition, int]]:
-    """The first committed record of each of these ranges."""
+    """Yield the first committed record of each of these ranges."""
     left = dict(ranges)
     if not left:
         return
@@ -329,7 +330,7 @@ async def _visible(
 
 
 async def _read_state(side: Side, place: TopicPartition, target: Admin) -> tuple[CopyState, int | None]:
-    """All that is committed, and where something is open behind it."""
+    """Return all that is committed, and where something is open behind it."""
     stable = (await target.list_offsets([place], isolation_level="read_committed"))[place].offset
     entries: dict[bytes, bytes | None] = {}
     async with Consumer(bootstrap_servers=side.bootstrap, auto_offset_reset="earliest", **side.security) as consumer:

@@ -12,7 +12,7 @@ def demo() -> None:
 @click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Without it, a temporary one is started.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
-    """An aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
+    """Show an aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
     if bootstrap is not None:
         from oncelog.tools.asking import reach
 
@@ -27,7 +27,8 @@ def isolation(bootstrap: str | None, as_json: bool) -> None:
 @click.option("--seed", type=int, default=1, show_default=True, help="Where the faults happen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def delivery(seed: int, as_json: bool) -> None:
-    """At most once, at least once, exactly once: the same work under the same faults, and what was lost and doubled."""
+    """Compare at most once, at least once and exactly once: the same work under the same faults, and what was lost and
+    doubled."""
     from oncelog.tools.demo import delivery as demo_delivery
 
     raise SystemExit(demo_delivery.run(seed=seed, as_json=as_json))
@@ -37,7 +38,7 @@ def delivery(seed: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--step", "waits", is_flag=True, help="Wait for Enter after each step.")
 def crash(as_json: bool, waits: bool) -> None:
-    """A broker killed in the middle of a commit, just before and just after the point of no return."""
+    """Kill a broker in the middle of a commit, just before and just after the point of no return."""
     from oncelog.tools.demo import crash as demo_crash
 
     raise SystemExit(demo_crash.run(as_json=as_json, waits=waits))

@@ -20,8 +20,8 @@ from oncelog.client import (
 )
 
 KillAt = Literal["never", "within", "after"]
-"""Within a batch, some of whose results are sent; or after it, when its results are acknowledged and its offsets are
-not committed yet."""
+"""When to kill: within a batch, some of whose results are sent; or after it, when its results are acknowledged and its
+offsets are not committed yet."""
 _BATCH = 10
 _IDLE_MS = 700
 

@@ -26,21 +26,21 @@ from oncelog.tools.terminal import marked, say, say_json
 
 TOPIC = "orders"
 RECORDS = ("left leg", "right leg")
-"""One for each partition of the topic: all or nothing."""
+"""The records, one for each partition of the topic: all or nothing."""
 _PATIENCE_S = 20.0
 _POLL_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """All that can be observed at one moment."""
+    """All that can be observed at one moment of the experiment."""
 
     title: str
     coordinator: str | None
     """The state of the transaction; None while no broker runs."""
     without_marker: list[str]
     transaction_log: list[str]
-    """Its records in `__transaction_state`, on disk."""
+    """The records of the transaction in `__transaction_state`, on disk."""
     partitions: dict[str, list[str]]
     """The contents of the partitions, on disk: records and markers."""
     committed: list[str] | None
@@ -106,7 +106,7 @@ class Experiment:
             raise DemoFailed("the commit did not reach the broker")
 
     def _wait_for(self, state: str) -> None:
-        """Until COMPLETE is logged: a start does that by itself, shortly after it is ready."""
+        """Wait until COMPLETE is logged: a start does that by itself, shortly after it is ready."""
         until_s = time.monotonic() + _PATIENCE_S
         while self._daemon.faults.state(self._transactional_id) != state:
             if time.monotonic() > until_s:
@@ -186,7 +186,7 @@ async def _come_back(bootstrap: str, transactional_id: str) -> None:
 
 
 async def _read_committed(bootstrap: str, topic: str) -> list[str]:
-    """Every committed record, partition after partition."""
+    """Return every committed record, partition after partition."""
     values = []
     for number in range(len(RECORDS)):
         partition = TopicPartition(topic, number)
@@ -209,7 +209,7 @@ _SCENES = (
 
 
 def run_experiment(on_scene: Callable[[str], None], on_step: Callable[[Step], None]) -> Iterator[Scene]:
-    """Both scenes, each on its own daemon. Raises DemoFailed."""
+    """Run both scenes, each on its own daemon. Raises DemoFailed."""
     for after_prepare, title, expected in _SCENES:
         on_scene(title)
         with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory, DemoDaemon(Path(directory)) as daemon:
@@ -219,7 +219,7 @@ def run_experiment(on_scene: Callable[[str], None], on_step: Callable[[Step], No
 
 
 def _is_as_expected(steps: list[Step], after_prepare: bool) -> bool:
-    """At every step, not only at the end."""
+    """Whether every step, not only the end, is as expected."""
     killed, end = steps[2], steps[-1]
     nothing_seen = all(step.committed in ([], None) for step in steps[:3])
     no_marker = all("COMMIT" not in held and "ABORT" not in held for held in killed.partitions.values())
@@ -259,7 +259,7 @@ def _coloured(held: str) -> str:
 
 
 def run(*, as_json: bool, waits: bool) -> int:
-    """The command; returns the exit code: 0 if everything went as expected, 1 if not or if it could not be run."""
+    """Run the command; return the exit code: 0 if everything went as expected, 1 if not or if it could not be run."""
     from rich.console import Console
 
     console = Console(quiet=as_json, emoji=False)

@@ -15,11 +15,11 @@ READY = "oncelog ready "
 
 
 class DemoFailed(Exception):
-    """The experiment could not be run; the message says why."""
+    """Raised if the experiment could not be run; the message says why."""
 
 
 class DemoDaemon:
-    """Runs with `oncelog.admin.listen` open, for `faults`. Raises DemoFailed when it does not start."""
+    """A daemon with `oncelog.admin.listen` open, for `faults`. Raises DemoFailed when it does not start."""
 
     def __init__(self, directory: Path) -> None:
         self.data_dir = directory / "data"
@@ -64,13 +64,13 @@ class DemoDaemon:
         self.bootstrap = line.removeprefix(READY).strip()
 
     def wait_killed(self, timeout_s: float) -> None:
-        """Until a fault has ended it. Raises subprocess.TimeoutExpired."""
+        """Wait until a fault has ended it. Raises subprocess.TimeoutExpired."""
         if self._process is not None:
             self._process.wait(timeout_s)
         self.kill()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the daemon, like kill -9."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -51,7 +51,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a mode made of the numbers 0 to `COUNT` - 1: how often each is in the result."""
+    """The result of a mode for the numbers 0 to `COUNT` - 1: how often each is in it."""
 
     mode: DeliveryMode
     copies: list[int]
@@ -71,7 +71,7 @@ class Verdict:
 
 
 def faults_of(seed: int) -> list[Fault]:
-    """The same for each mode; where they happen depends on the seed."""
+    """Return the faults, the same for each mode; where they happen depends on the seed."""
     source_of = random.Random(seed)
     places = sorted(source_of.sample(range(5, COUNT - 25), 2))
     produce = Selector(api=ApiKey.PRODUCE)
@@ -102,7 +102,7 @@ class Experiment:
         return Verdict(mode, asyncio.run(_count(self._daemon.bootstrap, mode)))
 
     def _live(self, mode: DeliveryMode, fault: Fault) -> None:
-        """One life of the copier."""
+        """Run one life of the copier."""
         if fault.rule is not None:
             self._daemon.faults.plant(fault.rule)
         command = [sys.executable, "-P", "-m", "oncelog.tools.demo.copier", self._daemon.bootstrap]
@@ -141,7 +141,7 @@ async def _count(bootstrap: str, mode: str) -> list[int]:
 
 
 def run(*, seed: int, as_json: bool) -> int:
-    """The exit code: 0 if each mode keeps its promise."""
+    """Run the command; return the exit code: 0 if each mode keeps its promise."""
     faults = faults_of(seed)
     try:
         with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory, DemoDaemon(Path(directory)) as daemon:

@@ -30,7 +30,7 @@ _CONNECT_TIMEOUT_MS = 5_000.0
 
 
 class DemoFailed(Exception):
-    """The experiment could not be run; the message says why."""
+    """Raised if the experiment could not be run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class BatchView:
     is_transactional: bool
     is_control: bool
     state: str
-    """plain, open, committed, aborted; for control batches COMMIT or ABORT"""
+    """The state of the batch: plain, open, committed or aborted; for control batches COMMIT or ABORT."""
     values: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one reader read: values by offset, and its final position."""
+    """The values that one reader read, by offset, and its final position."""
 
     isolation_level: Isolation
     values: dict[int, str]
@@ -170,7 +170,7 @@ _COLOURS = {
 
 
 def draw(scenes: list[Scene], console: Any) -> None:
-    """Each scene: the partition as a strip, its batches as a table, both readers side by side."""
+    """Draw each scene: the partition as a strip, its batches as a table, both readers side by side."""
     from rich.table import Table
 
     for number, scene in enumerate(scenes, 1):
@@ -205,7 +205,7 @@ def _offsets(batch: BatchView) -> str:
 
 
 def _strip(scene: Scene) -> Any:
-    """One cell per offset; below it the last stable offset and the high watermark."""
+    """Draw one cell per offset, and below it the last stable offset and the high watermark."""
     from rich.text import Text
 
     cells, ruler, names = Text("  "), Text("  "), Text("  ")
@@ -252,7 +252,7 @@ def _side_by_side(scene: Scene) -> Any:
 
 @contextmanager
 def own_daemon() -> Iterator[str]:
-    """A daemon in a temporary directory for the duration of the block; yields its address. Raises DemoFailed."""
+    """Run a daemon in a temporary directory for the duration of the block; yield its address. Raises DemoFailed."""
     with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory:
         command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--listen", "127.0.0.1:0"]
         command += ["--data-dir", str(Path(directory) / "data"), "--log-level", "error"]
@@ -270,7 +270,7 @@ def own_daemon() -> Iterator[str]:
 
 
 def run(*, bootstrap: str | None, as_json: bool) -> int:
-    """The command: the experiment, drawn or as JSON; returns the exit code."""
+    """Run the command: the experiment, drawn or as JSON; return the exit code."""
     try:
         if bootstrap is not None:
             scenes = asyncio.run(run_experiment(bootstrap))

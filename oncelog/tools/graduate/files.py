@@ -38,24 +38,24 @@ _NEITHER = frozenset((".lock", GRADUATED))
 
 class Role(Enum):
     CLOSED = "closed"
-    """Of a closed segment."""
+    """The file of a closed segment."""
     GROWING = "growing"
-    """Of the last segment, or small and rewritten: a checkpoint."""
+    """A file of the last segment, or one that is small and rewritten: a checkpoint."""
     OURS = "own"
-    """Without a meaning for Kafka."""
+    """A file without a meaning for Kafka."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
     path: str
-    """Within the data directory; of a directory that is unknown, the directory's."""
+    """The path within the data directory; for a directory that is unknown, its own."""
     role: Role
     size_bytes: int
 
 
 def find_files(data_dir: Path, directories: Collection[str]) -> Iterator[FoundFile]:
-    """`directories` are those of partitions that graduate."""
+    """Yield the files; `directories` are those of partitions that graduate."""
     known = frozenset(directories)
     for entry in sorted(data_dir.iterdir()):
         name = entry.name

@@ -39,23 +39,23 @@ from oncelog.tools.graduate.steps import (
 
 _LOWEST_PLAIN_ID = 100
 _DASH = 62
-"""In URL-safe base64."""
+"""The number of a dash in URL-safe base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for."""
+    """The arguments of a graduation."""
 
     data_dir: Path
     config: BrokerConfig
     given: Mapping[str, str]
     """The settings of the broker as they were given, by name."""
     kafka_dir: Path | None = None
-    """None: in place."""
+    """The directory for Kafka; None to graduate in place."""
     controller: tuple[str, int] | None = None
-    """Where Kafka's controller is to listen; None: beside the first listener."""
+    """Where Kafka's controller is to listen; beside the first listener if it is None."""
     copies: bool = False
-    """Whether closed segments may be copied: to another file system."""
+    """True if closed segments may be copied, to another file system."""
 
     @property
     def target(self) -> Path:
@@ -64,19 +64,19 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What goes along, and what stays."""
+    """The parts that go along, and those that stay."""
 
     source: Source
     files: Sequence[FoundFile]
     settings_left: Sequence[str]
     """Settings of the broker that have no meaning in Kafka."""
     stored_settings_left: Sequence[str]
-    """The same of topics, brokers and groups in the metadata log."""
+    """Settings of topics, brokers and groups in the metadata log that have no meaning in Kafka."""
     by_hand: Sequence[str]
-    """What is left to a person, as sentences."""
+    """What a person has to do, as sentences."""
 
     def count(self, role: Role) -> tuple[int, int]:
-        """Files of a role, and their bytes."""
+        """Return the number of files of a role, and their bytes."""
         sizes = [file.size_bytes for file in self.files if file.role is role]
         return len(sizes), sum(sizes)
 
@@ -86,16 +86,16 @@ class Watcher:
     """Callbacks for the progress of a graduation."""
 
     on_plan: Callable[[Report], None] = field(default=lambda _: None)
-    """Before the first step; an exception ends it there."""
+    """Called before the first step; an exception ends the graduation there."""
     on_step: Callable[[str], None] = field(default=lambda _: None)
-    """A step is done."""
+    """Called with each step that is done."""
     on_copied: Callable[[int, int], None] = field(default=lambda *_: None)
-    """Bytes."""
+    """Called with the bytes that are copied so far, and those to copy."""
 
 
 def graduate(wish: Wish, watcher: Watcher) -> Report | None:
-    """None: an earlier one in place, which was interrupted, is complete now. Raises GraduateError; whatever ends it,
-    the source is usable, or this can be repeated."""
+    """Turn the directory into one of Kafka's; None if this only completed an earlier attempt in place, which was
+    interrupted. Raises GraduateError; whatever ends it, the source is usable, or this can be repeated."""
     with _locked(wish) as disk:
         if disk.exists(KAFKAS_MARK_TO_BE):
             _complete(disk, wish, watcher)
@@ -107,7 +107,7 @@ def graduate(wish: Wish, watcher: Watcher) -> Report | None:
 
 
 def preview(wish: Wish) -> Report | None:
-    """What `graduate` would do; changes nothing. Raises GraduateError."""
+    """Return what `graduate` would do; changes nothing. Raises GraduateError."""
     with _locked(wish) as disk:
         if disk.exists(KAFKAS_MARK_TO_BE):
             return None
@@ -132,7 +132,8 @@ def _complete(disk: RealDisk, wish: Wish, watcher: Watcher) -> None:
 
 
 def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tuple[Report, list[Step]]:
-    """Everything that can be refused is refused here. Recovers the directory unless `is_dry`."""
+    """Return the report and the steps; everything that can be refused is refused here. Recovers the directory unless
+    `is_dry`."""
     kafka_dir = wish.kafka_dir
     if disk.exists(GRADUATED):
         _check_not_done(Path(disk.read_bytes(GRADUATED).decode(errors="replace").strip()))
@@ -185,7 +186,8 @@ def _node_id(source: Source, config: BrokerConfig) -> int:
 
 
 def directory_id() -> UUID:
-    """Kafka gives the smallest ids meanings of their own, and writes none that begins with a dash."""
+    """Return a random directory id. Kafka gives the smallest ids meanings of their own, and writes none that begins
+    with a dash."""
     while True:
         found = uuid4()
         if found.int >= _LOWEST_PLAIN_ID and found.bytes[0] >> 2 != _DASH:

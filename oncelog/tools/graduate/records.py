@@ -25,12 +25,12 @@ _KAFKAS_LEVELS = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""What Kafka 4.3's `kafka-storage.sh format` finalizes, in its order."""
+"""The features that Kafka 4.3's `kafka-storage.sh format` finalizes, in its order."""
 _OWN_PREFIX = "oncelog."
 
 
 def feature_levels(finalized: Mapping[str, int]) -> dict[str, int]:
-    """Kafka's, except that those which this broker has keep their level."""
+    """Return Kafka's levels, except that features which this broker has keep theirs."""
     return {name: finalized.get(name, level) for name, level in _KAFKAS_LEVELS.items()}
 
 
@@ -40,13 +40,13 @@ def is_kafkas(name: str) -> bool:
 
 
 def own_settings(state: ClusterState) -> list[str]:
-    """The names of stored settings that stay behind."""
+    """Return the names of stored settings that stay behind."""
     configs = [topic.config for topic in state.topics.values()] + list(state.configs.values())
     return sorted({name for config in configs for name in config if not is_kafkas(name)})
 
 
 def encode_checkpoint(state: ClusterState, directory_id: UUID) -> bytes:
-    """The whole file. `directory_id` is that of Kafka's log directory, where all replicas are (KIP-858)."""
+    """Return the whole file. `directory_id` is that of Kafka's log directory, where all replicas are (KIP-858)."""
     # Without a log below it, a snapshot has no time; so the same state gives the same bytes.
     return encode_snapshot(bootstrap_records(state, directory_id), last_timestamp_ms=0, epoch=0)
 

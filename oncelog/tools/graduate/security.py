@@ -25,16 +25,16 @@ _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ANYBODY = "User:ANONYMOUS"
 _OAUTHBEARER = "OAUTHBEARER"
 _OLD_KEY = re.compile(r"-----BEGIN (?:RSA|EC|DSA) PRIVATE KEY-----")
-"""Kafka reads PKCS #8 alone."""
+"""The first line of a key that Kafka does not read: it reads PKCS #8 alone."""
 _LOCATIONS = ("ssl.keystore.location", "ssl.truststore.location")
 
 
 class SettingsError(Exception):
-    """Kafka could not be started with such settings; the message says what to change."""
+    """Raised if Kafka could not be started with such settings; the message says what to change."""
 
 
 def needs_own_listeners(config: BrokerConfig) -> bool:
-    """Whether the node cannot do with the listener of clients."""
+    """Whether the node needs listeners besides those of clients."""
     is_super = _ANYBODY in config.get_str("super.users").split(";")
     has_rights = bool(config.get_str("authorizer.class.name"))
     return any(_is_secured(each) for each in config.listeners) or (has_rights and not is_super)
@@ -45,7 +45,7 @@ def _is_secured(listener: ListenerConfig) -> bool:
 
 
 def node_settings(own_names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The node's principal, and the settings of its listeners, which have these names."""
+    """Return the node's principal, and the settings of its listeners, which have these names."""
     user, password = f"node-{secrets.token_hex(4)}", secrets.token_urlsafe(24)
     line = (
         f'{_PACKAGE}.plain.PlainLoginModule required username="{user}" password="{password}" user_{user}="{password}";'
@@ -58,7 +58,7 @@ def node_settings(own_names: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def client_settings(config: BrokerConfig, given: Mapping[str, str], node: str | None) -> dict[str, str]:
-    """For the settings that were given, those of security that Kafka gets instead or besides; `node` is its principal,
+    """Return the security settings that Kafka gets instead of the given ones or besides them; `node` is its principal,
     if it has one. Raises SettingsError."""
     settings: dict[str, str] = {}
     if config.get_str("authorizer.class.name"):
@@ -78,7 +78,7 @@ def client_settings(config: BrokerConfig, given: Mapping[str, str], node: str | 
 
 
 def _login_modules(config: BrokerConfig, listener: str) -> dict[str, str]:
-    """Java wants a line of JAAS for each mechanism, also where it says nothing."""
+    """Return a line of JAAS for each mechanism: Java wants one even where it says nothing."""
     prefix = f"listener.name.{listener.lower()}"
     settings = {}
     for mechanism in _mechanisms(config, listener):
@@ -100,7 +100,7 @@ def _mechanisms(config: BrokerConfig, listener: str) -> list[str]:
 
 
 def by_hand(config: BrokerConfig) -> list[str]:
-    """What no file of settings can say, as sentences."""
+    """Return what no file of settings can say, as sentences."""
     urls = {
         config.get_of_mechanism(listener.name, _OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.url")
         for listener in config.listeners
@@ -113,7 +113,7 @@ def by_hand(config: BrokerConfig) -> list[str]:
 
 
 def _check_tls(config: BrokerConfig, listener: str) -> None:
-    """What is fine here and stops Kafka. Raises SettingsError."""
+    """Raise SettingsError for what works here and stops Kafka."""
 
     def read(key: str) -> str:
         return config.get_of_listener(listener, key)

@@ -23,7 +23,7 @@ PROPERTIES = "server.properties"
 FIRST_LINE = "# Written by `oncelog graduate`, for Apache Kafka 4.3."
 CONTROLLER = "CONTROLLER"
 _OWN_NAMES = ("NODE", *(f"NODE_{number}" for number in range(2, 100)))
-"""Of the listener for brokers, the first that no other listener has."""
+"""The possible names of the listener for brokers; the first that no other listener has is taken."""
 _DECIDED_HERE = frozenset(
     (
         "advertised.listeners",
@@ -50,13 +50,13 @@ _DECIDED_HERE = frozenset(
     )
 )
 _OTHER_DEFAULTS = ("group.initial.rebalance.delay.ms",)
-"""Their defaults here are not Kafka's, and clients would notice."""
+"""The settings whose defaults here are not Kafka's, so that clients would notice."""
 _HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Who Kafka is to be."""
+    """The identity of Kafka's node."""
 
     cluster_id: str
     node_id: int
@@ -65,7 +65,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The address of the controller, to which further brokers connect: where to bind, and as what it is known; and the
+    """The address of the controller, to which further brokers connect: where to bind, and what to advertise; and the
     port there on which brokers connect to each other, 0 if they do so where clients do."""
 
     bind_host: str
@@ -75,8 +75,8 @@ class Controller:
 
 
 def controller_beside(config: BrokerConfig, chosen: tuple[str, int] | None) -> Controller:
-    """At the next free port after the first listener, unless chosen: on its host, or, where the node has a login of its
-    own, on this machine alone. Raises SettingsError."""
+    """Return the controller's address at the next free port after the first listener, unless chosen: on its host, or,
+    where the node has a login of its own, on this machine alone. Raises SettingsError."""
     listeners = config.listeners
     for listener in listeners:
         if not listener.port:
@@ -94,7 +94,7 @@ def controller_beside(config: BrokerConfig, chosen: tuple[str, int] | None) -> C
 
 
 def _free_port(port: int, listeners: tuple[ListenerConfig, ...]) -> int:
-    """The next one."""
+    """Return the next free port."""
     port += 1
     while any(port == listener.port for listener in listeners):
         port += 1
@@ -102,7 +102,7 @@ def _free_port(port: int, listeners: tuple[ListenerConfig, ...]) -> int:
 
 
 def passed_on(config: BrokerConfig, given: Mapping[str, str]) -> dict[str, str]:
-    """Of the settings that were given to this broker, those that Kafka gets."""
+    """Return those of the given settings that Kafka gets."""
     return {name: value for name, value in given.items() if _is_passed_on(config, name)}
 
 
@@ -114,7 +114,7 @@ def _is_passed_on(config: BrokerConfig, name: str) -> bool:
 
 
 def left_behind(config: BrokerConfig, given: Mapping[str, str]) -> list[str]:
-    """The names of those that were given and that Kafka does not get in any form."""
+    """Return the names of given settings that Kafka does not get in any form."""
     return sorted(name for name in given if name not in _DECIDED_HERE and not _is_passed_on(config, name))
 
 
@@ -167,7 +167,7 @@ def server_properties(
 
 
 def meta_properties(node: Node) -> str:
-    """As `kafka-storage.sh format` writes it."""
+    """Return meta.properties as `kafka-storage.sh format` writes it."""
     values = {
         "version": "1",
         "cluster.id": node.cluster_id,
@@ -186,7 +186,7 @@ def _lines(values: Mapping[str, str]) -> list[str]:
 
 
 def _escaped(value: str) -> str:
-    """Java reads backslashes as escapes and other bytes as Latin-1."""
+    """Escape a value: Java reads backslashes as escapes and other bytes as Latin-1."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     if escaped.startswith(" "):
         escaped = "\\" + escaped

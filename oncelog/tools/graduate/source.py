@@ -32,30 +32,30 @@ from oncelog.tools.log.stopped_directory import StoppedDirectory
 METADATA_DIRECTORY = directory_of(METADATA_TOPIC, 0)
 _LOCK = ".lock"
 _LEFT_BY_REMOVALS = ("-delete", "-stray")
-"""Directories that Kafka knows how to treat."""
+"""The suffixes of directories that Kafka knows how to treat."""
 
 
 class GraduateError(Exception):
-    """It cannot be done; the message says why, and what to do."""
+    """Raised if it cannot be done; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What there is to graduate."""
+    """The data directory to graduate."""
 
     cluster_id: str
     node_id: int
     state: ClusterState
     directories: tuple[str, ...]
-    """Of the partitions that have files, without the metadata log's."""
+    """The directories of the partitions that have files, without the metadata log's."""
 
     def count_of(self, topic: str) -> int:
-        """Partitions of an internal topic that have files."""
+        """Return how many partitions of an internal topic have files."""
         return sum((partition_of(name) or ("",))[0] == topic for name in self.directories)
 
 
 def lock(data_dir: Path) -> RealDisk:
-    """The directory, locked until `close`: no broker of ours can start on it meanwhile. Raises GraduateError."""
+    """Return the directory, locked until `close`: no broker of ours can start on it meanwhile. Raises GraduateError."""
     if not (data_dir / _LOCK).is_file():
         if (data_dir / KAFKAS_MARK).is_file():
             raise _is_kafkas(data_dir)
@@ -117,8 +117,8 @@ def read(disk: Disk, *, changes_nothing: bool) -> Source:
 
 
 def check_in_place(disk: RealDisk, data_dir: Path) -> None:
-    """Kafka does not start on a directory that contains others than partitions, and a file of the user's must not be
-    overwritten. Raises GraduateError."""
+    """Raise GraduateError unless Kafka could start on the directory: it must contain only partitions, and a file of the
+    user's must not be overwritten."""
     if disk.exists(PROPERTIES) and not disk.read_bytes(PROPERTIES).startswith(FIRST_LINE.encode()):
         raise GraduateError(f"{data_dir / PROPERTIES} exists, and would be overwritten: move it away")
     foreign = [

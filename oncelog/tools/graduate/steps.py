@@ -78,7 +78,7 @@ def steps_in_place(disk: RealDisk, new: NewFiles) -> list[Step]:
 
 
 def steps_to_complete(disk: RealDisk) -> list[Step]:
-    """What is left to do once the mark is there."""
+    """Return the steps that are left once the mark is there."""
 
     def complete() -> None:
         disk.rename(KAFKAS_MARK_TO_BE, KAFKAS_MARK)
@@ -119,7 +119,7 @@ def check_target(data_dir: Path, kafka_dir: Path, *, copies: bool) -> None:
 
 
 def check_room(kafka_dir: Path, files: Sequence[FoundFile], *, copies: bool) -> int:
-    """How many bytes will be copied. Raises GraduateError if they are too many."""
+    """Return how many bytes will be copied. Raises GraduateError if they are too many."""
     roles = (Role.CLOSED, Role.GROWING) if copies else (Role.GROWING,)
     needed = sum(file.size_bytes for file in files if file.role in roles)
     parent = kafka_dir.absolute().parent
@@ -137,7 +137,7 @@ def _no_links(data_dir: Path, kafka_dir: Path) -> GraduateError:
 
 
 def _write_durably(directory: Path, new: NewFiles) -> None:
-    """And make all that is in the directory durable."""
+    """Write the files, and make all that is in the directory durable."""
     contents: Mapping[str, bytes] = {
         CHECKPOINT: new.checkpoint,
         PROPERTIES: new.server_properties.encode(),
@@ -159,7 +159,7 @@ def steps_elsewhere(
     copies: bool,
     on_copied: Callable[[int], None],
 ) -> list[Step]:
-    """`on_copied(count)`: so many more bytes are copied."""
+    """Return the steps into another directory; `on_copied` is called with the number of bytes that were just copied."""
     unfinished = unfinished_dir(kafka_dir)
 
     def begin() -> None:
@@ -196,7 +196,7 @@ def steps_elsewhere(
 
 
 def unfinished_dir(kafka_dir: Path) -> Path:
-    """The directory's name while it is made."""
+    """Return the directory's name while it is made."""
     return kafka_dir.absolute().with_name(kafka_dir.name + _UNFINISHED_SUFFIX)
 
 

@@ -11,11 +11,11 @@ from oncelog.tools.kafka_scripts.arguments import Run, Wrong, fail, out, parsed
 from oncelog.tools.kafka_scripts.table import SCRIPTS
 
 _DIRECTORIES = (("opt/kafka/bin", ".sh"), ("opt/bitnami/kafka/bin", ".sh"), ("usr/bin", ""))
-"""Where apache/kafka, bitnami/kafka and confluentinc/cp-kafka have them."""
+"""The directories in which apache/kafka, bitnami/kafka and confluentinc/cp-kafka have the scripts, and their suffix."""
 
 
 def main(words: list[str] | None = None) -> int:
-    """The exit code of one script; `words` begin with its name, or else what this program was called by."""
+    """Run one script and return its exit code; `words` begin with its name, or else what this program was called by."""
     words = sys.argv if words is None else words
     name = Path(words[0]).name.removesuffix(".sh")
     if name not in SCRIPTS:  # called by its own name

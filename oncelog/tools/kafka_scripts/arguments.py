@@ -15,23 +15,24 @@ if TYPE_CHECKING:
 
 
 class Wrong(Exception):
-    """The command line cannot be used; the message says why."""
+    """Raised if the command line cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One script: the names of its options, apart from `--bootstrap-server` and `--command-config`, which all have."""
+    """One script with the names of its options, apart from `--bootstrap-server` and `--command-config`, which all
+    have."""
 
     run: str
-    """`module:function`, a function of `Options` that returns the exit code."""
+    """The function of `Options` that returns the exit code, as `module:function`."""
     flags: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
-    """Options with a value; one that is repeated has all its values."""
+    """The options with a value; one that is repeated has all its values."""
     required: tuple[str, ...] = ("bootstrap-server",)
     others: frozenset[str] = frozenset()
-    """What Kafka's script has beyond."""
+    """Options of Kafka's script that this one does not have."""
     accepts_anything: bool = False
-    """The function reads the words itself."""
+    """True if the function reads the words itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Options:
         return self.given.get(name, [])
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The last value."""
+        """Return the last value of an option."""
         return self.all(name)[-1] if name in self.given else default
 
     def value(self, name: str) -> str:
@@ -68,7 +69,7 @@ class Options:
             raise Wrong(f"Cannot parse argument '{found}' of option {name}") from None
 
     def only(self, actions: Sequence[str]) -> str:
-        """The one of these that is given. Raises Wrong."""
+        """Return the one of these actions that is given. Raises Wrong."""
         found = [each for each in actions if each in self]
         if len(found) != 1:
             named = [f"--{each}" for each in actions]
@@ -76,7 +77,7 @@ class Options:
         return found[0]
 
     def pairs(self, name: str) -> dict[str, str]:
-        """NAME=VALUE of a repeated option, commas between several in one."""
+        """Parse NAME=VALUE of a repeated option, with commas between several in one."""
         found = {}
         for text in (each for value in self.all(name) for each in _at_commas(value)):
             key, equals, value = text.partition("=")
@@ -87,7 +88,7 @@ class Options:
 
 
 def _at_commas(text: str) -> list[str]:
-    """`a=1,b=[2,3]` in two; brackets group, as in kafka-configs, and are dropped."""
+    """Split `a=1,b=[2,3]` in two; brackets group, as in kafka-configs, and are dropped."""
     pieces, depth, piece = [], 0, ""
     for character in text:
         depth += {"[": 1, "]": -1}.get(character, 0)
@@ -128,7 +129,7 @@ def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
 
 
 def client_security(options: Options) -> "SecurityOptions":
-    """What the file of --command-config says of security, of which nothing else would make a difference. Raises
+    """Return the security options in the file of --command-config; nothing else in it would make a difference. Raises
     Wrong."""
     from oncelog.tools.client_properties import ClientPropertiesError, read_client_properties
 
@@ -143,7 +144,7 @@ def client_security(options: Options) -> "SecurityOptions":
 
 
 def out(*lines: str) -> None:
-    """Lines on standard output. What is not printable is escaped, but for the tabs that Kafka's scripts print."""
+    """Print lines on standard output. What is not printable is escaped, but for the tabs that Kafka's scripts print."""
     from oncelog.protocol.printable import printable
 
     for line in lines:

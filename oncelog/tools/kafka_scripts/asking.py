@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oncelog.client.values.errors import KafkaError
 
 _PATIENCE_MS = 60_000.0
-"""Of Java's admin client."""
+"""The timeout of Java's admin client."""
 
 
 def bootstrap_of(options: Options) -> str:
@@ -26,13 +26,13 @@ def bootstrap_of(options: Options) -> str:
 
 
 def words_of(error: "KafkaError") -> str:
-    """The broker's own words, without what the client puts before them."""
+    """Return the broker's own words, without what the client puts before them."""
     text = error.message.removeprefix(f"{error.name}: ")
     return re.sub(r"^(topic|group) '[^']*': (?=.)", "", text)
 
 
 def ask(options: Options, work: "Callable[[Admin], Awaitable[int]]") -> int:
-    """The exit code that `work` returns. Raises Wrong with the cluster's message."""
+    """Return the exit code that `work` returns. Raises Wrong with the cluster's message."""
     from oncelog.client.admin.client import Admin
     from oncelog.client.values.errors import KafkaError
 

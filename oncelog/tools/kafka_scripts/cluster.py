@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 5.0
 _PAUSE_S = 0.5
 _ALSO_KNOWN = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
-"""Java's client names what it knows and the broker does not list: these."""
+"""The APIs that Java's client names, since it knows them, and the broker does not list."""
 
 
 def broker_api_versions(options: Options) -> int:

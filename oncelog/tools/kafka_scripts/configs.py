@@ -31,7 +31,8 @@ def configs(options: Options) -> int:
 
 
 def _entity(options: Options) -> tuple[str, str | None]:
-    """Kind and name; the name is empty for the default of all brokers, None for each that there is. Raises Wrong."""
+    """Return kind and name; the name is empty for the default of all brokers, None for each that there is. Raises
+    Wrong."""
     for kind in _TYPES.values():
         if kind in options:
             return kind, options.value(kind)

@@ -50,7 +50,7 @@ _CONSUMER = {"group.id": "", "auto.offset.reset": "", "isolation.level": "", "cl
 
 
 def _properties(options: Options, known: Mapping[str, str], *names: str) -> dict[str, str]:
-    """The properties that these options give, over the defaults. Raises Wrong."""
+    """Return the properties that these options give, over the defaults. Raises Wrong."""
     found = dict(known)
     for option in names:
         for text in options.all(option):
@@ -103,7 +103,7 @@ def _acks(text: str) -> Any:
 async def _records(
     reader: Mapping[str, str],
 ) -> AsyncIterator[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
-    """Key, value, headers of each line of standard input. Raises Wrong for one without its separators."""
+    """Yield key, value and headers of each line of standard input. Raises Wrong for one without its separators."""
     number = 0
     async for line in lines():
         number += 1
@@ -181,7 +181,7 @@ async def _consume(admin: "Admin", options: Options, formatter: Mapping[str, str
 
 
 async def _assign(consumer: "Consumer", topic: str, options: Options, reset: str) -> None:
-    """All partitions of the topic, or --partition from --offset on."""
+    """Assign all partitions of the topic, or --partition from --offset on."""
     from oncelog.client.values.records import TopicPartition
 
     places = await consumer.partitions_for(topic)
@@ -199,7 +199,7 @@ async def _assign(consumer: "Consumer", topic: str, options: Options, reset: str
 
 
 async def _print(consumer: "Consumer", options: Options, formatter: Mapping[str, str]) -> int:
-    """Until --max-messages are printed, or none has come for --timeout-ms; otherwise for ever."""
+    """Print until --max-messages are printed, or none has come for --timeout-ms; otherwise for ever."""
     left = options.number("max-messages", -1)
     timeout_ms = options.number("timeout-ms", -1)
     count, quiet_since = 0, time.monotonic()
@@ -235,7 +235,7 @@ _FIELDS: tuple[tuple[str, "Callable[[Record, Mapping[str, str]], bytes]"], ...] 
     ("print.key", lambda record, formatter: _or_null(record.key, formatter)),
     ("print.value", lambda record, formatter: _or_null(record.value, formatter)),
 )
-"""In the order in which they are printed."""
+"""The fields in the order in which they are printed."""
 
 
 def _line(record: "Record", formatter: Mapping[str, str]) -> bytes:

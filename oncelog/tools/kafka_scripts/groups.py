@@ -117,7 +117,8 @@ def _width(rows: Sequence[Sequence[str]], column: int) -> int:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """As Java's format `%-15s %-15s %s`: each column is as wide as is said, and the last as wide as it is."""
+    """Print a table as Java's format `%-15s %-15s %s`: each column has the given width, the last as much as it
+    needs."""
     for row in (header, *rows):
         out(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
 
@@ -161,7 +162,8 @@ async def _delete(admin: "Admin", group_ids: list[str]) -> None:
 
 
 def _java_name(error: "KafkaError") -> str:
-    """GROUP_ID_NOT_FOUND is GroupIdNotFoundException, with the text of the code."""
+    """Return Java's name of an error, such as GroupIdNotFoundException for GROUP_ID_NOT_FOUND, with the text of the
+    code."""
     name = "".join(word.title() for word in error.name.split("_"))
     text = error.code.text if error.code is not None else error.message
     return f"{name}Exception: {text}"
@@ -192,7 +194,7 @@ async def _reset(admin: "Admin", options: Options, group_id: str) -> None:
 async def _moved(
     admin: "Admin", options: Options, places: "list[TopicPartition]", committed: "dict[TopicPartition, int]"
 ) -> "dict[TopicPartition, int]":
-    """The offset of each place, within what the partition has."""
+    """Return the new offset of each partition, within what it has."""
     move = options.only(_MOVES)
     starts = await offsets_at(admin, places, Position("start"))
     ends = await offsets_at(admin, places, Position("end"))
@@ -216,7 +218,8 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 
 
 def _time_ms(options: Options, move: str) -> int:
-    """--to-datetime is YYYY-MM-DDTHH:mm:SS.sss, --by-duration PnDTnHnMnS ago. Raises Wrong."""
+    """Return the time in milliseconds: --to-datetime is YYYY-MM-DDTHH:mm:SS.sss, --by-duration PnDTnHnMnS ago. Raises
+    Wrong."""
     text = options.value(move)
     if move == "to-datetime":
         try:

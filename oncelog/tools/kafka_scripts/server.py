@@ -13,7 +13,7 @@ from oncelog.tools.kafka_scripts.arguments import Options, Wrong, out
 
 
 def start(options: Options) -> int:
-    """`kafka-server-start FILE [--override NAME=VALUE]...`: becomes the broker."""
+    """Become the broker, for `kafka-server-start FILE [--override NAME=VALUE]...`."""
     words = [each for each in options.words if each != "-daemon"]
     if len(words) != len(options.words):
         raise Wrong(f"{options.script}: -daemon is not offered here; `&` starts it in the background")
@@ -25,7 +25,7 @@ def start(options: Options) -> int:
 
 
 def storage(options: Options) -> int:
-    """`kafka-storage random-uuid`, and `format`, which has nothing to do."""
+    """Do as `kafka-storage random-uuid`, and `format`, which has nothing to do."""
     match list(options.words[:1]):
         case ["random-uuid"]:
             out(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))

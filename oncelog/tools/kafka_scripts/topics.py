@@ -51,7 +51,7 @@ def topics(options: Options) -> int:
 
 
 async def _names(admin: "Admin", options: Options, *, may_be_missing: bool = False) -> list[str]:
-    """The topics that --topic names, a regular expression; all without it. Raises Wrong if there is none."""
+    """Return the topics that --topic names, a regular expression; all without it. Raises Wrong if there is none."""
     names = await admin.list_topics(include_internal="exclude-internal" not in options)
     wanted = options.get("topic")
     if wanted is None:

@@ -35,7 +35,7 @@ _READ_AT_A_START = (FLUSHED_OFFSETS, *JOURNALS, CLEANER_OFFSET)
 
 
 class NoDataDirectory(Exception):
-    """There is nothing to check; the message says why."""
+    """Raised if there is nothing to check; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class Finding:
     log_end_offset: int
     size_bytes: int
     notes: tuple[str, ...]
-    """What recovery would report, or do, without losing anything."""
+    """The lines that recovery would report or fix without losing anything."""
     problem: str | None
     survey: Survey | None
-    """What can be kept, if there is a problem; None if no repair may touch these files."""
+    """The part that can be kept, if there is a problem; None if no repair may touch these files."""
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ def examine(disk: Disk, on_partition: Callable[[str], None] | None = None) -> Ex
 
 
 def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
-    """Do what `examine` has announced, then rebuild the rest as a start would; returns the files with the old bytes."""
+    """Do what `examine` has announced, then rebuild the rest as a start would; return the files with the old bytes."""
     kept: list[str] = []
     salvage = SalvageDisk(disk)
     for name in _READ_AT_A_START:
@@ -109,7 +109,7 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
 
 
 def _drop_unreadable(salvage: SalvageDisk, directory: str) -> None:
-    """All but the `.log` can be rebuilt, and an unreadable file would prevent that."""
+    """Drop what cannot be read except the `.log`: it can be rebuilt, and an unreadable file would prevent that."""
     for name in salvage.list_dir(directory):
         path = f"{directory}/{name}"
         if is_of_a_log(name) and LOG_SUFFIX not in name:

@@ -29,14 +29,14 @@ _KAFKAS_HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class KnownPoints:
-    """None: no file says."""
+    """The offsets that files record; None where no file does."""
 
     log_start_offset: int | None
     high_watermark: int | None
 
 
 def known_points(data_dir: Path, topic: str, partition: int) -> KnownPoints:
-    """From the flush journal, or from the checkpoints that Kafka writes."""
+    """Return the offsets from the flush journal, or from the checkpoints that Kafka writes."""
     disk = ReadOnlyDisk(data_dir)
     if disk.exists(FLUSHED_OFFSETS):
         topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else _topic_id(disk, topic)
@@ -57,7 +57,7 @@ def _checkpoint(disk: ReadOnlyDisk, name: str, topic: str, partition: int) -> in
 
 
 def _topic_id(disk: ReadOnlyDisk, name: str) -> UUID | None:
-    """The id of the topic that has this name now; journals have ids only."""
+    """Return the id of the topic that has this name now; journals have ids only."""
     topic_id = None
     directory = directory_of(METADATA_TOPIC, 0)
     for file in disk.list_dir(directory):

@@ -17,7 +17,7 @@ class SalvageDisk(WrappedDisk):
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk)
         self.bad_files: set[str] = set()
-        """Files with at least one unreadable block."""
+        """The files with at least one unreadable block."""
 
     def open(self, path: str) -> File:
         return _SalvagedFile(self._below.open(path), self)

@@ -16,7 +16,7 @@ from oncelog.tools.file_copies import read
 
 
 def transaction_states(data_dir: Path, transactional_id: str) -> list[str]:
-    """Every logged state of the id, in order."""
+    """Return every logged state of the id, in order."""
     states = []
     for directory in sorted(data_dir.glob(f"{TRANSACTION_STATE}-*")):
         for _, batch in _batches(directory):
@@ -28,7 +28,7 @@ def transaction_states(data_dir: Path, transactional_id: str) -> list[str]:
 
 
 def partition_states(data_dir: Path, topic: str) -> dict[str, list[str]]:
-    """For each partition the values of its records, and its markers as COMMIT or ABORT, in order."""
+    """Return for each partition the values of its records, and its markers as COMMIT or ABORT, in order."""
     return {directory.name: list(_states(directory)) for directory in sorted(data_dir.glob(f"{topic}-[0-9]*"))}
 
 

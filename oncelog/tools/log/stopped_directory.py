@@ -38,7 +38,7 @@ class StoppedDirectory:
     def __init__(self, disk: Disk) -> None:
         self.reports: list[RecoveryReport] = []
         self.metadata_lines: tuple[str, ...] = ()
-        """What a start would report about the metadata snapshots."""
+        """The lines that a start would report about the metadata snapshots."""
         self._disk = disk
         self._clock = SystemClock()
         loop = _NoLoop()
@@ -58,7 +58,8 @@ class StoppedDirectory:
             return False
 
     def settle_journal(self, damaged_topics: Collection[str]) -> None:
-        """Before segments are repaired. A damaged metadata log names no partitions: those with directories have ids."""
+        """Settle the journal before segments are repaired. A damaged metadata log names no partitions: those with
+        directories have ids."""
         directories = {}
         for topic, partition in self.store.topics.partitions():
             with suppress(OSError):
@@ -77,14 +78,15 @@ class StoppedDirectory:
         return log_config_for(topic.config, self._config)
 
     def metadata(self) -> ClusterState:
-        """What the metadata log says. Raises KafkaError if it cannot be replayed, OSError."""
+        """Return what the metadata log says. Raises KafkaError if it cannot be replayed, OSError."""
         files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
         metadata = MetadataLog(self.metadata_log(), self._clock, files)
         self.metadata_lines = tuple(at_once(metadata.load()))
         return metadata.state
 
     def partitions(self) -> Iterator[tuple[str, int, UUID, LogConfig]]:
-        """Every partition that the metadata log knows and that has or had files, the metadata log itself first."""
+        """Yield every partition that the metadata log knows and that has or had files, the metadata log itself
+        first."""
         yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
         yield from self.partitions_of(self.metadata())
 
@@ -115,14 +117,14 @@ class StoppedDirectory:
         self.logs.begin_serving()
 
     def close(self) -> None:
-        """A clean stop, as the broker's. Raises OSError."""
+        """Stop cleanly, as the broker does. Raises OSError."""
         problem = self.logs.close()
         if problem is not None:
             raise problem
 
 
 class _NoLoop:
-    """Nothing is appended here, so nothing is scheduled."""
+    """A scheduler for a directory in which nothing is appended, and so nothing scheduled."""
 
     def call_soon(self, function: Callable[[], None]) -> None:
         return

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _MAX_REQUEST_BYTES = 32 << 20
-"""As buffer_memory: the topic's max.message.bytes decides how large a record may be, which a person can change."""
+"""The largest request, as buffer_memory: the topic's max.message.bytes decides how large a record may be, which a
+person can change."""
 _LEAST_REQUEST_MS = 1_000
-"""A Fetch is held for half of it."""
+"""The least timeout of a request, half of which a Fetch is held."""
 _WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
 _topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option, type=not_empty, shell_complete=TOPICS)
 
@@ -143,7 +144,7 @@ async def consume(
 
 
 def _check_member(topic: str, start: Position, has_letters: bool) -> None:
-    """What a member of a group cannot be asked for. Raises UsageError."""
+    """Raise UsageError for what a member of a group cannot do."""
     if ":" in topic:
         raise click.UsageError("--group assigns the partitions: name the topic alone.")
     if start.kind not in ("start", "end"):
@@ -266,7 +267,7 @@ async def produce(
 
 
 def _shown(tally: "Tally", given: "Input") -> Answer:
-    """Where the records are that were written, and which was not."""
+    """Return where the written records are, and which one was not written."""
     rows = tally.rows(given.topic)
     if not tally.failures:
         return Answer(rows, "Standard input is empty: no record was sent.")
@@ -280,7 +281,7 @@ def _shown(tally: "Tally", given: "Input") -> Answer:
 
 
 def _bytes(text: str) -> bytes:
-    """What was typed, to the byte."""
+    """Return what was typed, to the byte."""
     return text.encode(errors="surrogateescape")
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _POLL_MS = 500
 _PAUSE_MS = 200
-"""Between looks at partitions that had nothing new: `with_fates` has no long poll, `grouped` wants none to exit."""
+"""The pause between looks at partitions that had nothing new: `with_fates` has no long poll, `grouped` wants none to
+exit."""
 _LETTERS: dict[str, Letter] = {"committed": "C", "aborted": "A", "open": "O", "plain": "-", "marker": "M"}
 
 
@@ -37,7 +38,7 @@ class _Patience:
         self._seen: object = None
 
     def check(self, seen: object) -> None:
-        """`seen` is another thing after each progress. Raises RequestTimedOut."""
+        """Raise RequestTimedOut after too long without progress; `seen` is another thing after each progress."""
         if seen != self._seen:
             self._seen, self._since_s = seen, time.monotonic()
         elif (time.monotonic() - self._since_s) * 1000 > self._timeout_ms:
@@ -50,7 +51,7 @@ async def plain(
     ends: "Mapping[TopicPartition, int] | None",
     patience_ms: float,
 ) -> AsyncGenerator[ReadRecord, None]:
-    """From `starts` on; up to `ends`, with no longer a pause than `patience_ms`, or endlessly."""
+    """Yield records from `starts` on; up to `ends`, with no longer a pause than `patience_ms`, or endlessly."""
     patience = _Patience(patience_ms)
     consumer.assign(starts)
     for place, offset in starts.items():
@@ -69,8 +70,8 @@ async def plain(
 async def grouped(
     consumer: "Consumer", *, exits: bool, count: int | None, patience_ms: float
 ) -> AsyncGenerator[ReadRecord, None]:
-    """From the committed offsets on, `count` records or endlessly; commits after each poll. With `exits` up to what was
-    the end when the group assigned the partitions: what another member reads is its own."""
+    """Yield records from the committed offsets on, `count` of them or endlessly; commits after each poll. With `exits`
+    it ends at what was the end when the group assigned the partitions: what another member reads is its own."""
     ends: dict[TopicPartition, int] = {}
     assigned_in = 0
     left = count
@@ -95,7 +96,7 @@ async def grouped(
 
 
 async def _has_read_all(consumer: "Consumer", ends: "Mapping[TopicPartition, int]") -> bool:
-    """Every partition of this member up to its end."""
+    """Whether every partition of this member is read up to its end."""
     mine = [place for place in consumer.assignment() if place in ends]
     return all([await consumer.position(place) >= ends[place] for place in mine])
 
@@ -108,8 +109,8 @@ async def with_fates(
     markers: bool,
     read_committed: bool,
 ) -> AsyncGenerator[ReadRecord, None]:
-    """As `plain`, each with its letter, and markers if they are wanted; at read_committed without what is aborted, and
-    no further than the last stable offset."""
+    """Yield records as `plain` does, each with its letter, and markers if they are wanted; at read_committed without
+    what is aborted, and no further than the last stable offset."""
     positions = dict(starts)
     while True:
         has_moved = False

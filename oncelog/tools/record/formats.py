@@ -20,12 +20,12 @@ import click
 from oncelog.client.values.records import Record
 
 Letter = Literal["C", "A", "O", "-", "M"]
-"""Committed, aborted, open, written without a transaction, or a marker (a control record)."""
+"""The letter of a record: committed, aborted, open, written without a transaction, or a marker (a control record)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A record, or a marker, with what became of its transaction; None if that was not looked up."""
+    """A record, or a marker, with the fate of its transaction; None if that was not looked up."""
 
     record: Record
     letter: Letter | None = None
@@ -63,7 +63,8 @@ Piece = bytes | Callable[[ReadRecord], bytes]
 
 
 def parsed(text: str) -> list[Piece]:
-    """Pieces of a format: bytes that are printed as they are, and what is taken of a record. Raises BadParameter."""
+    """Return the pieces of a format: bytes that are printed as they are, and what is taken of a record. Raises
+    BadParameter."""
     pieces: list[Piece] = []
     for match in _PIECE.finditer(text):
         letter = match["letter"]
@@ -83,7 +84,7 @@ def parsed(text: str) -> list[Piece]:
 
 
 def unescaped(text: str) -> bytes:
-    """What was typed, to the byte, with \\n \\t \\r \\xHH as in C."""
+    """Return what was typed, to the byte, with \\n \\t \\r \\xHH as in C."""
     found = b""
     for match in _PIECE.finditer(text):
         if match["escape"] is not None:
@@ -94,7 +95,7 @@ def unescaped(text: str) -> bytes:
 
 
 def as_row(shown: ReadRecord) -> dict[str, Any]:
-    """For JSON: text where bytes are UTF-8, else base64 under another name."""
+    """Return a record for JSON: text where bytes are UTF-8, else base64 under another name."""
     record = shown.record
     row: dict[str, Any] = {
         "topic": record.topic,

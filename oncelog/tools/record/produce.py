@@ -28,8 +28,8 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What is sent: `values`, or, without any, the lines of standard input. With a `delimiter` each line's key is what
-    stands before the first."""
+    """The records to send: `values`, or, without any, the lines of standard input. With a `delimiter` each line's key
+    is what stands before the first."""
 
     topic: str
     values: tuple[bytes | None, ...]
@@ -39,7 +39,7 @@ class Input:
     headers: tuple[tuple[str, bytes], ...]
 
     async def records(self) -> AsyncIterator[tuple[bytes | None, bytes | None]]:
-        """Keys and values."""
+        """Yield keys and values."""
         if self.values:
             for value in self.values:
                 yield self._split(value)
@@ -56,14 +56,14 @@ class Input:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the records so far: count, first and last offset by partition."""
+    """The outcome of the records so far: count, first and last offset by partition."""
 
     outcome: str | None = None
-    """Of the transaction, once it has ended."""
+    """The outcome of the transaction, once it has ended."""
     partitions: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     read_count: int = 0
     failures: dict[int, KafkaError] = field(default_factory=dict)
-    """By the number of the record, from 1 on; after the first no more are read."""
+    """The errors by the number of the record, from 1 on; after the first no more are read."""
 
     def add(self, partition: int, offset: int) -> None:
         count, first, _ = self.partitions.get(partition, (0, offset, offset))
@@ -89,7 +89,7 @@ class Tally:
 
 
 async def send(target: Union["Producer", "Transaction"], given: Input, tally: Tally) -> None:
-    """Each record, until one fails; returns when it is known what became of each that was read."""
+    """Send each record, until one fails; return when the outcome is known of each that was read."""
     unseen: asyncio.Queue[tuple[int, Delivery] | None] = asyncio.Queue()  # buffer_memory bounds it
     reading = asyncio.create_task(_hand_over(target, given, tally, unseen))
     try:
@@ -131,8 +131,8 @@ async def _hand_over(
 async def send_in_transaction(
     producer: "Producer", given: Input, tally: Tally, *, abort: bool, leave_open_ms: int, on_open: Callable[[], None]
 ) -> None:
-    """The transaction stays open for `leave_open_ms` after its last record, from `on_open()` on. If this is interrupted
-    or a record fails it is aborted."""
+    """Send in a transaction that stays open for `leave_open_ms` after its last record, from `on_open()` on. If this is
+    interrupted or a record fails it is aborted."""
     transaction = producer.transaction()
     try:
         async with transaction:
@@ -146,7 +146,7 @@ async def send_in_transaction(
 
 
 async def lines() -> AsyncIterator[bytes]:
-    """Of standard input, each as soon as it is there. Raises NotFound if it is closed or cannot be read."""
+    """Yield lines of standard input, each as soon as it is there. Raises NotFound if it is closed or cannot be read."""
     if sys.stdin is None:
         raise NotFound("standard input is closed: there is nothing to read")
     # Without the buffer, whose lock a thread that reads would hold to the end: Python aborts if it cannot take it.
@@ -167,8 +167,8 @@ async def first_line() -> None:
 
 
 async def _read(file: io.RawIOBase) -> bytes:
-    """The next bytes of a file, none at its end: by a thread of their own, which nobody has to wait for after Ctrl-C or
-    an error. Raises NotFound."""
+    """Return the next bytes of a file, none at its end. A thread of their own reads them, which need not be waited for
+    after Ctrl-C or an error. Raises NotFound."""
     loop = asyncio.get_running_loop()
     chunk: asyncio.Future[bytes] = loop.create_future()
 

@@ -24,27 +24,28 @@ from oncelog.tools.txn.tail import TransitionReader
 
 Fate = Literal["committed", "aborted", "open", "nothing"]
 _FATES: dict[str | None, Fate] = {"COMMIT": "committed", "ABORT": "aborted", None: "open"}
-"""By the outcome that is decided."""
+"""The fates by the outcome that is decided."""
 _NEVER_MS = 1 << 62
 Key = tuple[int, int]
-"""Producer id and epoch."""
+"""A producer id and epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of publishing. Times are the broker's; None: not recorded any more."""
+    """One start of publishing. Times are the broker's; None if they are not recorded any more."""
 
     producer_id: int
     producer_epoch: int
     fate: Fate = "nothing"
-    """nothing: it wrote nothing. It skipped a batch that was applied, or ended before it sent anything."""
+    """The fate of its transaction. "nothing" means that it wrote nothing: it skipped a batch that was applied, or ended
+    before it sent anything."""
     fenced_ms: int | None = None
     """When InitProducerId gave it its epoch."""
     ended_ms: int | None = None
     records: dict[str, int] | None = field(default_factory=dict)
-    """Written, by topic, without markers of the sink; None where that is not known any more."""
+    """The number of written records, by topic, without markers of the sink; None where that is not known any more."""
     marker: Marker | None = None
-    """The one that it wrote, whatever became of it."""
+    """The marker that it wrote, whatever its fate."""
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class _Found:
     attempts: dict[Key, Attempt] = field(default_factory=dict)
     partitions: set[TopicPartition] = field(default_factory=set)
     is_whole: bool = True
-    """Nothing was removed from the outputs."""
+    """True if nothing was removed from the outputs."""
 
     def change(self, key: Key, **values: object) -> None:
         self.attempts[key] = replace(self.attempts.get(key) or Attempt(*key), **values)  # type: ignore[arg-type]
@@ -66,8 +67,8 @@ async def attempts_of(
     since_ms: int,
     security: SecurityOptions = NO_SECURITY,
 ) -> list[Attempt]:
-    """In order. Topics are those of the transactions that the coordinator's log has, and `outputs`; records from
-    `since_ms` on. Raises KafkaError."""
+    """Return the attempts in order. Topics are those of the transactions that the coordinator's log has, and `outputs`;
+    records from `since_ms` on. Raises KafkaError."""
     found = _Found()
     async with Consumer(bootstrap_servers=bootstrap, **security) as consumer:
         await _read_states(consumer, sink_id, found)
@@ -82,7 +83,8 @@ async def attempts_of(
 
 
 def _in_order(attempts: Collection[Attempt]) -> list[Attempt]:
-    """By epoch; a producer id whose epochs are used up is followed by another, which may be lower."""
+    """Return the attempts by epoch; a producer id whose epochs are used up is followed by another, which may be
+    lower."""
     times: dict[int, int] = {}
     for each in attempts:
         known = [at_ms for at_ms in (each.fenced_ms, each.ended_ms) if at_ms is not None]
@@ -91,7 +93,7 @@ def _in_order(attempts: Collection[Attempt]) -> list[Attempt]:
 
 
 async def _read_states(consumer: Consumer, sink_id: str, found: _Found) -> None:
-    """What the coordinator logged: compaction leaves the newest state only, sooner or later."""
+    """Read what the coordinator logged: compaction leaves the newest state only, sooner or later."""
     try:
         count = len(await consumer.partitions_for(TRANSACTION_STATE))
     except KafkaError as error:
@@ -142,7 +144,7 @@ def _fate(batch: RawBatch) -> Fate:
 
 
 def _note_end(batch: RawBatch, found: _Found) -> None:
-    """A control batch of an attempt, for one whose states are compacted away."""
+    """Note a control batch of an attempt, for one whose states are compacted away."""
     key = (batch.header.producer_id, batch.header.producer_epoch)
     if batch.control_type in (ControlRecordType.COMMIT, ControlRecordType.ABORT) and key in found.attempts:
         attempt = found.attempts[key]

@@ -37,7 +37,7 @@ _BOOTSTRAP = click.option(
 
 
 def _security(_context: click.Context, _parameter: click.Parameter, file: str | None) -> "SecurityOptions":
-    """A click callback: the options of a client."""
+    """Return the options of a client, as a click callback."""
     from oncelog.tools.asking import choose
 
     return choose(_DEFAULT_BOOTSTRAP, None, None, file).security
@@ -60,7 +60,7 @@ _SINK = (
     _MARKER_TOPIC,
     _JSON,
 )
-"""What names a query and its sink."""
+"""The options that name a query and its sink."""
 
 
 def _of_a_sink(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,7 +84,7 @@ def state(
     marker_topic: str,
     as_json: bool,
 ) -> None:
-    """The marker beside the checkpoint, and what the next start of the query does.
+    """Show the marker beside the checkpoint, and what the next start of the query does.
 
     CHECKPOINT is the checkpointLocation of the query. Exits with 1 if the next start is refused.
     """
@@ -221,7 +221,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _try(work: Callable[[], T]) -> T:
-    """What `work` returns; an expected failure is a sentence and exit code 2."""
+    """Return what `work` returns; an expected failure is a sentence and exit code 2."""
     from oncelog.client import KafkaError
     from oncelog.pipeline.sink.checkpoint import CheckpointError
     from oncelog.pipeline.sink.marker import MarkerMismatch

@@ -88,7 +88,7 @@ def _sinks(report: Report) -> Iterator[str]:
 
 
 def _drawing(batches: Sequence[Batch]) -> Iterator[str]:
-    """Each batch from its planning to Spark's own commit."""
+    """Draw each batch from its planning to Spark's own commit."""
     drawn = [each for each in batches if each.planned_ms is not None]
     longest_ms = max((_end_ms(each) - (each.planned_ms or 0) for each in drawn), default=0)
     if longest_ms <= 0:
@@ -190,7 +190,7 @@ def _published(batch: Batch) -> str:
 
 
 def _attempts(batch: Batch, attempts: Sequence[Attempt]) -> str:
-    """None is told only where more would be known."""
+    """Return the attempts; "none" only where none can be missing."""
     return "<br>".join(_text(_attempt(each)) for each in attempts) or ("none" if batch.is_complete else _UNKNOWN)
 
 

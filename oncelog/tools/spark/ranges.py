@@ -16,7 +16,7 @@ from oncelog.protocol.errors import ErrorCode
 
 @dataclass(slots=True)
 class Counts:
-    """Of one range."""
+    """The counts of one range."""
 
     committed: int = 0
     """Records that a read_committed reader sees: those of committed transactions, and of none."""
@@ -35,7 +35,7 @@ class Counts:
 async def count_ranges(
     bootstrap: str, wanted: Iterable[OffsetRange], security: SecurityOptions = NO_SECURITY
 ) -> dict[OffsetRange, Counts]:
-    """Those that are whole in the log. Raises KafkaError."""
+    """Return the counts of the ranges that are whole in the log. Raises KafkaError."""
     wanted = list(wanted)
     ids = await _topic_ids(bootstrap, {each.topic for each in wanted}, security)
     by_partition: dict[TopicPartition, list[OffsetRange]] = {}
@@ -50,7 +50,7 @@ async def count_ranges(
 
 
 async def _topic_ids(bootstrap: str, names: Set[str], security: SecurityOptions) -> dict[str, str]:
-    """Of the topics that exist."""
+    """Return the ids of the topics that exist."""
     async with Admin(bootstrap, **security) as admin:
         present = sorted(names & set(await admin.list_topics()))
         return {each.name: str(each.topic_id) for each in await admin.describe_topics(*present)} if present else {}
@@ -82,12 +82,12 @@ async def _count(consumer: Consumer, partition: TopicPartition, parts: list[Offs
 
 
 def has_all_records(batch: RawBatch) -> bool:
-    """Whether compaction has left the batch as it was."""
+    """Whether the batch has all its records, none removed by compaction."""
     return batch.control_type is not None or batch.header.record_count == batch.header.last_offset_delta + 1
 
 
 def _drop(found: dict[OffsetRange, Counts], start: int, end: int) -> None:
-    """Ranges in which something is missing."""
+    """Drop the ranges in which something is missing."""
     for each in [part for part in found if part.start < end and start < part.end]:
         del found[each]
 

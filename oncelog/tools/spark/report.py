@@ -25,23 +25,23 @@ from oncelog.tools.spark.ranges import Counts, count_ranges
 from oncelog.tools.spark.state import REPAIRED, State, state_of
 
 _CLOCKS_MS = 3_600_000
-"""Records of a batch are looked for from an hour before the first was planned: clocks differ."""
+"""How far before the first planned batch to look for its records, an hour: clocks differ."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """One micro-batch. Times are milliseconds since the epoch; None: not recorded."""
+    """One micro-batch. Times are milliseconds since the epoch; None if they are not recorded."""
 
     batch_id: int
     planned_ms: int | None = None
-    """By the driver's clock."""
+    """The time of its planning, by the driver's clock."""
     published: Attempt | None = None
-    """Its committed transaction."""
+    """The attempt whose transaction is committed."""
     done_ms: int | None = None
-    """When Spark noted that it was done, by the clock of the checkpoint's file system."""
+    """The time when Spark noted that it was done, by the clock of the checkpoint's file system."""
     ranges: list[OffsetRange] | None = None
     counts: Counts | None = None
-    """What lies in the ranges."""
+    """The counts of the ranges."""
     failed: list[Attempt] = field(default_factory=list)
     """Attempts that ended before they had committed it."""
     skipped: list[Attempt] = field(default_factory=list)
@@ -49,26 +49,26 @@ class Batch:
     is_complete: bool = False
     """Whether the broker still has every attempt since the batch before was committed: if not, these may be more."""
     lag: int | None = None
-    """Offsets to the last stable one when it was planned."""
+    """How many offsets there were to the last stable one when it was planned."""
     seconds: dict[str, float] | None = None
-    """Of publishing, by step."""
+    """The seconds of publishing, by step."""
 
     @property
     def records(self) -> int | None:
-        """Published to topics, as the marker has it; a repaired one does not know."""
+        """The number of records published to topics, as the marker has it; a repaired one does not know."""
         marker = None if self.published is None else self.published.marker
         return None if marker is None or REPAIRED in marker.outputs else sum(marker.outputs.values())
 
     @property
     def written_in_vain(self) -> int | None:
-        """Records of attempts that failed: no reader at read_committed sees them."""
+        """The number of records of attempts that failed: no reader at read_committed sees them."""
         counts = [each.records for each in self.failed if each.fate != "nothing"]
         return None if None in counts else sum(sum(each.values()) for each in counts if each is not None)
 
     @property
     def doubled(self) -> int | None:
-        """Records that a sink without transactions and marker would have left twice, dying where this one did: what
-        failed attempts wrote, and the whole batch each time that this one skipped it."""
+        """The number of records that a sink without transactions and marker would have left twice, dying where this one
+        did: what failed attempts wrote, and the whole batch each time that this one skipped it."""
         if not self.is_complete or self.written_in_vain is None or (self.skipped and self.records is None):
             return None
         return self.written_in_vain + len(self.skipped) * (self.records or 0)
@@ -85,7 +85,7 @@ class Report:
     batches: list[Batch]
 
     def source(self) -> Counts | None:
-        """What lies in the ranges of all batches; None if that is not known of every one."""
+        """Return the counts of the ranges of all batches; None if one is not known."""
         total = Counts()
         for each in self.batches:
             if each.counts is None:
@@ -94,8 +94,9 @@ class Report:
         return total
 
     def written(self) -> tuple[int, int, int] | None:
-        """Records in the output topics: published, of failed attempts, and those that a sink without transactions and
-        marker would have left twice. None if that is not known of every batch that was published."""
+        """Return the numbers of records in the output topics: published, of failed attempts, and those that a sink
+        without transactions and marker would have left twice. None if that is not known of every batch that was
+        published."""
         published = [each for each in self.batches if not (each.published is None and each.done_ms is None)]
         if any(each.records is None for each in published) or any(each.doubled is None for each in self.batches):
             return None
@@ -120,7 +121,7 @@ _SUMS = ("records", "written_in_vain", "doubled")
 
 
 def _plain(value: Any) -> Any:
-    """Values as JSON has them."""
+    """Return values as JSON has them."""
     if hasattr(value, "__slots__"):
         return {name: _plain(getattr(value, name)) for name in value.__slots__}
     if isinstance(value, list | tuple):
@@ -137,8 +138,8 @@ async def report_of(
     notes: Notes | None = None,
     security: SecurityOptions = NO_SECURITY,
 ) -> Report:
-    """`outputs`: topics to look into beside those that the coordinator remembers. Raises CheckpointError,
-    MarkerMismatch for a newest marker that cannot be read, and KafkaError."""
+    """Return the report; `outputs` are topics to look into beside those that the coordinator remembers. Raises
+    CheckpointError, MarkerMismatch for a newest marker that cannot be read, and KafkaError."""
     state = await state_of(checkpoint, bootstrap, topic, sink_id, security)
     batches = {each.batch_id: each for each in _planned(checkpoint)}
     since_ms = min((each.planned_ms for each in batches.values() if each.planned_ms is not None), default=_CLOCKS_MS)
@@ -155,7 +156,7 @@ async def report_of(
 
 
 def _planned(checkpoint: Checkpoint) -> Iterable[Batch]:
-    """The batches that the checkpoint has."""
+    """Yield the batches that the checkpoint has."""
     done = set(checkpoint.batches("commits"))
     before: tuple[int, list[StreamOffset | None]] = (-1, [])
     for batch_id in checkpoint.batches("offsets"):
@@ -170,7 +171,7 @@ def _planned(checkpoint: Checkpoint) -> Iterable[Batch]:
 
 
 def _offsets(content: bytes) -> tuple[int | None, list[StreamOffset | None]]:
-    """When a batch was planned, and its end in each source; None for one of another format."""
+    """Return when a batch was planned, and its end in each source; None for one of another format."""
     values: list[Any] = []
     for line in content.decode(errors="replace").splitlines()[1:]:
         try:
@@ -191,7 +192,7 @@ def _offset(value: Any) -> StreamOffset | None:
 def _ranges(
     batch_id: int, before: Sequence[StreamOffset | None], now: Sequence[StreamOffset | None]
 ) -> list[OffsetRange] | None:
-    """None where a source is not ours, or the offsets of the batch before are deleted."""
+    """Return the ranges of a batch; None where a source is not ours, or the offsets of the batch before are deleted."""
     starts = [INITIAL] * len(now) if batch_id == 0 else before
     if not now or len(starts) != len(now) or None in now or None in starts:
         return None
@@ -208,9 +209,9 @@ def _sum(wanted: Sequence[OffsetRange] | None, counted: Mapping[OffsetRange, Cou
 
 
 def _assign(attempts: Sequence[Attempt], batches: dict[int, Batch]) -> None:
-    """Each attempt to its batch: the one that its marker names; without a marker, the batch after the last committed
-    one, unless it wrote nothing before Spark noted that one as done: then it was a replay, and skipped. Where the
-    marker of a committed attempt is compacted away, what follows is not told until the next one. Batches that the
+    """Assign each attempt to its batch: the one that its marker names; without a marker, the batch after the last
+    committed one, unless it wrote nothing before Spark noted that one as done: then it was a replay, and skipped. Where
+    the marker of a committed attempt is compacted away, the attempts up to the next one are not known. Batches that the
     checkpoint has deleted are left out."""
     first = min(batches, default=0)
     is_whole = first == 0 and bool(attempts) and attempts[0].producer_epoch == 0
@@ -239,7 +240,7 @@ def _assign(attempts: Sequence[Attempt], batches: dict[int, Batch]) -> None:
 
 
 def _is_before(attempt: Attempt, batch: Batch) -> bool:
-    """Whether it began before Spark noted the batch as done."""
+    """Whether the attempt began before Spark noted the batch as done."""
     return attempt.fenced_ms is not None and (batch.done_ms is None or attempt.fenced_ms <= batch.done_ms)
 
 
@@ -256,7 +257,7 @@ def _read_notes(notes: Notes, query_id: str, batches: Mapping[int, Batch]) -> No
 
 
 def _lag(parts: Sequence[OffsetRange], stable: Mapping[tuple[str, int], int]) -> int | None:
-    """Of the partitions that the batch reads; None unless each is known."""
+    """Return the lag of the partitions that the batch reads; None unless each is known."""
     if not parts or any((each.topic, each.partition) not in stable for each in parts):
         return None
     return sum(stable[each.topic, each.partition] - each.end for each in parts)

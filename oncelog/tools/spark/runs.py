@@ -21,11 +21,11 @@ class Run:
     written_ms: int
     """The timestamp of its marker."""
     outputs: dict[str, int]
-    """Records by output."""
+    """The number of records by output."""
 
 
 async def runs_of(bootstrap: str, topic: str, security: SecurityOptions = NO_SECURITY) -> list[Run]:
-    """Every batch write that is remembered, the oldest first. Raises ConfigError, MarkerMismatch, KafkaError."""
+    """Return every batch write that is remembered, the oldest first. Raises ConfigError, MarkerMismatch, KafkaError."""
     await ensure_topic(bootstrap, topic, security)
     found = [
         Run(name.removeprefix(RUN_PREFIX), record.timestamp_ms, Marker.decode(record.value or b"").outputs)
@@ -36,6 +36,7 @@ async def runs_of(bootstrap: str, topic: str, security: SecurityOptions = NO_SEC
 
 
 async def forget(bootstrap: str, topic: str, runs: Sequence[Run], security: SecurityOptions = NO_SECURITY) -> None:
-    """A write with one of these ids writes again; one that is running now is fenced. Raises KafkaError."""
+    """Forget these writes: one with such an id writes again, and one that is running now is fenced. Raises
+    KafkaError."""
     for run in runs:
         await write_marker(bootstrap, topic, run_sink_id(run.run_id), None, security)

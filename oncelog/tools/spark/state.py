@@ -28,9 +28,9 @@ class State:
     """The newest batch that Spark noted as done."""
     marker: Marker | None
     next_start: str
-    """What the next start of the query does."""
+    """What the next start of the query does, as a sentence."""
     is_consistent: bool
-    """False: the next start is refused."""
+    """False if the next start is refused."""
 
 
 async def state_of(
@@ -53,7 +53,7 @@ async def state_of(
 def _next_start(
     checkpoint: Checkpoint, marker: Marker | None, last_planned: int | None, last_done: int | None
 ) -> tuple[str, bool]:
-    """A sentence, and whether the sink will accept the next batch."""
+    """Return a sentence, and whether the sink will accept the next batch."""
     if last_planned is None or last_planned == last_done:
         wanted = Marker(0 if last_planned is None else last_planned + 1, checkpoint.query_id())
         doing = f"batch {wanted.batch_id} is planned and published"
@@ -80,7 +80,7 @@ async def write_marker(
 
 
 def applied(checkpoint: Checkpoint, batch_id: int) -> Marker:
-    """The marker that says that this batch of the checkpoint is applied. Raises CheckpointError."""
+    """Return the marker that says that this batch of the checkpoint is applied. Raises CheckpointError."""
     if batch_id in checkpoint.batches("offsets"):
         return replace(wanted_marker(checkpoint, batch_id), outputs={REPAIRED: 0})
     # Spark deletes old plans; a batch of that number will not run again, so its fingerprint is never compared.

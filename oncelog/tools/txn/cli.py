@@ -41,7 +41,7 @@ def txn() -> None:
 async def list_(
     session: Session, states: tuple[str, ...], producer_ids: tuple[int, ...], duration_ms: int, pattern: str | None
 ) -> Shown:
-    """Every transactional id, and its state."""
+    """List every transactional id, and its state."""
     from oncelog.tools.txn.operations import list_transactions
 
     rows = await list_transactions(session.admin, states, producer_ids, duration_ms, pattern or None)
@@ -51,7 +51,7 @@ async def list_(
 @asks(txn)
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID", type=not_empty, shell_complete=TRANSACTIONAL_IDS)
 async def describe(session: Session, transactional_id: str) -> Shown:
-    """One transactional id: its producer, its state, the partitions that it writes to."""
+    """Show one transactional id: its producer, its state, the partitions that it writes to."""
     from oncelog.tools.txn.operations import describe_transaction
 
     return await describe_transaction(session.admin, transactional_id, _now_ms())
@@ -61,7 +61,7 @@ async def describe(session: Session, transactional_id: str) -> Shown:
 @_topic
 @_partition
 async def producers(session: Session, topic: str, partition: int) -> Shown:
-    """The producers that write to a partition, and their open transactions."""
+    """List the producers that write to a partition, and their open transactions."""
     from oncelog.client.values.records import TopicPartition
     from oncelog.tools.txn.operations import producers as producers_of
 
@@ -85,7 +85,7 @@ async def producers(session: Session, topic: str, partition: int) -> Shown:
 async def find_hanging(
     session: Session, topic: str | None, partition: int | None, broker_id: int | None, max_timeout_min: int
 ) -> Shown:
-    """Transactions that a partition holds open and that no coordinator will end.
+    """Find transactions that a partition holds open and that no coordinator will end.
 
     read_committed readers wait for them. Exits with 1 if there are any.
     """

@@ -23,7 +23,7 @@ _MS_IN_A_MINUTE = 60_000
 
 
 class AlreadyDecided(NotFound):
-    """The outcome of the transaction is decided, so that nothing aborts it any more."""
+    """Raised if the outcome of the transaction is decided, so that nothing aborts it any more."""
 
     def __init__(self, found: TransactionDescription) -> None:
         meaning = explained(found.state, [_name(partition) for partition in found.partitions])
@@ -87,7 +87,7 @@ async def describe_transaction(admin: Admin, transactional_id: str, now_ms: int)
 
 
 async def describe_all(admin: Admin, transactional_ids: Iterable[str]) -> list[TransactionDescription]:
-    """Of those that are still there: an id may expire after it was listed."""
+    """Describe those that are still there: an id may expire after it was listed."""
     found = []
     for transactional_id in transactional_ids:
         try:
@@ -153,7 +153,8 @@ async def find_hanging(
     broker_id: int | None = None,
     max_timeout_ms: int = 15 * _MS_IN_A_MINUTE,
 ) -> list[Row]:
-    """Transactions that a partition has held open for longer than any may last, and that no coordinator will end."""
+    """Return transactions that a partition has held open for longer than any may last, and that no coordinator will
+    end."""
     names = (topic,) if topic is not None else tuple(await admin.list_topics(include_internal=True))
     searched = [
         TopicPartition(description.name, index)
@@ -184,7 +185,8 @@ async def _find_open(admin: Admin, partitions: Iterable[TopicPartition]) -> list
 
 
 async def unknown_to_coordinators(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
-    """Without those that a coordinator has open on the same partition, and so will end."""
+    """Return those that are still open there, and that no coordinator has open on the same partition: none will end
+    them."""
     if not candidates:
         return []
     ids = sorted({each.producer.producer_id for each in candidates})
@@ -228,8 +230,8 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
 
 
 async def find_long(admin: Admin, now_ms: int, least_ms: int) -> list[Row]:
-    """Transactions that are open for longer than `least_ms` or than their timeout, as `describe_transaction` has them,
-    the oldest first. Their coordinators know them: `fence` ends those that are open, and markers those that are
+    """Return transactions that are open for longer than `least_ms` or than their timeout, as `describe_transaction` has
+    them, the oldest first. Their coordinators know them: `fence` ends those that are open, and markers those that are
     decided, to which no timeout applies."""
     found = await describe_all(admin, await _list_unstable(admin))
     rows = (_described(each, now_ms) for each in found)
@@ -250,7 +252,7 @@ async def _list_unstable(admin: Admin, producer_ids: Sequence[int] = ()) -> list
 
 
 async def open_id_of(admin: Admin, producer_id: int) -> str | None:
-    """The transactional id whose coordinator has a transaction of this producer open."""
+    """Return the transactional id whose coordinator has a transaction of this producer open."""
     found = await admin.find_transactions(states=OPEN_NAMES, producer_ids=(producer_id,))
     return found[0].transactional_id if found else None
 
@@ -310,7 +312,7 @@ async def fence(admin: Admin, transactional_ids: Sequence[str]) -> list[Row]:
 
 
 async def fence_what_is_open(admin: Admin, transactional_id: str) -> Row:
-    """As `fence`. Raises AlreadyDecided if the transaction cannot be aborted any more."""
+    """Do as `fence`, or raise AlreadyDecided if the transaction cannot be aborted any more."""
     found = await admin.describe_transaction(transactional_id)
     if meaning_of(found.state).phase == "decided":
         raise AlreadyDecided(found)

@@ -39,13 +39,13 @@ class Transition:
     previous_state: str | None
     state: str
     partitions: tuple[str, ...]
-    """Those of the transaction, also after its end, when the log no longer names them."""
+    """The partitions of the transaction, also after its end, when the log no longer names them."""
     duration_ms: int | None
-    """Since the transaction began; None outside a transaction."""
+    """The milliseconds since the transaction began; None outside a transaction."""
 
     @property
     def meaning(self) -> str:
-        """Of the state then: what a partition waits for may have come since."""
+        """The meaning of the state then: what a partition waits for may have come since."""
         return meaning_of(self.state).words
 
     def as_row(self) -> dict[str, Any]:
@@ -67,11 +67,12 @@ class TransitionReader:
         self._known: dict[str, _Known] = {}
 
     def know(self, transactional_id: str, state: str) -> None:
-        """Its state before any record of it was read."""
+        """Note the state of an id before any record of it was read."""
         self._known[transactional_id] = _Known(state)
 
     def read(self, record: Record) -> Transition | None:
-        """None for a record of another kind. Raises ProtocolError for one that cannot be decoded."""
+        """Return the transition in a record; None for a record of another kind. Raises ProtocolError for one that
+        cannot be decoded."""
         if record.key is None or state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
             return None
         key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
@@ -120,8 +121,8 @@ def _state(number: int) -> StateMeaning:
 async def transitions(
     bootstrap: str, clients: AdminOptions, *, from_beginning: bool, on_ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Transition]:
-    """All that are logged from now on, or from the beginning of the log, endlessly. `clients` are options that a
-    consumer has, too. Raises KafkaError, OSError."""
+    """Yield all transitions that are logged from now on, or from the beginning of the log, endlessly. `clients` are
+    options that a consumer has, too. Raises KafkaError, OSError."""
     reader = TransitionReader()
     async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted", **clients) as consumer:
         partitions, is_new = await _partitions(consumer)
@@ -150,7 +151,8 @@ def _read(reader: TransitionReader, record: Record) -> Transition | None:
 
 
 async def _partitions(consumer: Consumer) -> tuple[list[TopicPartition], bool]:
-    """Of the topic, which exists from the first transaction on; and whether it had to be waited for."""
+    """Return the partitions of the topic, which exists from the first transaction on, and whether it had to be waited
+    for."""
     is_new = False
     while True:
         try:

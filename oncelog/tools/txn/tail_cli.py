@@ -120,7 +120,7 @@ class Printer:
             say_row(*self.line(transition))
 
     def line(self, transition: "Transition") -> tuple[str | Styled, ...]:
-        """Its pieces: before the state, the state, after it."""
+        """Return the pieces of a line: before the state, the state, after it."""
         producer = f"{transition.producer_id}:{transition.producer_epoch}" if transition.producer_id >= 0 else "-"
         transactional_id = printable(transition.transactional_id)
         self._id_width = max(self._id_width, len(transactional_id))

@@ -52,18 +52,18 @@ class LogOptions:
 
     decode: Decode
     is_deep: bool = False
-    """One line per record."""
+    """Whether to print one line per record."""
     print_data: bool = False
-    """Keys and values too."""
+    """Whether to print keys and values too."""
     skip_record_metadata: bool = False
     max_bytes: int = MAX_INT
-    """Nothing past this position."""
+    """The position past which nothing is printed."""
 
 
 def dump_log(
     file: ReadOnlyFile, shown_path: str, full_path: str, options: LogOptions, findings: Findings
 ) -> Iterator[LogLine]:
-    """Every line of one file; problems go to `findings`."""
+    """Yield every line of one file; problems go to `findings`."""
     name = PurePath(shown_path).name
     yield Title(_title(name))
     end = min(file.size_bytes, options.max_bytes)
@@ -104,7 +104,7 @@ def _title(name: str) -> str:
 
 
 def _batches(file: ReadOnlyFile, shown_path: str, end: int, findings: Findings) -> Iterator[memoryview]:
-    """Batch after batch by their lengths, whatever their checksums, as far as Kafka's tool reads."""
+    """Yield batch after batch by their lengths, whatever their checksums, as far as Kafka's tool reads."""
     position, chunk, chunk_start = 0, memoryview(b""), 0
     while position < end - _UP_TO_MAGIC_BYTES:
         at = position - chunk_start
@@ -161,7 +161,7 @@ def _records(
 
 
 def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
-    """Those before a malformed record in the batch."""
+    """Yield the records before a malformed one in the batch."""
     log_append_time = header.max_timestamp if header.is_log_append_time else None
     try:
         body = bytes(batch[HEADER_SIZE:])

@@ -56,25 +56,25 @@ _CLASSES = "org.apache.kafka.tools.api."
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Text, a number, or JSON; None is not printed."""
+    """A decoded key and value: text, a number, or JSON; None is not printed."""
 
     key: Any
     value: Any
 
 
 Decode = Callable[[Record], Decoded]
-"""Raises ProtocolError if the record is of another kind."""
+"""Decodes a record, or raises ProtocolError if it is of another kind."""
 
 
 class NoSuchDecoder(Exception):
-    """The message names the decoders that exist."""
+    """Raised for an unknown decoder; the message names those that exist."""
 
 
 # --- records of users -------------------------------------------------------------------------------------------------
 
 
 def by_class(key_class: str, value_class: str) -> Decode:
-    """Kafka's own decoder classes, by name; others would need a JVM. Raises NoSuchDecoder."""
+    """Return a decoder by the names of Kafka's own decoder classes; others would need a JVM. Raises NoSuchDecoder."""
     decode_key, decode_value = _class_decoder(key_class), _class_decoder(value_class)
 
     def decode(record: Record) -> Decoded:
@@ -102,7 +102,7 @@ def _class_decoder(name: str) -> Callable[[bytes], Any]:
 
 
 def java_string(data: bytes) -> str:
-    """UTF-8 as Java decodes it: like Python, except that an encoded surrogate gives one replacement and not three."""
+    """Decode UTF-8 as Java does: like Python, except that an encoded surrogate gives one replacement and not three."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -120,12 +120,12 @@ def _number(layout: Struct, data: bytes) -> int:
 
 
 def offsets(record: Record) -> Decoded:
-    """`__consumer_offsets`."""
+    """Decode a record of `__consumer_offsets`."""
     return _coordinator_record(record, _GROUP_RECORDS)
 
 
 def transactions(record: Record) -> Decoded:
-    """`__transaction_state`."""
+    """Decode a record of `__transaction_state`."""
     return _coordinator_record(record, _TRANSACTION_RECORDS)
 
 
@@ -173,7 +173,7 @@ def _coordinator_value(name: str, kind: int, data: bytes) -> dict[str, Any]:
 
 
 def _consumer_protocol(name: str, data: bytes) -> dict[str, Any] | None:
-    """A consumer's description of itself, None if the bytes are something else."""
+    """Return a consumer's description of itself; None if the bytes are something else."""
     module = _module(name)
     try:
         version = min(prefix(data), module.VERSIONS.stop - 1)  # a later version may only append fields
@@ -188,7 +188,7 @@ def _consumer_protocol(name: str, data: bytes) -> dict[str, Any] | None:
 
 
 def metadata(record: Record) -> Decoded:
-    """`__cluster_metadata`; its records have no keys."""
+    """Decode a record of `__cluster_metadata`, which has no key."""
     data = record.value or b""
     try:
         name, version = _metadata_kind(data)
@@ -204,7 +204,8 @@ def metadata(record: Record) -> Decoded:
 
 
 def _metadata_kind(data: bytes) -> tuple[str, int]:
-    """Frame version, type and version of a record: unsigned varints, one byte each in every record of ours."""
+    """Return type and version of a record from its first three bytes, with the frame version: unsigned varints, one
+    byte each in every record of ours."""
     if len(data) < 3:
         raise ProtocolError(f"{len(data)} bytes are not a metadata record")
     if data[0] != _METADATA_FRAME_VERSION:
@@ -219,5 +220,5 @@ def _metadata_kind(data: bytes) -> tuple[str, int]:
 
 
 def _module(name: str) -> ModuleType:
-    """Imported at its first record: few logs contain all of them."""
+    """Import a module at its first record: few logs contain all of them."""
     return import_module(f"oncelog.protocol.generated.{name}")

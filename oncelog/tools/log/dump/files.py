@@ -24,7 +24,7 @@ _NAMES = re.compile(
 
 
 class Line(Protocol):
-    """One output line: as text, or as an object for programs (None: nothing that a program needs)."""
+    """One output line, as text or as an object for programs; None if a program needs nothing of it."""
 
     @property
     def text(self) -> str: ...
@@ -51,7 +51,7 @@ class UnknownFile(Exception):
 
 
 def files_of(path: str) -> list[str]:
-    """The file itself, or the files of a partition's directory, segment by segment."""
+    """Return the file itself, or the files of a partition's directory, segment by segment."""
     if not os.path.isdir(path):
         return [path]
     names = sorted(name for name in os.listdir(path) if _NAMES.fullmatch(name))
@@ -59,7 +59,7 @@ def files_of(path: str) -> list[str]:
 
 
 def dump_files(paths: Iterable[str], options: DumpOptions, findings: Findings) -> Iterator[tuple[str, Line]]:
-    """Every line with its file. Problems go to `findings`, and the next file follows."""
+    """Yield every line with its file. Problems go to `findings`, and the next file follows."""
     for path in paths:
         shown_path = re.sub("/+", "/", path)
         yield shown_path, Heading(f"Dumping {shown_path}")

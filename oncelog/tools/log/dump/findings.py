@@ -39,19 +39,20 @@ Pairs = dict[str, list[tuple[int, int]]]
 
 @dataclass(slots=True)
 class Findings:
-    """By absolute path, as Kafka's tool prints them at its end."""
+    """The problems by absolute path, as Kafka's tool prints them at its end."""
 
     problems: list[Problem] = field(default_factory=list)
     index_mismatches: Pairs = field(default_factory=dict)
-    """(offset of the entry, last offset of the batch at its position)"""
+    """Pairs of the entry's offset and the last offset of the batch at its position."""
     timestamp_mismatches: Pairs = field(default_factory=dict)
-    """(timestamp of the entry, greatest timestamp of the batch)"""
+    """Pairs of the entry's timestamp and the greatest timestamp of the batch."""
     timestamps_out_of_order: Pairs = field(default_factory=dict)
-    """(timestamp of the entry, of the one before it)"""
+    """Pairs of the entry's timestamp and that of the one before it."""
     offsets_not_found: Pairs = field(default_factory=dict)
-    """(offset of the entry, last offset of the batch that has it, or -1)"""
+    """Pairs of the entry's offset and the last offset of the batch that has it, or -1."""
     offset_gaps: Pairs = field(default_factory=dict)
-    """(offset of a record, of the next one). Not damage: compaction leaves gaps, and a segment need not begin at 0."""
+    """Pairs of a record's offset and that of the next one. They are no damage: compaction leaves gaps, and a segment
+    need not begin at 0."""
     unreadable_files: list[str] = field(default_factory=list)
 
     @property
@@ -65,7 +66,7 @@ class Findings:
         )
 
     def lines(self) -> Iterator[str]:
-        """Kafka's lines first, then ours."""
+        """Yield Kafka's lines first, then ours."""
         descending = {file: sorted(pairs, reverse=True) for file, pairs in self.index_mismatches.items()}
         ascending = {file: sorted(pairs) for file, pairs in self.offset_gaps.items()}
         index_timestamp = "  Index timestamp: {}, "
@@ -91,7 +92,7 @@ class Findings:
         yield from (problem.text for problem in self.problems)
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """The same as objects, one per finding."""
+        """Yield the findings as objects, one each."""
         named = (
             ("index_mismatch", self.index_mismatches, ("index_offset", "log_offset")),
             ("timestamp_mismatch", self.timestamp_mismatches, ("index_timestamp", "log_timestamp")),

@@ -24,9 +24,9 @@ from oncelog.tools.log.read_only_disk import ReadOnlyFile
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
     sanity_only: bool = False
-    """Only what a broker checks in an index at its start."""
+    """Whether to check only what a broker checks in an index at its start."""
     verify_only: bool = False
-    """Compare entries with the log without showing them."""
+    """Whether to compare entries with the log without showing them."""
     max_message_bytes: int = 5 * 1024 * 1024
 
 
@@ -67,7 +67,7 @@ def dump_offset_index(
 
 
 def _header_at(log: ReadOnlyFile, position: int, max_bytes: int = MAX_INT) -> BatchHeader | None:
-    """The header at `position`, if a batch of at most `max_bytes` can begin there."""
+    """Return the header at `position`, if a batch of at most `max_bytes` can begin there."""
     view = log.read_view(max(position, 0), position + HEADER_SIZE)
     if position < 0 or len(view) < HEADER_SIZE:
         return None
@@ -81,7 +81,7 @@ def whole_entries(data: bytes, entry_bytes: int) -> bytes:
 
 
 def _used_bytes(data: bytes) -> int:
-    """Without the space that Kafka preallocates for entries of the active segment."""
+    """Return the size without the space that Kafka preallocates for entries of the active segment."""
     return len(data.rstrip(b"\x00"))
 
 
@@ -154,7 +154,8 @@ def dump_time_index(
 
 
 def _disorder(entries: Sequence[tuple[int, int]], base_offset: int) -> str | None:
-    """What the first and the last (timestamp, offset) show, as Kafka's sanity check."""
+    """Return what is wrong with the first and the last (timestamp, offset), by Kafka's sanity check; None if nothing
+    is."""
     if entries and entries[-1][0] < entries[0][0]:
         return f"its last timestamp {entries[-1][0]} is below its first {entries[0][0]}"
     if entries and entries[-1][1] < base_offset:
@@ -163,7 +164,7 @@ def _disorder(entries: Sequence[tuple[int, int]], base_offset: int) -> str | Non
 
 
 def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeader, int] | None:
-    """The first batch from `position` on that reaches `offset`, and its position."""
+    """Return the first batch from `position` on that reaches `offset`, and its position."""
     header = _header_at(log, position)
     while header is not None and header.last_offset < offset:
         position += header.size_in_bytes
@@ -172,7 +173,7 @@ def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeade
 
 
 def _max_timestamp(log: ReadOnlyFile, header: BatchHeader, position: int, shown_path: str, findings: Findings) -> int:
-    """That of the records themselves: compaction may have removed those with the batch's greatest timestamp."""
+    """Return the greatest timestamp of the records themselves: compaction may have removed those with the batch's."""
     if not header.record_count:
         return -1
     try:

@@ -58,7 +58,7 @@ _LOWER_CASE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
 def as_json(value: Any, version: int) -> Any:
-    """A field's value, or a whole message, as JSON types; tagged fields with their default are left out."""
+    """Return a field's value, or a whole message, as JSON types; tagged fields with their default are left out."""
     match value:
         case Message():
             return _message_as_json(value, version)
@@ -91,6 +91,6 @@ def _camel_case(name: str) -> str:
 
 
 def to_text(value: Any) -> str:
-    """As Jackson writes it: without spaces, everything but control characters unescaped."""
+    """Return JSON as Jackson writes it: without spaces, everything but control characters unescaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _LOWER_CASE_ESCAPE.sub(lambda found: f"{found[1]}\\u00{found[2].upper()}", text)

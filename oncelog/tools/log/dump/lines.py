@@ -143,7 +143,7 @@ class RecordLine:
 
 
 def _content(name: str, data: bytes | None, decoded: Any) -> dict[str, Any]:
-    """Text that is not the exact bytes is given as base64 too."""
+    """Return a value by its name; text that is not the exact bytes is given as base64 too."""
     if not isinstance(decoded, str) or data is None or decoded.encode() == data or "\ufffd" not in decoded:
         return {name: decoded}
     return {name: decoded, f"{name}_base64": b64encode(data).decode()}
@@ -162,12 +162,12 @@ def _timestamp_type(header: BatchHeader) -> str:
 
 
 def _last_sequence(header: BatchHeader) -> int:
-    """Also for a meaningless negative sequence, which Kafka counts up too."""
+    """Return the last sequence, also for a meaningless negative one, which Kafka counts up too."""
     return add_to_sequence(header.base_sequence, header.last_offset_delta) if header.base_sequence != -1 else -1
 
 
 def add_to_sequence(sequence: int, count: int) -> int:
-    """Kafka's addition in 32 bits, also for numbers that no producer writes."""
+    """Return the sum as Kafka's addition in 32 bits, also for numbers that no producer writes."""
     if sequence > _int32(MAX_INT - count):
         return _int32(count - _int32(MAX_INT - sequence) - 1)
     return _int32(sequence + count)

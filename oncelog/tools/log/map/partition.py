@@ -38,7 +38,7 @@ MEANINGS = {
     State.EMPTIED: ("_", "emptied by compaction"),
     State.DAMAGED: ("!", "damaged"),
 }
-"""The letter of each, and what it says in a legend."""
+"""The letter of each state, and its words in a legend."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class SegmentMap:
     end_cell: int
     next_offset: int
     problems: list[tuple[int, int, str]]
-    """Position and offset of each problem, and its description."""
+    """The position, offset and description of each problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class OpenTransaction:
 
 @dataclass(slots=True)
 class PartitionMap:
-    """Columns: one entry per batch, in the order of offsets."""
+    """The map of a partition in columns: one entry per batch, in the order of offsets."""
 
     topic: str
     partition: int
@@ -109,7 +109,7 @@ class PartitionMap:
 
     @property
     def is_damaged(self) -> bool:
-        """Something durable is missing: more than the torn end of an unacknowledged write."""
+        """Whether something durable is missing: more than the torn end of an unacknowledged write."""
         return any(
             not self.is_torn_end(segment, offset) for segment in self.segments for _, offset, _ in segment.problems
         )
@@ -123,12 +123,12 @@ class PartitionMap:
         return sum(segment.size_bytes for segment in self.segments)
 
     def cell_of(self, offset: int) -> int:
-        """The batch that contains `offset`, or the first after it."""
+        """Return the cell of the batch that contains `offset`, or of the first after it."""
         return bisect_right(self.next_offsets, offset)
 
 
 def objects(found: PartitionMap) -> Iterator[dict[str, object]]:
-    """The same for programs: the partition, then each segment with its batches."""
+    """Yield the map for programs: the partition, then each segment with its batches."""
     yield {
         "kind": "partition",
         "topic": found.topic,

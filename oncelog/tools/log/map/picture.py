@@ -61,7 +61,7 @@ def draw(found: PartitionMap, console: Console, width: int, first_cell: int = 0,
 
 
 def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_cell: int | None = None) -> str:
-    """The same as a self-contained image, identical for identical files."""
+    """Return the map as a self-contained image, identical for identical files."""
     console = Console(
         record=True,
         file=StringIO(),
@@ -117,7 +117,7 @@ def _problems(found: PartitionMap, segment: SegmentMap) -> Iterator[Text]:
 
 
 def _rulers(found: PartitionMap) -> list[tuple[int, str]]:
-    """(cell, text) for each named offset, in the order of offsets."""
+    """Return (cell, text) for each named offset, in the order of offsets."""
     named: dict[int, list[str]] = {}
     for name, offset in (
         ("log start offset", found.log_start_offset),
@@ -132,7 +132,7 @@ def _rulers(found: PartitionMap) -> list[tuple[int, str]]:
 def _rows(
     found: PartitionMap, starts: range, rulers: Sequence[tuple[int, str]], offset_width: int, *, is_last: bool
 ) -> Iterator[Text]:
-    """`starts`: the first cell of each row."""
+    """Yield the rows; `starts` has the first cell of each."""
     for start in starts or (starts.start,):
         end = max(start, min(start + starts.step, starts.stop))
         first_offset = found.base_offsets[start] if start < end else found.log_end_offset

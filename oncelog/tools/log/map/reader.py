@@ -28,7 +28,7 @@ _BATCHES_A_STEP = 2_000
 
 
 class NoPartition(Exception):
-    """There is no partition; the message says why."""
+    """Raised if there is no partition; the message says why."""
 
 
 def log_files(directory: Path) -> list[Path]:
@@ -78,8 +78,8 @@ class _Reader:
         self._undecided: list[int] = []
 
     def begin(self, snapshot: Path) -> None:
-        """Transactions that were open where the log now begins: readers wait for them, even if their batches are
-        gone."""
+        """Find the transactions that were open where the log now begins: readers wait for them, even if their batches
+        are gone."""
         try:
             producers = load_snapshot(read(snapshot), MonotonicMs(0)).producers()
         except (FileNotFoundError, ValueError):
