@@ -268,7 +268,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
             self._session._take_outcome(self)
 
     async def _comes_again_after(self, error: BaseException) -> bool:
-        """End the transaction, which has failed with `error`; returns whether the loop goes on."""
+        """End the transaction, which has failed with `error`; returns whether the loop continues."""
         try:
             await self._transaction.__aexit__(type(error), error, error.__traceback__)
         finally:
@@ -286,7 +286,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     @property
     def _is_undecided(self) -> bool:
-        """True if the commit was sent and its outcome isn't known; the loop finds it out before it goes on."""
+        """True if the commit was sent and its outcome isn't known; the loop finds it out before it continues."""
         return self.has_ended and self._transaction.state == "committing"
 
     @property

@@ -152,13 +152,13 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop it cleanly, if it runs; `start` goes on with the same data."""
+        """Stop it cleanly, if it runs; `start` continues with the same data."""
         self._end("stop")
 
     def crash(self) -> None:
         """Cut the power: clients lose their connections, and what was not synced to the disk may be lost or torn, as
-        `seed` decides. With files on a real disk, or as a process, it is kill -9, which loses no file's bytes. What
-        clients were told is durable must be there after `restart`."""
+        `seed` decides. With files on a real disk, or as a process, it is kill -9, which loses no file's bytes. What was
+        acknowledged as durable must be there after `restart`."""
         self._end("kill")
         if isinstance(self._disk, MemoryDisk):
             self._disk = self._disk.crash(self._random)

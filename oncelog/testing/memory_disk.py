@@ -164,7 +164,7 @@ class MemoryNotes:
 
 class MemoryDisk:
     def __init__(self, *, is_watched: bool = True) -> None:
-        """Of a watched disk every operation is noted, and its files may be changed behind its back."""
+        """With `is_watched` every operation is noted, and files may be changed behind the disk's back."""
         self.is_watched = is_watched
         self.notes = MemoryNotes()
         self.files: dict[str, Inode] = {}

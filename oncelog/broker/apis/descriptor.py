@@ -233,7 +233,7 @@ class Api:
     """The highest version served. A version is listed only if it works."""
     _: KW_ONLY
     rights: Rights
-    """What a client needs to be allowed where there is an authorizer; or why nothing."""
+    """The rights that a client needs where there is an authorizer; or why it needs none."""
     read_only: Refused | None
     """What a read-only broker answers; READS if the API changes nothing."""
     errors: tuple[Errors, ...] = (Errors(is_whole=True),)
@@ -243,7 +243,7 @@ class Api:
     transaction_v2_since: int | None = None
     """The first version under transaction version 2 (KIP-890): it implies that of a transaction."""
     topic_ids_since: int | None = None
-    """What a read-only broker answers; READS if the API changes nothing."""
+    """The first version whose rows name a topic by its id alone (KIP-516); None if they name it, or each says how."""
     advertised_minimum: int | None = None
     """The lowest version listed, where it differs."""
     unstable_maximum: int | None = None

@@ -42,7 +42,7 @@ _APPEND_ERRORS = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
 }
-"""As Kafka translates them: clients look up the coordinator again and retry; the log's own codes would mislead them."""
+"""The errors for a failed append, as in Kafka: clients look up the coordinator and retry; the log's own mislead."""
 
 
 class CoordinatorRecord:

@@ -86,7 +86,7 @@ class Selector:
     topic: str | None = None
     partition: int | None = None
     state: str | None = None
-    """For an append to `__transaction_state`: the state in the record, as Kafka spells it (`PrepareCommit`)."""
+    """The state in a record that is appended to `__transaction_state`, as Kafka spells it (`PrepareCommit`)."""
 
     def __post_init__(self) -> None:
         for name in ("client_id", "transactional_id", "topic", "state"):

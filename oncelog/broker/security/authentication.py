@@ -94,7 +94,7 @@ class Authentication:
 
     def complete(self, outcome: Outcome, monotonic_ms: MonotonicMs) -> int:
         """Take the outcome of a mechanism; returns how long the session lasts, 0 for one without an end and for a login
-        that goes on. Raises AuthenticationFailed."""
+        that continues. Raises AuthenticationFailed."""
         if not isinstance(outcome, Success):
             return 0
         principal = Principal("User", outcome.user)

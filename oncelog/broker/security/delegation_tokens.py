@@ -32,7 +32,7 @@ from oncelog.protocol.generated.delegation_token_record import DelegationTokenRe
 from oncelog.protocol.generated.remove_delegation_token_record import RemoveDelegationTokenRecord
 
 _REMOVED_AT_ONCE = 500
-"""How many tokens one background turn removes; the next turn goes on."""
+"""How many tokens one background turn removes; the next turn continues."""
 
 
 class DelegationTokens:

@@ -11,7 +11,7 @@ from hmac import compare_digest
 
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Outcome, Success
 
-_NOBODYS_PASSWORD = "\0"
+_UNKNOWN_USERS_PASSWORD = "\0"
 """The password compared for an unknown user. No token can contain it: NUL separates the parts of a token."""
 _REFUSED = "Authentication failed: Invalid username or password"
 """The text of a refused login, in Kafka's words."""
@@ -38,7 +38,7 @@ class Plain:
             raise AuthenticationFailed("Authentication failed: username not specified")
         if not password:
             raise AuthenticationFailed("Authentication failed: password not specified")
-        expected = self._passwords.get(user, _NOBODYS_PASSWORD)
+        expected = self._passwords.get(user, _UNKNOWN_USERS_PASSWORD)
         # Digests, since the comparison takes as long as what it compares.
         is_right = compare_digest(sha256(password.encode()).digest(), sha256(expected.encode()).digest())
         if not is_right or authorization_id not in ("", user):

@@ -250,7 +250,7 @@ class GroupMembership:
         return max(self._settings.session_timeout_ms, self._cluster.request_timeout_ms)
 
     async def _sync(self, joined: JoinGroupResponse, deadline: Deadline) -> list[TopicPartition] | None:
-        """Send (as the leader) and receive the assignment; None: rejoin."""
+        """Send (as the leader) and receive the assignment; None if the member must rejoin."""
         self._is_leader = joined.leader == joined.member_id
         assignments: list[SyncGroupRequestAssignment] = []
         if self._is_leader:

@@ -71,7 +71,7 @@ class ConsumerGroupMembership:
         self._is_lost = False
         """True if other members may own by now what this one owned."""
         self._said: tuple[TopicPartition, ...] | None = None
-        """The owned partitions last sent to the coordinator; None: the next heartbeat sends everything."""
+        """The owned partitions last sent to the coordinator; None if the next heartbeat is to send everything."""
         self._interval_s = 0.0
         self._wake = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []

@@ -88,7 +88,7 @@ class ProducerSettings(SecuritySettings):
     acks: Acks = "all"
     """When the broker responds: 'all', 1 or 0. Idempotence and transactions need 'all'."""
     linger_ms: float = 5
-    """How long a record that nobody awaits waits for others of its partition."""
+    """How long a record that is not awaited waits for others of its partition."""
     batch_size: int = 16_384
     """The size of a batch in bytes before compression; a larger record has a batch of its own."""
     compression_type: Compression = "none"
@@ -276,7 +276,7 @@ class ConsumerSettings(SecuritySettings):
     client_rack: str | None = None
     """Where this client is: brokers may have it read from a replica in its rack (KIP-392)."""
     on_assign: OnPartitions | None = None
-    """Awaited inside poll() or the iterator, after the group assigned these partitions to it anew."""
+    """Awaited inside poll() or the iterator, after the group has newly assigned these partitions to it."""
     on_revoke: OnPartitions | None = None
     """Awaited before the partitions are revoked: in a rebalance, and when the consumer is closed."""
     on_lost: OnPartitions | None = None

@@ -36,7 +36,7 @@ class ProducerIdentity:
         return self.producer_id >= 0
 
 
-def _nobody() -> None:
+def _no_sender() -> None:
     """Do nothing: there is no sender to wake."""
 
 
@@ -80,7 +80,7 @@ class Batch:
         self.closed = False
         self.awaited = False
         """True if a caller waits for its outcome: the batch does not linger."""
-        self.on_awaited: Callable[[], object] = _nobody
+        self.on_awaited: Callable[[], object] = _no_sender
         self.attempt_count = 0
         self.last_error: KafkaError | None = None
         """The error for which the last attempt is repeated."""

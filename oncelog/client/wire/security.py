@@ -77,7 +77,7 @@ class SecuritySettings:
     sasl_oauth_extensions: Mapping[str, str] | None = None
     """More names and values for the broker with OAUTHBEARER, which some services ask for."""
     ssl_truststore_location: str | None = None
-    """A PEM file with the certificates of the authorities to trust; None: those of this machine."""
+    """A PEM file with the certificates of the authorities to trust; None for those of this machine."""
     ssl_truststore_certificates: str | None = None
     """The certificates of the authorities to trust as text."""
     ssl_keystore_location: str | None = None

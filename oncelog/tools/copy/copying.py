@@ -153,7 +153,7 @@ class Copier:
                 yield life
 
     async def _require_settled(self, target: Admin, found: Survey) -> None:
-        """Raises LifeEnds while the last transaction is not complete, and CopyError if nobody will complete it."""
+        """Raise LifeEnds while the last transaction is not complete, and CopyError if none will complete it."""
         if found.open_offset is None:
             return
         if found.open_offset != self._open_offset:

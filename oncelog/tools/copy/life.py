@@ -302,7 +302,7 @@ async def commit(transaction: Transaction, watcher: Watcher) -> None:
 
 
 def _place(partition: _Partition, runs: Sequence[tuple[int, int]], base_offset: int) -> None:
-    """Note that these records were written from `base_offset` on. Raises LifeEnds if somebody else writes there."""
+    """Note that these records were written from `base_offset` on. Raises LifeEnds if another writer is active there."""
     if base_offset != partition.target_end:
         raise LifeEnds(
             f"{partition.ids.name} on the target went on at offset {base_offset}, not {partition.target_end}: does "

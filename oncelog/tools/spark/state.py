@@ -71,7 +71,7 @@ def _next_start(
 async def write_marker(
     bootstrap: str, topic: str, sink_id: str, marker: Marker | None, security: SecurityOptions = NO_SECURITY
 ) -> None:
-    """Fence the sink's driver, if one is running, and set its marker; None: forget it. Raises KafkaError."""
+    """Fence the sink's driver, if one is running, and set its marker; None removes it. Raises KafkaError."""
     await ensure_topic(bootstrap, topic, security)
     producer = Producer(bootstrap, transactional_id=sink_id, **security)
     async with producer, producer.transaction() as transaction:

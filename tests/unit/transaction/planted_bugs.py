@@ -76,7 +76,7 @@ def refuses_an_equal_epoch(patch: pytest.MonkeyPatch) -> None:
         prepare(state, marker._replace(producer_epoch=epoch, transaction_version=0))
 
     patch.setattr(ProducerStateManager, "prepare_marker", buggy)
-    patch.setattr(markers, "_SOMEONE_NEWER", frozenset())
+    patch.setattr(markers, "_NEWER_COORDINATOR", frozenset())
 
 
 def sticks_at_the_fence(patch: pytest.MonkeyPatch) -> None:

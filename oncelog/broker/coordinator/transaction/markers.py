@@ -23,18 +23,18 @@ class Verdict(Enum):
     GIVE_UP = "give up"
 
 
-_SOMEONE_NEWER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_NEWER_COORDINATOR = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
 def verdict(error: ErrorCode) -> Verdict:
-    """As Kafka's TransactionMarkerRequestCompletionHandler: a fenced marker means that a newer coordinator exists.
+    """Return the verdict of Kafka's TransactionMarkerRequestCompletionHandler: a newer coordinator fences a marker.
 
     Kafka stops at an error that it does not expect; here it is retried, because giving up on a partition would block
     its readers for ever.
     """
     if error is ErrorCode.NONE or error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
         return Verdict.WRITTEN
-    return Verdict.GIVE_UP if error in _SOMEONE_NEWER else Verdict.RETRY
+    return Verdict.GIVE_UP if error in _NEWER_COORDINATOR else Verdict.RETRY
 
 
 class MarkerSender(Protocol):
@@ -44,9 +44,9 @@ class MarkerSender(Protocol):
     def append(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
     ) -> list[ErrorCode] | None:
-        """Append it in this turn: PREPARE, appended before, and the marker become durable in one round. The error code
-        of each partition, in order. None: they are not here, or a fault rule holds something; then call `send` once
-        PREPARE is durable, which completes `prepared`."""
+        """Append a marker in this turn, so that PREPARE, appended before, and the marker become durable in one round.
+        Return the error code of each partition, in order; None if they are not here, or a fault rule holds something:
+        then call `send` once PREPARE is durable, which completes `prepared`."""
 
     def send(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]

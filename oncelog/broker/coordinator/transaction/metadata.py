@@ -58,8 +58,8 @@ class TransactionMetadata(NamedTuple):
     next_producer_id: int = NO_PRODUCER_ID
     client_transaction_version: int = 0
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    """With the next producer id, identifies the instance that took over an open transaction unchanged; the transaction
-    keeps its own producer id and epoch, which are those of its batches (KIP-939)."""
+    """The epoch that, with the next producer id, identifies the instance that took over an open transaction unchanged;
+    the transaction keeps its own producer id and epoch, which are those of its batches (KIP-939)."""
 
     is_settled: bool = False
     """True if all that was answered of the open transaction is durable, and all that will be: a power cut leaves it

@@ -37,7 +37,7 @@ def check_resources(each: EachResource, context: RequestContext, request: Any, h
         yield 1
         kind = _RESOURCES.get(row.resource_type)
         name = CLUSTER_NAME if kind is ResourceType.CLUSTER else row.resource_name
-        if kind is None or _is_none_for_anybody(context, row) or may(context, each.operation, kind, name):
+        if kind is None or _is_refused_for_all(context, row) or may(context, each.operation, kind, name):
             allowed.append(row)
         else:
             error = DENIED[kind]
@@ -54,7 +54,7 @@ def check_resources(each: EachResource, context: RequestContext, request: Any, h
     return after(outcome, lambda response: joined(response, refused, rows.answered))
 
 
-def _is_none_for_anybody(context: RequestContext, row: Any) -> bool:
+def _is_refused_for_all(context: RequestContext, row: Any) -> bool:
     """Whether Kafka's broker refuses the row before it or its controller asks for a right: so does the handler."""
     if row.resource_type == Configured.BROKER and context.api_key != ApiKey.DESCRIBE_CONFIGS:
         return row.resource_name not in ("", str(context.broker.live_config.node_id))

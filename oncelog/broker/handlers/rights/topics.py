@@ -219,7 +219,7 @@ def cluster_operations(context: RequestContext, response: Any) -> Any:
 
 
 class ClusterOperations:
-    """DescribeCluster: everybody; with the operations that the client may do."""
+    """DescribeCluster: no right is needed; adds the operations that the client may do."""
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         yield 1
@@ -240,8 +240,8 @@ class TopicPartitions:
         rows = [row for row in rows if row.name >= first]
         right = Right(AclOperation.DESCRIBE, _TOPIC)
         allowed, denied = yield from split(context, rows, right, by_name, quietly=not named)
-        told = replaced(request, topics=denied if named else ())
-        refused = yield from response_with(context.api_key, told, errors_of(context).rows, error_code=_FORBIDDEN)
+        asked = replaced(request, topics=denied if named else ())
+        refused = yield from response_with(context.api_key, asked, errors_of(context).rows, error_code=_FORBIDDEN)
         if not allowed:
             return refused
         if cursor is not None and first not in {row.name for row in allowed}:

@@ -13,7 +13,7 @@ from uuid import UUID
 from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
 
 ROUND_COUNT = 16
-"""As in Kafka; overlapping subscriptions nearly always settle in two."""
+"""The number of rounds, as in Kafka; overlapping subscriptions nearly always settle in two."""
 
 
 class _Balance:

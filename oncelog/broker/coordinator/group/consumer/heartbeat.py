@@ -60,7 +60,7 @@ class HeartbeatResult:
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assignment: TopicPartitions | None = None
-    """None: the member keeps what it has."""
+    """The assignment; None if the member keeps what it has."""
 
 
 @dataclass(frozen=True, slots=True)
