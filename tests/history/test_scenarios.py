@@ -28,12 +28,12 @@ TRANSACTIONS: dict[str, tuple[str, ...]] = {
         "daemon/test_crash.py::test_a_transaction_that_is_open_at_the_kill_can_still_be_committed",
     ),
     "A5 killed while the transaction is open": (
-        f"{_TRANSACTION}crashes.py::test_an_open_transaction_outlives_a_restart_and_its_timeout_goes_on_counting",
+        f"{_TRANSACTION}crashes.py::test_an_open_transaction_outlives_a_restart_and_its_timeout_continues",
     ),
     "A6 the timeout comes while EndTxn is on its way": (
         f"{_TRANSACTION}coordinator.py::test_an_end_that_is_on_its_way_wins_against_the_timeout",
         f"{_TRANSACTION}end_decisions.py::"
-        "test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_lets_it_go_on",
+        "test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_lets_it_continue",
     ),
     "A7 the answer of EndTxn is lost": (
         f"{_TRANSACTION}coordinator.py::test_an_end_whose_answer_was_lost_succeeds_again_with_the_same_pair",
@@ -47,7 +47,7 @@ TRANSACTIONS: dict[str, tuple[str, ...]] = {
     "A9 a zombie after its fence": (
         f"{_TRANSACTION}recovery.py::test_a_fence_is_not_undone_by_a_crash",
         f"{_TRANSACTION}coordinator.py::test_the_old_producer_is_refused_from_the_moment_of_the_fence",
-        f"{_GROUP}transactional_offsets.py::test_a_fenced_producer_is_told_of_its_epoch_in_every_version",
+        f"{_GROUP}transactional_offsets.py::test_a_fenced_producer_gets_the_error_of_its_version",
     ),
     "A10 two coordinators": (
         f"{_LOG}real_disk.py::test_directory_serves_one_broker_at_a_time",
@@ -60,21 +60,21 @@ TRANSACTIONS: dict[str, tuple[str, ...]] = {
     "A12 the last epoch": (
         f"{_TRANSACTION}coordinator.py::"
         "test_over_the_last_epoch_an_end_rotates_the_producer_id_and_a_lost_answer_is_answered_again",
-        f"{_TRANSACTION}kafka_bugs.py::test_kafka_20090_an_epoch_at_its_very_end_goes_on_with_a_new_producer_id",
+        f"{_TRANSACTION}kafka_bugs.py::test_kafka_20090_the_last_epoch_is_followed_by_a_new_producer_id",
     ),
     "A13 twenty clients take one id": (
         "simulation/test_broker_scenarios.py::"
         "test_of_twenty_clients_that_take_one_id_at_once_one_epoch_lives_in_the_end",
     ),
     "A14 a transactional id expires": (
-        f"{_TRANSACTION}expiry.py::test_an_idle_id_is_forgotten_for_good_and_starts_anew",
+        f"{_TRANSACTION}expiry.py::test_an_idle_id_is_forgotten_for_good_and_starts_afresh",
         f"{_TRANSACTION}expiry.py::test_an_open_transaction_keeps_its_id",
     ),
     "A15 offsets of an old generation, an unknown member, a fenced instance; a fetch while they are pending": (
         f"{_GROUP}transactional_offsets.py::test_a_zombie_of_an_older_generation_is_fenced",
         f"{_GROUP}transactional_offsets.py::test_a_member_that_is_gone_is_unknown",
         f"{_GROUP}transactional_offsets.py::test_an_instance_that_another_process_has_taken_over_is_fenced",
-        f"{_GROUP}transactional_offsets.py::test_whoever_needs_a_stable_offset_is_told_to_wait_for_the_transaction",
+        f"{_GROUP}transactional_offsets.py::test_a_reader_of_stable_offsets_is_asked_to_wait_for_the_transaction",
     ),
     "A16 a rebalance between send and commit": (
         f"{_GROUP}transactional_offsets.py::test_a_commit_is_allowed_while_the_group_rebalances",
@@ -105,7 +105,7 @@ PRODUCERS: dict[str, tuple[str, ...]] = {
         f"{_LOG}producer_state.py::test_silent_producer_is_forgotten_but_not_with_an_open_transaction",
     ),
     "B22 all batches of a producer id are deleted": (
-        f"{_LOG}recovery.py::test_without_its_batches_a_snapshot_still_tells_of_producers_whose_segments_are_gone",
+        f"{_LOG}recovery.py::test_without_its_batches_a_snapshot_still_has_producers_whose_segments_are_gone",
     ),
     "B23 a flood of idle producer ids": (
         "simulation/test_broker_scenarios.py::"
@@ -122,7 +122,7 @@ MACHINE: dict[str, tuple[str, ...]] = {
         f"{_LOG}recovery.py::test_every_file_beside_the_log_can_be_rebuilt",
     ),
     "C32 no room for what the coordinator has decided": (
-        f"{_TRANSACTION}coordinator.py::test_an_append_that_fails_is_told_and_changes_nothing",
+        f"{_TRANSACTION}coordinator.py::test_an_append_that_fails_is_reported_and_changes_nothing",
         f"{_TRANSACTION}coordinator.py::test_a_complete_that_cannot_be_logged_just_now_is_logged_later",
     ),
     "C36 power is lost": (
@@ -135,8 +135,8 @@ MACHINE: dict[str, tuple[str, ...]] = {
         f"{_TRANSACTION}coordinator.py::test_a_wall_clock_that_jumps_ends_nothing_early_and_keeps_nothing_open",
     ),
     "D44 a client sleeps beyond its transaction's timeout": (
-        f"{_TRANSACTION}coordinator.py::test_who_timed_out_is_fenced_under_version_1",
-        f"{_TRANSACTION}coordinator.py::test_who_timed_out_under_version_2_hears_that_it_came_too_late_and_goes_on",
+        f"{_TRANSACTION}coordinator.py::test_a_producer_that_timed_out_is_fenced_under_version_1",
+        f"{_TRANSACTION}coordinator.py::test_a_producer_that_timed_out_under_version_2_gets_an_error_and_continues",
     ),
     "E49 the connection breaks in the middle of a request": (
         "simulation/test_broker.py::test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers",
@@ -159,8 +159,8 @@ HAZARDS: dict[str, tuple[str, ...]] = {
         f"{_LOG}producer_state.py::test_one_of_the_last_five_batches_is_answered_with_its_offset",
     ),
     "an answer from a state that is not flushed": (
-        f"{_TRANSACTION}coordinator.py::test_a_refusal_is_told_only_when_what_it_was_decided_from_is_durable",
-        f"{_TRANSACTION}operators.py::test_nothing_is_told_before_it_is_durable",
+        f"{_TRANSACTION}coordinator.py::test_a_refusal_is_returned_only_when_its_reason_is_durable",
+        f"{_TRANSACTION}operators.py::test_nothing_is_reported_before_it_is_durable",
     ),
     "a sync that fails": (f"{_LOG}flusher.py::test_failed_sync_acknowledges_nothing_ever_again",),
     "a torn tail, and damage that is none": (

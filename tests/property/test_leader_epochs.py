@@ -63,7 +63,7 @@ def test_a_restart_finds_the_epochs_of_the_records_and_has_nothing_to_report(
 
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=5), st.data())
-def test_a_file_that_a_batch_contradicts_is_reported_and_written_anew(counts: list[int], data: st.DataObject) -> None:
+def test_a_file_that_a_batch_contradicts_is_reported_and_rewritten(counts: list[int], data: st.DataObject) -> None:
     logs = Logs()
     for life, count in enumerate(counts):
         log = logs.open(segment_bytes=100)

@@ -283,7 +283,7 @@ def test_a_crash_at_any_step_leaves_the_old_segments_or_the_new_one(first: int) 
         assert not [name for name in logs.disk.list_dir("topic-0") if name.endswith((".cleaned", ".swap"))]
 
 
-def test_a_segment_that_is_missing_in_a_compacted_log_is_told() -> None:
+def test_a_segment_that_is_missing_in_a_compacted_log_is_reported() -> None:
     """Gaps between offsets are no news there; the manifest knows which segments there should be."""
     writer = filled(5)
     logs = writer.logs.stopped_cleanly()

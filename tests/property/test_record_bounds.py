@@ -24,7 +24,7 @@ def values_of(bounds: Bounds, data: bytes) -> list[tuple[int, bytes | None, byte
 
 
 @given(RECORDS, RECORDS)
-def test_they_lie_where_decoding_finds_them(one: list[Record], other: list[Record]) -> None:
+def test_bounds_are_where_decoding_finds_keys_and_values(one: list[Record], other: list[Record]) -> None:
     bodies = [encode_records(records, 7) for records in (one, other)]
     data, bounds = b"".join(bodies), Bounds()
     bounds.add(data, 0, len(bodies[0]), len(one), 7)

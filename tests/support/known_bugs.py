@@ -28,7 +28,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
         "a user acts as another by the authorization id",
         ("CVE-2017-12610",),
         (
-            f"{_LOGIN}::test_unknown_users_wrong_passwords_and_other_identities_are_told_the_same",
+            f"{_LOGIN}::test_unknown_users_wrong_passwords_and_other_identities_get_the_same_error",
             f"{_SCRAM}::test_every_other_login_fails_at_the_second_message_with_one_text",
         ),
     ),
@@ -72,7 +72,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
         "a second login on a connection is refused, or changes who it is",
         ("nisshi#665", "KIP-368"),
         (
-            f"{_LOGIN}::test_without_sessions_a_second_handshake_is_refused_and_the_connection_goes_on",
+            f"{_LOGIN}::test_without_sessions_a_second_handshake_is_refused_and_the_connection_continues",
             f"{_LOGIN}::test_a_login_that_begins_while_a_fetch_waits_comes_after_it",
             f"{_LOGIN}::test_another_user_is_refused",
             f"{_LOGIN}::test_another_mechanism_is_refused",

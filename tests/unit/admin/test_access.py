@@ -61,14 +61,14 @@ def test_only_the_whole_token_in_its_header_opens_the_port(authorization: str, s
     assert asked(access(), HOST, authorization) == status
 
 
-def test_the_principal_is_that_of_the_token_and_without_one_it_is_nobody() -> None:
+def test_the_principal_is_that_of_the_token_and_anonymous_without_one() -> None:
     headers = [(b"host", b"localhost"), (b"authorization", b"Bearer " + SECRET)]
     assert access().check("GET", b"/faults", headers) == Principal("Token", "admin")
     assert access(token=None).check("GET", b"/faults", headers) == ANONYMOUS
 
 
 @pytest.mark.parametrize("header", [GOOD, HOST, "Origin: http://localhost:9644"])
-def test_a_header_that_decides_is_not_there_twice(header: str) -> None:
+def test_a_header_that_decides_access_may_occur_only_once(header: str) -> None:
     headers = [HOST, GOOD, "Origin: http://localhost:9644"]
     assert asked(access(), *headers) == 200
     assert asked(access(), *headers, header) == 400
@@ -86,7 +86,7 @@ def test_an_orchestrator_needs_no_token(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["/healthz/", "//healthz", "/healthz/../faults", "/%68ealthz", "/faults", "/"])
-def test_whatever_is_not_exactly_its_path_needs_one(target: str) -> None:
+def test_every_other_path_needs_a_token(target: str) -> None:
     assert asked(access(), HOST, target=target) == 401
 
 

@@ -179,7 +179,7 @@ async def test_a_head_that_is_too_large_or_ambiguous_is_refused(sent: bytes, sta
         assert served.requests == []
 
 
-async def test_the_log_says_who_changed_what_and_never_a_token() -> None:
+async def test_the_log_names_the_principal_and_the_change_but_no_token() -> None:
     async with serving() as served:
         await served.ask(
             b"POST /faults/1%0ax?why=" + SECRET.encode() + b" HTTP/1.1\r\nContent-Type: application/json\r\n"

@@ -153,7 +153,7 @@ def test_telemetry_that_is_not_listed_costs_the_connection() -> None:
         VirtualBroker().send(GetTelemetrySubscriptionsRequest(), 0)
 
 
-def test_what_may_be_done_with_a_group_is_told_only_where_it_is_asked() -> None:
+def test_authorized_operations_of_a_group_are_returned_only_on_request() -> None:
     broker = VirtualBroker()
     broker.ask(FindCoordinatorRequest(coordinator_keys=["group"]), 4)
     for asks in (False, True):

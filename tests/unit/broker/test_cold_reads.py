@@ -92,7 +92,7 @@ def test_records_that_come_while_a_fetch_waits_for_the_disk_are_left_to_the_next
     assert {data.high_watermark for data in found.values()} == {3}
 
 
-def test_a_session_goes_on_after_an_answer_that_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_continues_after_a_response_that_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, topic_id, _ = started(monkeypatch)
     first = broker.send(everything(topic_id, session_epoch=0), BY_ID).message
     assert len(told(first)) == PARTITIONS

@@ -175,7 +175,7 @@ def test_a_start_gains_what_has_records_and_only_that() -> None:
     assert [(shard.partition, len(shard.known)) for shard in stage.runtime.shards()] == [(0, 1), (2, 2)]
 
 
-def test_whoever_waits_in_a_lost_partition_is_told_so_at_once_and_nobody_else() -> None:
+def test_only_waiters_of_a_lost_partition_are_notified_and_at_once() -> None:
     stage = Stage()
     lost, ended, kept = stage.write(0, "a"), stage.marker(0), stage.write(1, "b")
     stage.runtime.lose(0)

@@ -155,7 +155,7 @@ def test_directories_of_an_earlier_version_are_taken_over() -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"version: 0\ntopic_", b"\x00" * 44, b"version: 0\ntopic_id: *\n", b"1"])
-def test_damaged_metadata_of_a_partition_is_written_anew_with_a_line(data: bytes | None) -> None:
+def test_damaged_metadata_of_a_partition_is_rewritten_and_logged(data: bytes | None) -> None:
     broker = with_topics("orders")
     path = f"orders-0/{METADATA}"
     written = broker.disk.read_bytes(path)

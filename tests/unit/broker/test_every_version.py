@@ -18,7 +18,7 @@ def broker() -> VirtualBroker:
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda value: getattr(value, "name", str(value)))
-def test_it_is_answered(broker: VirtualBroker, api: Api, version: int) -> None:
+def test_each_request_is_answered(broker: VirtualBroker, api: Api, version: int) -> None:
     message = filled_request(api)
     reply: Reply = broker.send(message, version)
     broker.time.advance(400_000)

@@ -67,7 +67,7 @@ def test_records_come_again_until_the_reader_moves_on() -> None:
     assert bytes(told(reader.fetch())[topic_id, 0].records) == bytes(first.records)
 
 
-def test_a_moved_log_start_is_told_without_records() -> None:
+def test_a_moved_log_start_is_reported_without_records() -> None:
     broker, topic_id = started()
     append(broker, TOPIC, 0, 5)
     reader = SessionReader(broker, BY_ID)
@@ -79,7 +79,7 @@ def test_a_moved_log_start_is_told_without_records() -> None:
     assert (data.log_start_offset, data.high_watermark, bytes(data.records)) == (3, 5, b"")
 
 
-def test_an_error_is_told_again_as_long_as_it_lasts_and_its_end_is_news() -> None:
+def test_an_error_is_reported_as_long_as_it_lasts_and_its_end_is_reported_too() -> None:
     broker, _ = started()
     reader = opened(broker, (TOPIC, 0), ("later", 0), version=BY_NAME)
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_a_partition_is_forgotten_and_the_session_ends_with_the_last_one() -> No
     assert len(broker.broker.fetch_sessions) == 0 == broker.broker.purgatory.watcher_count
 
 
-def test_a_topic_made_anew_under_the_same_name_is_not_the_one_that_a_session_by_id_reads() -> None:
+def test_a_recreated_topic_of_the_same_name_is_not_the_one_that_a_session_by_id_reads() -> None:
     broker, topic_id = started()
     append(broker, TOPIC)
     reader = SessionReader(broker, BY_ID)
@@ -137,7 +137,7 @@ def test_a_request_that_does_not_fit_its_session_is_refused_and_changes_nothing(
     assert told(reader.fetch()).keys() == {(topic_id, 0)}
 
 
-def test_epochs_go_on_with_one_after_the_largest() -> None:
+def test_epochs_continue_with_one_after_the_largest() -> None:
     assert (next_epoch(0), next_epoch(7), next_epoch(2**31 - 1)) == (1, 8, 1)
     broker, topic_id = started()
     reader = opened(broker, (topic_id, 0))
@@ -198,7 +198,7 @@ def test_a_larger_session_takes_the_place_of_the_smallest_that_lived_for_two_min
     assert small.send().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_request_that_waits_is_told_when_its_session_goes_on_elsewhere() -> None:
+def test_a_waiting_request_gets_an_error_when_its_session_continues_elsewhere() -> None:
     broker, topic_id = started()
     reader = opened(broker, (topic_id, 0))
     waiting = reader.send(max_wait_ms=500)
@@ -212,7 +212,7 @@ def test_a_request_that_waits_is_told_when_its_session_goes_on_elsewhere() -> No
 @pytest.mark.parametrize("max_wait_ms", [0, 500])
 @pytest.mark.parametrize("has_data", [False, True])
 @pytest.mark.parametrize("turns", range(10))
-def test_a_request_in_slices_ends_when_its_session_goes_on_elsewhere(
+def test_a_request_in_slices_ends_when_its_session_continues_elsewhere(
     turns: int, has_data: bool, max_wait_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch_in_tiny_slices(monkeypatch)
@@ -250,7 +250,7 @@ def test_a_request_that_waits_is_answered_though_its_session_is_gone() -> None:
     assert broker.broker.purgatory.watcher_count == 0
 
 
-def test_whoever_gave_records_goes_to_the_end_of_the_line() -> None:
+def test_a_partition_that_returned_records_moves_to_the_end_of_the_order() -> None:
     broker, topic_id = started()
     for index in range(3):
         for _ in range(4):
@@ -267,7 +267,7 @@ def test_whoever_gave_records_goes_to_the_end_of_the_line() -> None:
     assert order == [0, 1, 2, 0, 1, 2]
 
 
-def test_sessions_of_readers_that_went_hear_of_a_log_once_and_no_more() -> None:
+def test_sessions_of_disconnected_readers_are_notified_of_a_log_only_once() -> None:
     broker, topic_id = started()
     opened(broker, (topic_id, 0), (topic_id, 1))
     assert broker.broker.purgatory.watcher_count == 2

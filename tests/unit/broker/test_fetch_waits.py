@@ -143,7 +143,7 @@ def test_a_client_that_goes_away_waits_no_more_and_its_session_stays() -> None:
     assert told(reader.fetch()).keys() == {(topic_id, 0)}
 
 
-def test_a_session_by_name_goes_on_with_a_topic_that_was_made_anew_while_it_waited() -> None:
+def test_a_session_by_name_continues_with_a_topic_that_was_recreated_while_it_waited() -> None:
     broker, _ = started()
     reader = SessionReader(broker, BY_NAME)
     reader.want((TOPIC, 0))
@@ -235,7 +235,7 @@ def test_what_is_counted_is_what_a_reading_gives(seed: int, offset: int) -> None
 
 @pytest.mark.parametrize("turns", range(20))
 @pytest.mark.parametrize("index", range(3))
-def test_a_fetch_in_slices_hears_of_what_comes_in_whichever_turn(
+def test_a_fetch_in_slices_notices_an_append_in_any_turn(
     turns: int, index: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch_in_tiny_slices(monkeypatch)

@@ -54,7 +54,7 @@ def test_a_turn_replays_no_more_than_a_slice() -> None:
     assert sum(done) == count
 
 
-def test_a_partition_whose_next_piece_is_not_there_yet_lets_the_others_pass_and_goes_on_when_it_comes() -> None:
+def test_a_partition_without_its_next_piece_lets_the_others_pass_and_continues_when_it_comes() -> None:
     def waits(piece: Completion[None], done: list[int]) -> Iterator[int | Completion[None]]:
         yield from batches(iter([1, 2]), done)
         yield piece
@@ -104,7 +104,7 @@ def test_damage_that_a_start_finds_later_stops_the_broker_and_the_partition_neve
     assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_damage_in_a_partition_that_is_gained_later_is_told_and_the_others_serve() -> None:
+def test_damage_in_a_partition_that_is_gained_later_is_reported_and_the_others_serve() -> None:
     broker = broker_with_topic()
     runtime = broker.broker.transactions._runtime
     lost, other = Producer(broker, "open").init(), Producer(broker, "other").init()

@@ -110,5 +110,5 @@ def test_no_file_is_made_and_nothing_outlives_it() -> None:
     assert not broker.killed().broker.topics.get("topic")
 
 
-def test_there_are_many_such_tests() -> None:
+def test_many_tests_are_repeated_over_this_store() -> None:
     assert len(TESTS) > 40

@@ -90,7 +90,7 @@ def test_records_are_read_as_recovery_finds_them_and_recovery_writes_nothing() -
     assert files_of(looking) == files
 
 
-def test_an_idempotent_producer_is_told_that_it_may_not_write_anywhere(filled: VirtualBroker) -> None:
+def test_an_idempotent_producer_gets_the_error_that_it_may_not_write_anywhere(filled: VirtualBroker) -> None:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     assert filled.ask(request, 4).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -103,7 +103,7 @@ def test_asking_for_a_topic_creates_none(filled: VirtualBroker) -> None:
     assert filled.broker.topics.get("nowhere") is None
 
 
-def test_transactions_stay_open_or_prepared_however_long_one_looks() -> None:
+def test_transactions_stay_open_or_prepared_for_any_time() -> None:
     broker = broker_with_topic()
     opened, prepared = (Producer(broker, name).init() for name in ("open", "prepared"))
     for partition, producer in enumerate((opened, prepared)):

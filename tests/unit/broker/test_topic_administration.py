@@ -60,7 +60,7 @@ def test_a_fetch_that_waits_is_answered_when_the_topic_is_deleted() -> None:
     assert fetched_code(waiting) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_producer_whose_record_is_on_its_way_when_the_topic_goes_is_told() -> None:
+def test_a_producer_gets_an_error_for_a_record_in_flight_when_its_topic_is_deleted() -> None:
     broker = VirtualBroker()
     create(broker, TOPIC)
     produce(broker, TOPIC)
@@ -139,7 +139,7 @@ def test_deleted_records_are_gone_for_readers_at_once_and_after_every_power_cut(
         assert produce(survivor, TOPIC) is ErrorCode.NONE
 
 
-def test_all_records_may_go_and_offsets_go_on() -> None:
+def test_all_records_may_be_deleted_and_offsets_continue() -> None:
     broker = VirtualBroker()
     create(broker, TOPIC)
     for _ in range(3):

@@ -35,7 +35,7 @@ def produce(broker: VirtualBroker, value: bytes, name: str = TOPIC) -> int:
     return int(partition.base_offset)
 
 
-def test_files_of_a_partition_that_nobody_knows_are_never_served_and_make_way_for_a_topic() -> None:
+def test_files_of_an_unknown_partition_are_never_served_and_make_way_for_a_topic() -> None:
     broker = VirtualBroker()
     broker.disk.make_dir("foreign-0")
     broker.disk.open("foreign-0/00000000000000000000.log").append([b"somebody's bytes"])
@@ -51,7 +51,7 @@ def test_files_of_a_partition_that_nobody_knows_are_never_served_and_make_way_fo
     assert produce(survivor, b"new", "foreign") == 0
 
 
-def test_a_topic_is_not_told_of_before_its_creation_is_durable() -> None:
+def test_a_topic_is_not_returned_before_its_creation_is_durable() -> None:
     broker = VirtualBroker()
     broker.broker.topics.create(TOPIC, 1)  # appended, not flushed: the loop has not turned
     request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)

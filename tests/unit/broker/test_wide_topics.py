@@ -284,7 +284,7 @@ def test_a_name_is_free_while_the_files_of_the_topic_that_had_it_are_still_being
     assert (log.log_end_offset, left_of(broker)) == (1, ["files-0"])
 
 
-def test_a_deletion_goes_on_when_its_client_is_gone() -> None:
+def test_a_deletion_continues_when_its_client_has_disconnected() -> None:
     broker = with_files()
     peer = Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT))
     dispatched(broker, DELETION, 5, peer)

@@ -278,7 +278,7 @@ def test_room_is_held_until_the_batch_has_its_outcome() -> None:
     assert freed == [True]
 
 
-async def test_a_delivery_tells_the_error_of_its_batch_to_everybody_who_waits() -> None:
+async def test_a_delivery_raises_the_error_of_its_batch_in_every_waiter() -> None:
     queue = PartitionQueue(PLACE)
     delivery = Delivery(*add(queue, 0))
     told: list[bool] = []

@@ -57,7 +57,9 @@ def test_a_client_that_is_closed_while_it_connects_keeps_no_connection() -> None
 
 
 @pytest.mark.parametrize("node_id", [0, None], ids=["one node", "any node"])
-def test_who_waits_for_a_connection_when_the_client_is_closed_is_told_so_and_not_cancelled(node_id: int | None) -> None:
+def test_a_waiter_for_a_connection_gets_an_error_and_is_not_cancelled_when_the_client_is_closed(
+    node_id: int | None,
+) -> None:
     broker = ScriptedBroker(OF_A_PRODUCER)
     broker.delays_s[ApiKey.API_VERSIONS] = 1.0
 

@@ -73,7 +73,7 @@ def respond(
     on_answer(None if error is not None else response, error)
 
 
-async def test_a_consumer_tells_its_rack_and_reads_where_the_leader_says() -> None:
+async def test_a_consumer_sends_its_rack_and_reads_from_the_preferred_replica() -> None:
     brokers = Brokers()
     fetching = fetcher(brokers)
     fetching._pump()
@@ -130,7 +130,7 @@ async def test_the_next_records_are_asked_for_before_those_that_came_are_handed_
 
 
 @pytest.mark.parametrize("take", [lambda it: it.take(1), lambda it: it.take_chunks(1)], ids=["records", "chunks"])
-async def test_who_takes_on_and_on_without_a_turn_of_the_loop_has_the_next_records_asked_for(take: Any) -> None:
+async def test_a_reader_that_never_yields_to_the_loop_still_has_the_next_records_fetched(take: Any) -> None:
     brokers = Brokers()
     fetching = fetcher(brokers)
     fetching._pump()

@@ -77,7 +77,7 @@ def test_a_partition_gets_its_records_in_order() -> None:
     assert [record.value for record in records] == [b"%04d" % number for number in range(90)]
 
 
-def test_who_sends_on_and_on_is_told_at_each_full_batch_to_let_the_sender_run() -> None:
+def test_a_caller_that_never_yields_is_asked_at_each_full_batch_to_let_the_sender_run() -> None:
     buffer = Buffer()
     told = 0
     for _ in range(60):

@@ -230,7 +230,7 @@ def test_a_topic_is_created_when_all_its_partitions_have_leaders() -> None:
     run_virtually(broker, main)
 
 
-def test_a_refresh_whose_loop_was_closed_over_it_wakes_nobody() -> None:
+def test_a_refresh_whose_loop_was_closed_meanwhile_wakes_no_waiter() -> None:
     woken = []
 
     async def begin() -> Any:

@@ -69,7 +69,7 @@ def test_a_wrong_value_is_answered_with_its_option_and_what_is_due(make: Any, op
         make(*topics, **{**({"group_id": "group"} if topics else {}), **options})
 
 
-def test_a_session_without_a_group_is_told_of_it() -> None:
+def test_a_session_without_a_group_is_refused() -> None:
     with pytest.raises(ConfigError, match=re.escape("TransactionalSession needs group_id")):
         TransactionalSession("topic")  # type: ignore[call-arg]
 

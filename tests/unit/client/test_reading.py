@@ -337,7 +337,7 @@ async def iterate(consumer: Consumer) -> None:
     "read", [iterate, lambda it: it.poll(60_000), lambda it: it.next_batch(max_wait_ms=60_000)], ids="ipb"
 )
 @pytest.mark.parametrize("silent", [ApiKey.FETCH, ApiKey.OFFSET_FETCH], ids=lambda each: each.name)
-def test_who_reads_a_consumer_that_another_task_closes_is_told_at_once(
+def test_a_reader_gets_an_error_at_once_when_another_task_closes_its_consumer(
     read: Callable[[Consumer], Any], silent: ApiKey
 ) -> None:
     broker = reader({FIRST: 3})

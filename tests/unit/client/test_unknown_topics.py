@@ -109,7 +109,7 @@ def test_offsets_of_what_does_not_exist_are_refused_soon_and_by_its_name(
     run_virtually(ScriptedBroker(READER), main)
 
 
-def test_offsets_of_a_topic_that_the_coordinator_comes_to_know_are_committed() -> None:
+def test_offsets_of_a_topic_that_the_coordinator_learns_of_later_are_committed() -> None:
     broker = ScriptedBroker(READER)
     broker.answers[ApiKey.OFFSET_COMMIT] = lambda request: commit(request) if now_s() < 0.5 else OffsetCommitResponse()
 

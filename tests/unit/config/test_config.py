@@ -170,7 +170,7 @@ def test_a_replication_factor_above_one_is_named_in_the_warning() -> None:
         ("advertised.listener", "advertised.listeners"),
     ],
 )
-def test_a_name_that_nobody_knows_is_refused_with_the_nearest_and_its_place(wrong: str, nearest: str) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_and_its_place(wrong: str, nearest: str) -> None:
     message = _refused(f"{wrong}=1")
     assert message == f"unknown setting {wrong} (from --override): the nearest name is {nearest}"
 
@@ -195,7 +195,7 @@ def test_a_topic_setting_among_the_brokers_is_answered_with_the_brokers_name() -
     assert "the broker's is log.retention.ms" in _refused("retention.ms=1")
 
 
-def test_a_variable_that_nobody_knows_is_a_warning_as_in_kafka() -> None:
+def test_an_unknown_variable_is_a_warning_as_in_kafka() -> None:
     _, warnings = load_config(environ={"KAFKA_KRAFT_ENABLED": "true", "KAFKA_RETENTION_MS": "1"})
     assert warnings == [
         "accepted without effect, unknown setting kraft.enabled (from KAFKA_KRAFT_ENABLED): "
@@ -299,7 +299,7 @@ def test_the_cluster_id_has_the_variable_of_each_image(variable: str) -> None:
     assert (config.get("cluster.id"), warnings) == ("4L6g3nShT-eMCtK--X86sw", [])
 
 
-def test_the_authorizer_of_files_before_kafka_4_goes_on_under_its_present_name() -> None:
+def test_the_authorizer_of_files_before_kafka_4_is_used_under_its_present_name() -> None:
     present = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     given = given_settings(environ={"KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer"})
     assert given == {"authorizer.class.name": present}

@@ -38,7 +38,7 @@ def test_advertised_listeners_alone_listen_everywhere_as_in_the_kafka_image() ->
     assert listeners == [("PLAINTEXT", "0.0.0.0", 9092, "kafka.example", 9092)]
 
 
-def test_a_listener_may_be_told_under_another_port() -> None:
+def test_a_listener_may_be_advertised_under_another_port() -> None:
     listeners = _listeners("listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://proxy:19092")
     assert listeners == [("PLAINTEXT", "", 9092, "proxy", 19092)]
 

@@ -123,7 +123,7 @@ def test_a_topics_own_setting_comes_first_and_the_others_stay_visible() -> None:
     )
 
 
-def test_a_value_from_another_unit_counts_and_is_not_told_as_in_kafka() -> None:
+def test_a_value_from_another_unit_counts_and_is_not_listed_as_in_kafka() -> None:
     resolved = resolve_topic_config("segment.ms", {}, _broker("log.roll.hours=1"))
     assert (resolved.value, resolved.source, resolved.synonyms) == ("3600000", ConfigSource.DEFAULT_CONFIG, ())
 

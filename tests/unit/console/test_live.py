@@ -48,13 +48,13 @@ async def test_a_cluster_that_is_away_is_said_and_the_page_follows_when_it_is_ba
     assert "nobody there" in sent[1]
 
 
-async def test_a_silent_stream_says_so_that_a_reader_who_is_gone_is_noticed() -> None:
+async def test_a_silent_stream_sends_comments_so_that_a_closed_reader_is_noticed() -> None:
     streams, page = following(iter([said("a")] * 40))
     async with aclosing(streams.follow(page, Query({}))) as events:  # type: ignore[type-var]
         assert [(await anext(events)).startswith(":") for _ in range(3)] == [False, True, True]
 
 
-async def test_an_error_that_nobody_expects_is_a_bug_and_ends_the_stream() -> None:
+async def test_an_unexpected_error_is_a_bug_and_ends_the_stream() -> None:
     streams, page = following(iter([ZeroDivisionError("a bug")]))
     with pytest.raises(ZeroDivisionError):
         await anext(streams.follow(page, Query({})))

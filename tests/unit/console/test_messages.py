@@ -33,7 +33,7 @@ def test_a_large_value_is_cut_and_stays_text_where_a_character_is_split(offset: 
     assert found.kind == ("text" if is_text else "hex")
 
 
-def test_nothing_and_nothing_in_it_are_told_apart() -> None:
+def test_null_and_empty_values_are_distinguished() -> None:
     assert (shown(None).kind, shown(b"").kind) == ("null", "text")
 
 

@@ -41,7 +41,7 @@ def test_a_rotation_shows_the_producer_id_that_comes_next() -> None:
     assert shown["next_producer_id"] == writer.producer_id != shown["producer_id"]
 
 
-def test_events_tell_what_happened_in_the_order_in_which_it_did() -> None:
+def test_events_report_what_happened_in_its_order() -> None:
     broker, writer = opened(V1)
     events = broker.faults.events
     since = events.last_number

@@ -139,7 +139,7 @@ def test_markers_are_held_one_by_one() -> None:
     assert state_of(broker) == "CompleteCommit"
 
 
-def test_complete_waits_for_a_marker_that_is_written_and_not_yet_told() -> None:
+def test_complete_waits_for_a_marker_that_is_written_and_not_reported_yet() -> None:
     broker, producer = open_transaction()
     held = plant(broker, Point.MARKER_WRITTEN, Action.HOLD, Selector(partition=1))
     send_end(producer)

@@ -63,7 +63,7 @@ def test_a_timer_may_cancel_another_that_is_due_and_set_one_that_is_not() -> Non
     assert ran == ["first", "third"]
 
 
-def test_the_wall_clock_alone_can_be_set_and_goes_on_with_the_rest() -> None:
+def test_the_wall_clock_alone_can_be_set_and_advances_with_the_other() -> None:
     below = VirtualTime(1_000_000)
     time = MovableTime(below, below)
     time.jump_wall(-5_000)

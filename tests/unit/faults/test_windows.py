@@ -134,7 +134,7 @@ def test_window_4_prepare_is_not_on_disk_and_the_client_is_gone_so_the_timeout_a
 
 
 @BOTH
-def test_window_5_an_open_transaction_goes_on_where_it_was(level: int) -> None:
+def test_window_5_an_open_transaction_continues_where_it_was(level: int) -> None:
     broker, writer = opened(level)
     plant(broker, Point.APPENDED, Action.CRASH, Selector(topic=TOPIC, partition=0))
     with pytest.raises(PowerCut):
@@ -413,7 +413,7 @@ def test_window_42_a_wall_clock_that_jumps_ends_nothing_and_keeps_nothing_open(l
 
 
 @BOTH
-def test_window_44_a_client_that_slept_past_its_timeout_is_told_so_by_the_partition_and_the_coordinator(
+def test_window_44_a_client_that_slept_past_its_timeout_is_refused_by_the_partition_and_the_coordinator(
     level: int,
 ) -> None:
     broker, writer = opened(level)

@@ -55,7 +55,7 @@ def questions(draw: st.DrawFn, *, same_topics: bool = False) -> tuple[list[Subsc
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(question=questions())
-def test_each_partition_that_somebody_reads_has_one_owner_who_reads_it(
+def test_each_subscribed_partition_has_one_owner_that_subscribes_to_it(
     name: str, question: tuple[list[Subscriber], dict[UUID, int]]
 ) -> None:
     subscribers, partition_counts = question
@@ -145,5 +145,5 @@ def test_range_keeps_the_places_of_static_members() -> None:
     assert who_has([("x", "1"), ("y", "2")]) == who_has([("z", "1"), ("a", "2")])
 
 
-def test_nobody_to_assign_to_is_no_error() -> None:
+def test_an_assignment_without_members_is_no_error() -> None:
     assert [assignor([], {A: 1}) for assignor in ASSIGNORS.values()] == [{}, {}]

@@ -282,7 +282,7 @@ def test_a_revocation_that_was_under_way_has_its_time_again_after_a_restart() ->
     assert one.send().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_that_is_full_takes_nobody_in() -> None:
+def test_a_full_group_takes_no_new_member() -> None:
     broker = started("group.consumer.max.size=1")
     one = Consumer(broker, "one", instance_id="i")
     one.join()

@@ -82,7 +82,7 @@ class TestTopicOfOffsets:
             assert fetch(after)[0] == (5 if came_back[-1] else -1)
         assert any(came_back) != settle
 
-    def test_more_offsets_than_one_batch_can_tell_of_go_as_well(self) -> None:
+    def test_more_offsets_than_fit_into_one_batch_are_deleted_too(self) -> None:
         broker = started("offsets.topic.num.partitions=1")
         group_ids = [f"{number:03}" + "x" * 8_000 for number in range(200)]
         for group_id in group_ids:
@@ -109,7 +109,7 @@ class TestOffsetsTopic:
         assert kept(broker) == kept(broker.killed()) == []
 
     @pytest.mark.parametrize("is_restarted", [False, True])
-    def test_groups_begin_anew_once_somebody_looks_for_their_coordinator(self, is_restarted: bool) -> None:
+    def test_groups_start_afresh_once_a_client_looks_up_their_coordinator(self, is_restarted: bool) -> None:
         broker = started()
         member = Member(broker)
         form(member)

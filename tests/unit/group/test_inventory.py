@@ -83,7 +83,7 @@ class TestDescriptions:
         assert (old.group_state, old.error_code) == ("Dead", ErrorCode.NONE)
         assert (new.group_state, new.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
 
-    def test_without_a_coordinator_it_is_said_so(self) -> None:
+    def test_without_a_coordinator_that_is_the_error(self) -> None:
         group = VirtualBroker().ask(DescribeGroupsRequest(groups=[GROUP]), 5).groups[0]
         assert group.error_code == ErrorCode.NOT_COORDINATOR
 
@@ -170,12 +170,12 @@ class TestOffsetDeletion:
         assert delete_offset(broker, "read") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         assert delete_offset(broker, "unread") == ErrorCode.NONE
 
-    def test_members_that_do_not_tell_what_they_read_keep_all(self) -> None:
+    def test_members_with_an_unknown_subscription_keep_all_offsets(self) -> None:
         broker = started()
         form(Member(broker))
         assert delete_offset(broker, "topic") == ErrorCode.NON_EMPTY_GROUP
 
-    def test_unknown_groups_and_partitions_are_told_apart(self) -> None:
+    def test_unknown_groups_and_unknown_partitions_have_different_errors(self) -> None:
         broker = started()
         assert delete_offset(broker, "topic") == ErrorCode.GROUP_ID_NOT_FOUND
         commit(broker, 1)
@@ -188,7 +188,7 @@ class TestExpiry:
             broker.broker.groups.step()
             broker.time.advance(1)
 
-    def test_offsets_go_once_nobody_has_used_their_group_for_the_retention(self) -> None:
+    def test_offsets_expire_once_their_group_was_unused_for_the_retention(self) -> None:
         broker = started(*QUICK)
         member = Member(broker)
         form(member)

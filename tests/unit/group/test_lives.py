@@ -47,7 +47,7 @@ def listed(broker: VirtualBroker) -> set[str]:
     return {group.group_id for group in answer.groups}
 
 
-def test_a_stable_group_goes_on_where_it_was_with_fresh_sessions_as_often_as_its_partition_moves() -> None:
+def test_a_stable_group_continues_with_new_sessions_however_often_its_partition_moves() -> None:
     broker = two_partitions()
     one, two, other = Member(broker, "one"), Member(broker, "two"), Member(broker, group_id=OTHER)
     form(one, two)
@@ -86,7 +86,7 @@ def test_a_lost_partition_has_no_timers() -> None:
     assert broker.time.timer_count == before
 
 
-def test_whoever_waits_for_others_is_told_to_look_for_the_coordinator_again_and_joins_the_next_life() -> None:
+def test_a_waiting_member_is_sent_to_look_up_the_coordinator_and_joins_the_next_life() -> None:
     broker = two_partitions()
     one, two, other = Member(broker, "one"), Member(broker, "two"), Member(broker, group_id=OTHER)
     form(one)
@@ -107,7 +107,7 @@ def test_whoever_waits_for_others_is_told_to_look_for_the_coordinator_again_and_
     form(one, two)
 
 
-def test_a_member_that_waits_for_its_assignment_is_told_so() -> None:
+def test_a_member_that_waits_for_its_assignment_gets_the_error_too() -> None:
     broker = two_partitions()
     one, two = Member(broker, "one"), Member(broker, "two")
     form(one)
@@ -154,7 +154,7 @@ def test_offsets_of_an_open_transaction_wait_over_the_move_and_its_end_reaches_t
     assert fetch(broker.killed(), require_stable=True) == (5 if committed else 1, E.NONE)
 
 
-def test_a_consumer_group_goes_on_where_it_was_and_another_rebalances_meanwhile() -> None:
+def test_a_consumer_group_continues_where_it_was_and_another_rebalances_meanwhile() -> None:
     broker = two_partitions()
     one, two = Consumer(broker, "one"), Consumer(broker, "two")
     other = Consumer(broker, "other", group_id=OTHER)

@@ -13,7 +13,7 @@ from oncelog.protocol.generated.offset_fetch_request import (
 from tests.clients.group_members import GROUP, TOPIC, Member, commit, fetch, form, started
 
 
-def test_anybody_may_commit_to_a_group_without_members() -> None:
+def test_any_client_may_commit_to_a_group_without_members() -> None:
     broker = started()
     assert commit(broker, 7) == ErrorCode.NONE
     assert fetch(broker) == (7, ErrorCode.NONE)
@@ -28,7 +28,7 @@ def test_only_members_may_commit_to_a_group_that_has_some() -> None:
     assert fetch(broker) == (8, ErrorCode.NONE)
 
 
-def test_anybody_may_commit_again_once_the_members_are_gone() -> None:
+def test_any_client_may_commit_again_once_the_members_have_left() -> None:
     broker = started()
     member = Member(broker)
     form(member)
@@ -47,7 +47,7 @@ def test_a_generation_of_a_group_that_is_not_there_is_refused() -> None:
     assert commit(broker, 1, version=9, generation_id=3, member_id="m") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_nobody_is_a_member_of_a_group_that_has_only_offsets() -> None:
+def test_a_group_that_has_only_offsets_has_no_members() -> None:
     broker = started()
     commit(broker, 1)
     assert commit(broker, 2, generation_id=3, member_id="m") == ErrorCode.UNKNOWN_MEMBER_ID

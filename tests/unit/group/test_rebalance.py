@@ -39,7 +39,7 @@ def test_a_single_member_leads_and_gets_back_what_it_assigned_itself() -> None:
     assert state_of(broker) == "Stable"
 
 
-def test_only_the_leader_is_told_who_is_in() -> None:
+def test_only_the_leader_gets_the_list_of_members() -> None:
     broker = started()
     first, second, third = (Member(broker, name) for name in ("one", "two", "three"))
     form(first, second, third)
@@ -63,7 +63,7 @@ def test_followers_wait_for_the_leader_and_each_gets_its_own_part() -> None:
     assert leader.sync().message.assignment == b"a"
 
 
-def test_who_is_missing_in_the_assignment_gets_nothing() -> None:
+def test_a_member_that_is_missing_in_the_assignment_gets_nothing() -> None:
     broker = started()
     leader, follower = Member(broker, "leader"), Member(broker, "follower")
     form(leader)
@@ -186,7 +186,7 @@ def test_a_lost_answer_to_a_join_is_given_again_without_a_new_generation() -> No
     assert follower.heartbeat() != ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_leader_that_joins_a_stable_group_wants_to_assign_anew() -> None:
+def test_a_leader_that_rejoins_a_stable_group_starts_a_rebalance() -> None:
     broker = started()
     member = Member(broker)
     form(member)
@@ -321,7 +321,7 @@ def test_generations_are_fenced() -> None:
     assert stale.commit(1) == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_strangers_are_told_so() -> None:
+def test_unknown_members_are_refused() -> None:
     broker = started()
     form(Member(broker))
     stranger = Member(broker, member_id="stranger", generation_id=1)
@@ -339,7 +339,7 @@ def test_session_timeouts_outside_the_limits_are_refused() -> None:
         assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_a_full_group_takes_nobody_but_keeps_its_members() -> None:
+def test_a_full_group_takes_no_new_member_but_keeps_its_own() -> None:
     broker = started("group.max.size=2")
     one, two = Member(broker, "one"), Member(broker, "two")
     form(one, two)
@@ -350,7 +350,7 @@ def test_a_full_group_takes_nobody_but_keeps_its_members() -> None:
     assert follower.send_join().message.error_code == ErrorCode.NONE
 
 
-def test_a_group_above_a_limit_that_was_lowered_keeps_those_who_come_back_first() -> None:
+def test_a_group_above_a_lowered_limit_keeps_the_members_that_rejoin_first() -> None:
     broker = started("group.max.size=3")
     members = [Member(broker, name) for name in ("one", "two", "three")]
     form(*members)

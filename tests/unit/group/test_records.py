@@ -130,6 +130,6 @@ def test_records_of_share_groups_are_left_alone() -> None:
     assert shard.group_ids() == []
 
 
-def test_a_record_that_is_none_of_these_is_an_error() -> None:
+def test_a_record_of_an_unknown_kind_is_an_error() -> None:
     with pytest.raises(ProtocolError):
         decode_key(CoordinatorRecord(b"\x00", None))

@@ -6,7 +6,7 @@ from oncelog.protocol.errors import ErrorCode
 from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, describe, fetch, form, started, state_of
 
 
-def test_members_go_on_where_they_were_with_a_fresh_session() -> None:
+def test_members_continue_where_they_were_with_a_new_session() -> None:
     broker = started()
     one, two = Member(broker, "one"), Member(broker, "two")
     form(one, two)
@@ -50,7 +50,7 @@ def test_a_rebalance_that_the_stop_has_cut_short_is_simply_begun_again() -> None
     assert one.learn().generation_id == two.learn().generation_id
 
 
-def test_no_member_is_told_of_an_assignment_that_a_power_cut_can_take_back() -> None:
+def test_no_member_gets_an_assignment_that_a_power_cut_can_undo() -> None:
     broker = started()
     member = Member(broker)
     form(member)

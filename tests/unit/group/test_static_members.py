@@ -51,7 +51,7 @@ def test_a_follower_that_restarts_gets_its_old_part_and_the_generation_stays() -
     assert leader.heartbeat() == ErrorCode.NONE
 
 
-def test_a_leader_that_restarts_is_told_that_its_old_id_leads_so_that_it_does_not_assign_in_vain() -> None:
+def test_a_restarted_leader_sees_its_old_id_lead_so_that_it_does_not_assign_in_vain() -> None:
     broker, leader, _ = formed()
     fresh = returning(leader)
     fresh.join()
@@ -74,7 +74,7 @@ def test_a_return_that_cannot_be_logged_leaves_the_place_to_the_old_id() -> None
     assert state_of(broker) == "Stable"
 
 
-def test_a_leader_that_knows_how_is_told_to_skip_the_assignment() -> None:
+def test_a_leader_that_supports_it_is_asked_to_skip_the_assignment() -> None:
     broker, leader, follower = formed()
     fresh = returning(leader, join_version=9)
     fresh.join()
@@ -106,7 +106,7 @@ def test_a_held_join_of_the_old_process_is_fenced_by_the_new_one() -> None:
     assert not fresh.joined.is_there  # type: ignore[union-attr]
 
 
-def test_a_return_in_the_middle_of_an_assignment_begins_it_anew() -> None:
+def test_a_return_in_the_middle_of_an_assignment_restarts_it() -> None:
     _, leader, follower = formed()
     leader.join()
     follower.join()
@@ -173,7 +173,7 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     assert state_of(broker) == "Empty"
 
 
-def test_absent_static_members_are_not_handed_an_assignment_that_nobody_could_make() -> None:
+def test_absent_static_members_get_no_assignment_without_a_leader_to_make_it() -> None:
     broker = started()
     one = Member(broker, "one", group_instance_id="one", session_timeout_ms=REBALANCE_TIMEOUT_MS * 3)
     two = Member(broker, "two", group_instance_id="two", session_timeout_ms=REBALANCE_TIMEOUT_MS * 3)

@@ -28,7 +28,7 @@ def test_an_offset_of_an_aborted_transaction_was_never_there() -> None:
     assert fetch(broker, require_stable=True) == (1, ErrorCode.NONE)
 
 
-def test_whoever_needs_a_stable_offset_is_told_to_wait_for_the_transaction() -> None:
+def test_a_reader_of_stable_offsets_is_asked_to_wait_for_the_transaction() -> None:
     broker = started()
     producer = Producer(broker).init()
     producer.commit_offset(5, partition=1)
@@ -97,7 +97,7 @@ def test_every_version_is_served(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_fenced_producer_is_told_of_its_epoch_in_every_version(version: int) -> None:
+def test_a_fenced_producer_gets_the_error_of_its_version(version: int) -> None:
     broker = started()
     zombie = Producer(broker).init()
     zombie.commit_offset(5)
@@ -206,7 +206,7 @@ class TestMembers:
         error = producer.send_commit(5, generation_id=member.generation_id, member_id=member.member_id)
         assert error == ErrorCode.NONE
 
-    def test_without_members_anybody_may_commit(self) -> None:
+    def test_without_members_any_client_may_commit(self) -> None:
         broker = started()
         member = Member(broker)
         form(member)

@@ -91,7 +91,7 @@ def test_what_destroys_records_takes_the_partition_offline_and_never_shortens_it
 
 @pytest.mark.parametrize("damage", [name for name in DESTRUCTIVE if "flipped" in name])
 @pytest.mark.parametrize("how", STOPS)
-def test_damage_that_nobody_reads_is_found_within_seconds(how: str, damage: str) -> None:
+def test_damage_in_records_that_are_not_read_is_found_within_seconds(how: str, damage: str) -> None:
     broker, _ = stopped(how)
     DESTRUCTIVE[damage][0](MemoryFiles(broker.disk))
     broker = broker.killed()

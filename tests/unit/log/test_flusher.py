@@ -145,7 +145,7 @@ def test_append_during_a_round_waits_for_the_next() -> None:
     assert waiting.done
 
 
-def test_all_logs_of_a_round_move_before_anybody_is_told() -> None:
+def test_all_logs_of_a_round_move_before_any_waiter_is_notified() -> None:
     logs = Logs()
     first, second = logs.open(0), logs.open(1)
     seen: list[int] = []

@@ -52,7 +52,7 @@ def test_log_append_time_is_ours_and_below_the_checksum() -> None:
     assert retried.log_append_time_ms == 5_000_000
 
 
-def test_control_batch_is_refused_from_everybody() -> None:
+def test_control_batch_is_refused_from_every_client() -> None:
     logs = Logs()
     log = logs.open()
     logs.end_transaction(log, 1, committed=True)
@@ -78,7 +78,7 @@ def test_coordinator_batch_of_a_transaction_has_no_sequence_and_opens_it() -> No
     assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_high_watermark_and_stable_offset_move_with_the_flush_and_waiters_hear_in_offset_order() -> None:
+def test_high_watermark_and_stable_offset_move_with_the_flush_and_wake_waiters_in_offset_order() -> None:
     logs = Logs()
     log = logs.open()
     logs.append(log, batch(2))
@@ -168,7 +168,7 @@ def test_no_read_passes_the_bound_of_its_isolation(isolation: FetchIsolation) ->
         assert headers[-1].base_offset + headers[-1].last_offset_delta + 1 == bound
 
 
-def test_aborted_transactions_are_told_to_read_committed_alone() -> None:
+def test_aborted_transactions_are_listed_only_for_read_committed() -> None:
     logs = Logs()
     log = logs.open()
     logs.append(log, batch(1, producer_id=1, base_sequence=0, transactional=True))

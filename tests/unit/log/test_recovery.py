@@ -261,7 +261,7 @@ def test_whole_file_of_batches_of_another_snapshot_is_not_believed(stop: str) ->
     assert any(line.startswith(f"{newest} is not used: it belongs to another") for line in logs.reports[0].lines)
 
 
-def test_without_its_batches_a_snapshot_still_tells_of_producers_whose_segments_are_gone() -> None:
+def test_without_its_batches_a_snapshot_still_has_producers_whose_segments_are_gone() -> None:
     """One batch of each, as Apache Kafka's does: what they wrote is deleted, and nothing else knows."""
     logs = filled()
     log = logs.open()
@@ -304,7 +304,7 @@ def test_deletion_that_got_no_further_than_a_snapshot_takes_no_batches_from_thos
     assert encode_snapshot(logs.open().producer_state) == state
 
 
-def test_missing_snapshot_is_told_of_once() -> None:
+def test_missing_snapshot_is_reported_once() -> None:
     logs = filled().stopped_cleanly()
     missing = logs_of(logs, ".snapshot")
     for path in missing + logs_of(logs, ".batches"):
@@ -317,7 +317,7 @@ def test_missing_snapshot_is_told_of_once() -> None:
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"0\n1\n7 0\n"])
-def test_leader_epochs_are_kafkas_and_written_anew_where_they_are_not(damage: bytes | None) -> None:
+def test_leader_epochs_are_kafkas_and_rewritten_where_they_are_not(damage: bytes | None) -> None:
     logs = filled().killed()
     path = "topic-0/leader-epoch-checkpoint"
     assert logs.disk.files[path].data == b"0\n1\n0 0\n"
@@ -370,7 +370,7 @@ def test_crashes_over_and_over_give_what_one_recovery_gives() -> None:
         assert encode_snapshot(logs.open().producer_state) == state
 
 
-def test_damage_is_told_from_a_torn_tail_after_a_power_cut_as_well() -> None:
+def test_damage_is_distinguished_from_a_torn_tail_after_a_power_cut_as_well() -> None:
     """After a checkpoint only the segments have the records."""
     for seed in range(20):
         logs = filled()
@@ -464,7 +464,7 @@ def test_after_a_failed_sync_of_the_snapshot_the_log_below_it_stays() -> None:
     assert [base for base in bases if logs.disk.exists(f"topic-0/{base:020d}.log")] == bases
 
 
-def test_flushed_offsets_and_all_directories_gone_is_told_by_the_journal() -> None:
+def test_lost_flushed_offsets_and_directories_are_noticed_by_the_journal() -> None:
     logs = Logs()
     logs.append(logs.open(), batch())
     logs.flush()

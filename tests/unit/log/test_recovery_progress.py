@@ -35,7 +35,7 @@ def start(clock: ManualClock) -> tuple[int, list[tuple[int, int, str]]]:
     return total, told
 
 
-def test_slow_start_tells_bytes_partitions_and_where_it_is() -> None:
+def test_slow_start_reports_bytes_partitions_and_its_position() -> None:
     total, told = start(SlowClock())
     assert len(told) >= 4
     assert told == sorted(told)

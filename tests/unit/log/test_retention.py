@@ -141,7 +141,7 @@ def test_files_below_the_log_start_that_a_stop_left_behind_go_at_the_next_start(
 
 
 @pytest.mark.parametrize("stop", ["killed", "stopped_cleanly"])
-def test_only_segment_of_a_log_goes_on_a_full_disk_and_its_producers_are_remembered(stop: str) -> None:
+def test_the_only_segment_of_a_log_is_deleted_on_a_full_disk_and_its_producers_are_remembered(stop: str) -> None:
     """The journal gives the room for what has to be written first."""
     logs = Logs()
     log = logs.open(retention_ms=1)

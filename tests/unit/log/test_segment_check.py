@@ -73,7 +73,7 @@ def test_reader_that_comes_before_the_check_gets_no_flipped_byte_either(stop: st
     assert reading_is_refused(log, 0) == log.offline_error
 
 
-def test_waiting_readers_hear_of_it() -> None:
+def test_waiting_readers_are_notified_of_damage() -> None:
     logs, paths = filled("clean")
     log = logs.open()
     logs.disk.files[paths[0]].data[-1] ^= 4
@@ -115,7 +115,7 @@ def test_file_that_shrinks_under_the_broker_is_damage() -> None:
 
 
 @pytest.mark.parametrize("slices", range(6))
-def test_segments_that_go_meanwhile_are_nobodys_damage(slices: int) -> None:
+def test_segments_that_are_deleted_meanwhile_are_no_damage(slices: int) -> None:
     logs, _ = filled("clean")
     log = logs.open()
     for _ in range(slices):

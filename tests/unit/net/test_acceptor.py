@@ -164,7 +164,7 @@ def test_one_too_many_from_an_address_is_closed_and_counted() -> None:
     run(scene)
 
 
-def test_after_its_end_nobody_is_let_in() -> None:
+def test_after_its_end_no_connection_is_accepted() -> None:
     async def scene() -> None:
         async with door() as opened:
             address = opened.listening.getsockname()

@@ -79,7 +79,7 @@ def test_several_responses_in_a_turn_keep_one_turn_in_wait() -> None:
     assert len(loop.waiting) == 1
 
 
-def test_connections_tell_of_requests_and_responses() -> None:
+def test_connections_notify_of_requests_and_responses() -> None:
     server, loop = Server(), Loop()
     server.open.busy_poll = loop.busy_poll
     transport = server.connect()

@@ -48,7 +48,7 @@ def server(certificates: Certificates) -> TlsServer:
     return TlsServer(certificates)
 
 
-def test_new_connections_are_shown_the_new_certificate_and_open_ones_go_on(
+def test_new_connections_get_the_new_certificate_and_open_ones_continue(
     server: TlsServer, certificates: Certificates
 ) -> None:
     before = serial(server, certificates)

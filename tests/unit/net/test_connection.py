@@ -113,7 +113,7 @@ def test_a_client_that_does_not_read_has_nothing_started_and_is_not_read_from() 
     assert transport.is_reading
 
 
-def test_answers_that_nobody_reads_make_later_ones_smaller_and_are_counted_until_they_are_gone() -> None:
+def test_unread_answers_make_later_ones_smaller_and_count_until_they_are_sent() -> None:
     server = with_topic("oncelog.unread.answers.max.bytes=4194304", "message.max.bytes=1048588")
     writer = server.connect()
     for number in range(20):
@@ -270,7 +270,7 @@ def test_an_idle_connection_is_closed_at_its_time_and_no_other() -> None:
     assert len(server.open) == 0
 
 
-def test_who_never_reads_is_cut_off_like_an_idle_one() -> None:
+def test_a_client_that_never_reads_is_closed_like_an_idle_one() -> None:
     server = with_topic("connections.max.idle.ms=10000")
     transport = server.connect(is_read=False)
     server.send(transport, b"".join(api_versions(number) for number in range(10_000)))
@@ -279,7 +279,7 @@ def test_who_never_reads_is_cut_off_like_an_idle_one() -> None:
     assert server.open.answers.used_bytes == 0
 
 
-def test_who_does_not_read_the_last_answer_of_a_closed_connection_is_cut_off() -> None:
+def test_a_client_that_does_not_read_the_last_answer_of_a_closed_connection_is_cut_off() -> None:
     server = Server("connections.max.idle.ms=-1")
     transport = server.connect(is_read=False)
     server.send(transport, api_versions(1) + BAD_LENGTH)

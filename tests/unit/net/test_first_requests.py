@@ -67,7 +67,7 @@ def test_a_connection_keeps_its_order_over_first_requests(imports: Imports) -> N
     assert correlation_ids(transport.sent) == [1, 2, 3, 4, 5, 6]
 
 
-def test_an_api_is_imported_once_for_all_who_wait_for_it(imports: Imports) -> None:
+def test_an_api_is_imported_once_for_all_waiting_requests(imports: Imports) -> None:
     waiting = [imports.sent(metadata(number, "t")) for number in range(3)]
     assert len(imports.thread.threads) == 1
     imports.finish()
@@ -76,7 +76,7 @@ def test_an_api_is_imported_once_for_all_who_wait_for_it(imports: Imports) -> No
     assert not imports.thread.threads
 
 
-def test_those_who_wait_start_one_after_the_other_has_been_sent_its_answer(imports: Imports) -> None:
+def test_waiting_requests_start_one_after_the_other_has_been_sent_its_answer(imports: Imports) -> None:
     """Or answers would be made before it is known that those before are not read."""
     waiting = [imports.sent(api_versions(number)) for number in range(3)]
     imports.thread.run_thread()
@@ -95,7 +95,7 @@ def test_a_bad_first_request_closes_its_connection_and_no_other(imports: Imports
     assert correlation_ids(good.sent) == [2]
 
 
-def test_one_who_has_gone_meanwhile_asks_for_nothing(imports: Imports) -> None:
+def test_a_request_of_a_disconnected_client_is_not_served(imports: Imports) -> None:
     gone = imports.sent(metadata(1, "t"))
     gone.abort()
     imports.finish()

@@ -148,7 +148,7 @@ def test_a_bad_token_is_refused_after_the_delay_and_the_connection_closed(token:
     assert client.principal == ANONYMOUS
 
 
-def test_unknown_users_wrong_passwords_and_other_identities_are_told_the_same() -> None:
+def test_unknown_users_wrong_passwords_and_other_identities_get_the_same_error() -> None:
     """CVE-2017-12610: a user acts as another by the authorization id."""
     texts = set()
     for token in (b"\0nobody\0alice-secret", b"\0alice\0wrong", b"bob\0alice\0alice-secret"):
@@ -250,7 +250,7 @@ def test_a_login_that_is_not_finished_in_time_is_ended() -> None:
     assert (half_way.is_closed, done.is_closed) == (True, False)
 
 
-def test_without_sessions_a_second_handshake_is_refused_and_the_connection_goes_on() -> None:
+def test_without_sessions_a_second_handshake_is_refused_and_the_connection_continues() -> None:
     """nisshi#665 rejected it as a mechanism that is not supported."""
     client = SaslServer().connect()
     client.log_in()
@@ -277,7 +277,7 @@ def test_a_user_of_scram_logs_in_with_the_keys_in_the_metadata_log(mechanism: Sc
     assert client.principal == ALICE
 
 
-def test_a_user_who_is_changed_or_deleted_logs_in_no_more_by_the_old_password() -> None:
+def test_a_changed_or_deleted_user_cannot_log_in_by_the_old_password() -> None:
     server = SaslServer()
     mechanism = SCRAM_MECHANISMS["SCRAM-SHA-512"]
 
@@ -297,7 +297,7 @@ def test_a_user_who_is_changed_or_deleted_logs_in_no_more_by_the_old_password() 
     assert not logs_in("new")
 
 
-def test_a_user_who_does_not_exist_has_the_same_challenge_at_every_listener() -> None:
+def test_an_unknown_user_has_the_same_challenge_at_every_listener() -> None:
     """Those who exist have: other salts at another listener would tell who does not."""
     server = SaslServer()
     other = Door(server.virtual.broker, server._dispatcher, "SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT)

@@ -212,7 +212,7 @@ def test_above_the_bound_and_the_allowance_the_furthest_behind_goes_at_once() ->
     assert not any(sender.left_bytes < 2 * MIB for sender in room.closed)
 
 
-def test_without_a_limit_everybody_reads() -> None:
+def test_without_a_limit_every_connection_reads() -> None:
     room = Room(-1)
     senders = [room.sender(100 * MIB) for _ in range(10)]
     for sender in senders:

@@ -25,7 +25,7 @@ def warned(host: str, peer: str, *, is_guess: bool = False, reached: str = "172.
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "127.0.1.1", "kafka.localhost"])
-def test_a_client_elsewhere_that_is_told_of_loopback_is_warned_of_with_what_to_set(host: str) -> None:
+def test_a_warning_names_what_to_set_for_a_remote_client_that_gets_a_loopback_address(host: str) -> None:
     (warning,) = warned(host, "172.17.0.9")
     assert warning["event"] == "listener.not_reachable"
     assert (warning["peer"], warning["listener"]) == ("172.17.0.9", "OUTSIDE")
@@ -33,7 +33,7 @@ def test_a_client_elsewhere_that_is_told_of_loopback_is_warned_of_with_what_to_s
     assert "172.17.0.2" in warning["message"]
 
 
-def test_a_name_that_nobody_chose_is_doubtful_for_clients_elsewhere() -> None:
+def test_a_guessed_name_is_doubtful_for_clients_elsewhere() -> None:
     (warning,) = warned("f00ba4", GATEWAY, is_guess=True)
     assert "f00ba4" in warning["message"]
     assert not warned("broker.example", GATEWAY, is_guess=False)

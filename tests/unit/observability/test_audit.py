@@ -31,7 +31,7 @@ def _asked(topic: str, who: str = "alice") -> Asked:
     return Asked(Principal("User", who), "10.0.0.1", AclOperation.WRITE, ResourceType.TOPIC, topic)
 
 
-def test_a_denial_says_who_tried_what_and_why_it_was_denied(audit: AuditLog, stream: io.StringIO) -> None:
+def test_a_denial_names_the_principal_the_operation_and_the_reason(audit: AuditLog, stream: io.StringIO) -> None:
     audit.on_decision(_asked("orders"), DENIED, "PRODUCE")
     line = json.loads(stream.getvalue())
     del line["timestamp"]

@@ -79,7 +79,7 @@ def test_the_text_of_an_error_forges_no_line_either(kind: type[io.StringIO], nam
     assert sum(not line.startswith("  ") for line in stream.getvalue().splitlines()) == 1
 
 
-def test_an_error_that_nobody_caught_is_one_line_of_the_log() -> None:
+def test_an_uncaught_error_is_one_line_of_the_log() -> None:
     stream = io.StringIO()
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(loop_errors(start_logging("info", stream)))
@@ -123,7 +123,7 @@ def test_a_logger_has_the_roots_level_until_it_has_its_own_and_again_without_it(
     assert [json.loads(line)["step"] for line in stream.getvalue().splitlines()] == [1, 2, 4]
 
 
-def test_a_change_of_level_reaches_those_who_watch_it() -> None:
+def test_a_change_of_level_reaches_its_watchers() -> None:
     root = level_of(start_logging("info", io.StringIO()))
     assert root is not None
     seen: list[str] = []

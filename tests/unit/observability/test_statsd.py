@@ -88,7 +88,7 @@ async def test_reports_leave_by_themselves_at_the_interval() -> None:
     assert _parsed(datagram)["requests", ""] == (5, "c")
 
 
-async def test_a_receiver_that_is_not_there_disturbs_nobody() -> None:
+async def test_a_missing_receiver_disturbs_nothing() -> None:
     gone = await asyncio_dgram.bind(("127.0.0.1", 0))
     address = gone.sockname
     gone.close()

@@ -117,7 +117,7 @@ def test_what_graduated_comes_back_with_its_records_transactions_and_sequences(t
     assert again.broker.topics.get(TOPIC) is not None
 
 
-def test_what_one_node_cannot_have_is_told_before_anything_is_written(tmp_path: Path) -> None:
+def test_what_one_node_cannot_have_is_reported_before_anything_is_written(tmp_path: Path) -> None:
     elsewhere = UUID(int=7)
     records = [
         *topic_with(
@@ -416,7 +416,7 @@ def test_users_log_in_have_the_rights_and_the_quotas_that_they_had_in_kafka(tmp_
     assert (entry.entity[0].entity_name, entry.values[0].value) == ("alice", 1.0)
 
 
-def test_who_can_log_in_is_listed_and_not_changed_before_a_start_that_may_write(tmp_path: Path) -> None:
+def test_users_are_listed_and_not_changed_before_a_start_that_may_write(tmp_path: Path) -> None:
     """The recording has an open transaction whose timeout is long past."""
     assert run(recorded(tmp_path)[0], "--out", tmp_path / "ours").exit_code == 0
     before = fingerprint(tmp_path / "ours")

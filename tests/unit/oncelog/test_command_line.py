@@ -261,7 +261,7 @@ def test_a_wrong_address_is_named_as_it_was_given(
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_file_that_somebody_named_must_exist(tmp_path: Path) -> None:
+def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match=r"ONCELOG_CONFIG: .*gone: No such file"):
         target(None, None, None, {"ONCELOG_CONFIG": str(tmp_path / "gone")})
 

@@ -190,7 +190,7 @@ def test_an_authorizer_has_the_name_that_kafka_knows_today() -> None:
     assert not properties("authorizer.class.name=", "super.users=User:root").get("authorizer.class.name")
 
 
-def test_the_controller_listens_where_it_is_told() -> None:
+def test_the_controller_listens_at_the_given_address() -> None:
     found = properties("listeners=PLAINTEXT://0.0.0.0:9092", chosen=("kafka-1", 9555))
     assert found["controller.quorum.voters"] == "7@kafka-1:9555"
     assert found["listeners"].endswith(",CONTROLLER://kafka-1:9555")

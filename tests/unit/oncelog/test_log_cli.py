@@ -78,7 +78,7 @@ def test_what_a_start_can_rebuild_is_no_damage(filled: tuple[Path, Filled], dama
 
 
 @pytest.mark.parametrize("damage", DESTRUCTIVE)
-def test_damage_is_told_with_its_file_before_anything_is_changed(filled: tuple[Path, Filled], damage: str) -> None:
+def test_damage_is_reported_with_its_file_before_anything_is_changed(filled: tuple[Path, Filled], damage: str) -> None:
     data_dir, _ = filled
     change, file = DESTRUCTIVE[damage]
     change(RealFiles(data_dir))

@@ -72,7 +72,7 @@ def test_recorded_files_hold_one_of_everything() -> None:
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_json_tells_what_the_lines_tell(partition: str) -> None:
+def test_json_has_everything_that_the_lines_have(partition: str) -> None:
     """One object for each line of text that says something of its own."""
     lines = dump(ROOT / partition, "--print-data-log").stdout.splitlines()
     told = objects(ROOT / partition, "--print-data-log")
@@ -89,7 +89,7 @@ def test_json_keeps_the_bytes_of_values_that_are_no_text() -> None:
     assert all("key_base64" not in entry for entry in values)
 
 
-def test_json_tells_the_outcome_of_each_transaction() -> None:
+def test_json_has_the_outcome_of_each_transaction() -> None:
     told = [entry for entry in objects(LOGS[-1], "--deep-iteration") if "control_type" in entry]
     lines = [line for line in dump(LOGS[-1], "--deep-iteration").stdout.splitlines() if "endTxnMarker" in line]
     assert len(told) == len(lines) > 5
@@ -110,7 +110,7 @@ _OUTSIDE_THE_CHECKSUM = {*range(8), *range(12, 16)}  # base offset and leader ep
 
 
 @given(st.data())
-def test_a_turned_bit_of_a_batch_is_told_with_its_file_and_place(data: st.DataObject) -> None:
+def test_a_flipped_bit_of_a_batch_is_reported_with_its_file_and_position(data: st.DataObject) -> None:
     content = bytearray(LOGS[0].read_bytes())
     batches = list(iter_batches(memoryview(bytes(content))))
     slot = data.draw(st.integers(0, len(batches) - 1))
@@ -186,7 +186,7 @@ def test_sequences_are_counted_as_in_kafka(sequence: int, count: int, total: int
 
 
 @given(suffix=st.sampled_from(["log", "index", "timeindex", "txnindex", "snapshot", "batches"]), content=st.binary())
-def test_no_bytes_stop_it(suffix: str, content: bytes) -> None:
+def test_no_bytes_stop_the_dump(suffix: str, content: bytes) -> None:
     with TemporaryDirectory() as directory:
         shutil.copy(LOGS[0], directory)
         path = Path(directory, LOGS[0].name).with_suffix(f".{suffix}")
@@ -226,7 +226,7 @@ def _changed(data: st.DataObject, part: bytes | None) -> bytes | None:
     return bytes(changed[: data.draw(st.integers(0, len(part)))])
 
 
-def test_index_entry_larger_than_the_limit_or_without_a_log_is_told(tmp_path: Path) -> None:
+def test_index_entry_larger_than_the_limit_or_without_a_log_is_reported(tmp_path: Path) -> None:
     index = max(DATA.glob("*.index"), key=lambda path: path.stat().st_size)
     assert index.stat().st_size
     assert dump(index, "--max-message-size", "10").exit_code == 1
@@ -272,7 +272,7 @@ def test_decoders_without_a_name_are_those_of_text() -> None:
     assert dump(LOGS[0], "--value-decoder-class").stdout == dump(LOGS[0], "--print-data-log").stdout
 
 
-def test_values_too_short_for_a_number_are_told() -> None:
+def test_values_too_short_for_a_number_are_reported() -> None:
     result = dump(ROOT / "numbers-0", "--value-decoder-class", "LongDecoder")
     assert result.exit_code == 1
     assert "bytes are not a number of 8 bytes" in result.stderr
@@ -363,7 +363,7 @@ def test_bytes_become_text_as_in_java(data: bytes, text: str) -> None:
     assert java_string(data) == text
 
 
-def test_a_directory_without_files_of_a_partition_is_told_what_to_name(tmp_path: Path) -> None:
+def test_a_directory_without_files_of_a_partition_is_refused_with_what_to_name(tmp_path: Path) -> None:
     """As the data directory, which holds the directories of partitions."""
     (tmp_path / "topic-0").mkdir()
     result = CliRunner().invoke(main, ["log", "dump", str(tmp_path)])

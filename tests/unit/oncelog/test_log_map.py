@@ -206,7 +206,7 @@ def test_a_part_that_ends_before_it_begins_is_refused() -> None:
 
 
 @given(first=st.integers(0, 100), last=st.integers(0, 100))
-def test_each_ruler_is_told_once_whatever_part_is_drawn(first: int, last: int) -> None:
+def test_each_ruler_is_drawn_once_in_any_part(first: int, last: int) -> None:
     output = run(ROOT / "orders-0", "--from", str(min(first, last)), "--to", str(max(first, last))).output
     for name in ("log start offset", "last stable offset", "high watermark", "log end offset"):
         assert output.count(name) == 1

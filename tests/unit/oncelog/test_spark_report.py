@@ -40,7 +40,7 @@ def test_attempts_without_a_marker_belong_to_the_batch_between_the_markers() -> 
     assert told(attempts, 0, 2) == {0: (2, [0, 1], [3], True), 1: (6, [4, 5], [], True)}
 
 
-def test_where_markers_are_compacted_away_nothing_is_told_until_the_next_one() -> None:
+def test_where_markers_are_compacted_away_nothing_is_claimed_until_the_next_one() -> None:
     """The first of these are of batches that nobody can number: they may have been the first, or the ten thousandth."""
     attempts = [
         attempt(30, "aborted"),

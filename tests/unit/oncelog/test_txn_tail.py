@@ -35,7 +35,7 @@ def read(reader: TransitionReader, metadata: TransactionMetadata, level: int = 2
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_each_record_is_told_with_the_state_before_it(level: int) -> None:
+def test_each_record_is_shown_with_the_state_before_it(level: int) -> None:
     reader = TransitionReader()
     told = [read(reader, metadata, level) for metadata in (EMPTY, OPEN, PREPARED, COMPLETE)]
     assert [(each.previous_state, each.state) for each in told] == [

@@ -84,7 +84,7 @@ def test_a_running_broker_and_a_directory_are_asked_and_answer_alike(tmp_path: P
         assert said("--bootstrap", broker.bootstrap_servers) == in_directory
 
 
-def test_an_administrator_who_logs_in_makes_users_that_log_in_at_once(tmp_path: Path) -> None:
+def test_users_that_an_administrator_adds_can_log_in_at_once(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     settings = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",

@@ -60,7 +60,7 @@ def free_port() -> Iterator[int]:
         yield bound.getsockname()[1]
 
 
-def test_a_row_says_who_what_how_often_and_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_names_the_client_the_mistake_its_count_and_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
     reported(monkeypatch, FINDING, ADVICE)
     head, row, other = (result := run()).stdout.splitlines()
     assert result.exit_code == 1
@@ -85,7 +85,7 @@ def test_on_a_terminal_no_line_is_longer_than_it_is_wide(columns: int, monkeypat
     assert "Give each a name." in " ".join(" ".join(lines).split())
 
 
-def test_advice_alone_is_no_failure_and_nothing_is_said_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advice_alone_is_no_failure_and_no_findings_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     reported(monkeypatch, ADVICE)
     assert run().exit_code == 0
     reported(monkeypatch)
@@ -99,7 +99,7 @@ def test_json_is_the_report_and_the_exit_code_stays(monkeypatch: pytest.MonkeyPa
     assert Report.from_json(json.loads(result.stdout)) == Report((FINDING,), {"findings": 2})
 
 
-def test_what_was_forgotten_is_told_even_if_nothing_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_entries_are_reported_even_if_nothing_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for findings in ((FINDING,), ()):
         reported(monkeypatch, *findings, transactional_ids=7, groups=0)
         assert "The broker has forgotten 7 transactional ids" in run().stdout
@@ -136,7 +136,7 @@ def test_where_kafka_clients_connect_it_says_which_address_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("address", ["9404", "localhost", "localhost:x", ""])
-def test_what_is_no_address_is_told_how_one_looks(address: str) -> None:
+def test_an_invalid_address_is_refused_with_an_example(address: str) -> None:
     require_one_line(run("-m", address), "must be HOST:PORT")
 
 

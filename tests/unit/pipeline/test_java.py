@@ -21,7 +21,7 @@ def test_the_shim_drops_the_missing_module_and_keeps_the_rest_as_it_was(tmp_path
     assert answer.stdout.splitlines() == ["<-cp>", "<a b:*>", "<Main>", "<>", "<--add-modules=x>"]
 
 
-def test_a_java_tells_its_version_or_does_not_count(tmp_path: Path) -> None:
+def test_a_java_that_reports_no_version_does_not_count(tmp_path: Path) -> None:
     java = executable(tmp_path / "java", "#!/bin/sh\necho 'openjdk version \"21.0.8\" 2025-07-15' >&2\n")
     assert version_of(java) == 21
     assert version_of(tmp_path / "missing") is None

@@ -23,7 +23,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_each_kind_of_loss_is_refused_with_what_was_lost_and_how_to_go_on(kind: str) -> None:
+def test_each_kind_of_loss_is_refused_with_what_was_lost_and_how_to_continue(kind: str) -> None:
     logs, sentence = CASES[kind]
     losses = find_losses(KNOWN, logs)
     assert [loss.kind for loss in losses] == [kind]
@@ -48,7 +48,7 @@ def test_nothing_is_lost_while_the_log_reaches_from_the_position_to_its_end() ->
         ("overtaken", {1: 2}, [(0, 5, 8)]),
     ],
 )
-def test_whoever_accepts_the_loss_reads_all_that_is_there_and_finds_it_counted(
+def test_a_query_that_accepts_the_loss_reads_all_that_is_left_and_counts_the_loss(
     kind: str, lost: dict[int, int] | None, read: list[tuple[int, int, int]]
 ) -> None:
     logs = CASES[kind][0]

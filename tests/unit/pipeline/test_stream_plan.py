@@ -102,7 +102,7 @@ def test_a_topic_that_was_created_again_is_refused_also_when_it_is_longer_than_b
         plan(brokers).tasks(START, end)
 
 
-def test_whoever_accepts_the_loss_reads_the_new_topic_from_its_beginning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_query_that_accepts_the_loss_reads_the_new_topic_from_its_beginning(caplog: pytest.LogCaptureFixture) -> None:
     brokers = FakeBrokers(10)
     end = plan(brokers).next_end(START, None)
     brokers.topic_id, brokers.stable = "second", [30]

@@ -55,7 +55,7 @@ def test_what_is_equal_has_no_difference() -> None:
         (lambda s, p: setattr(p, "purchases", 3), "pipeline purchases: 3 instead of 4"),
     ],
 )
-def test_each_kind_of_damage_is_told(spoil: object, told: str) -> None:
+def test_each_kind_of_damage_is_reported(spoil: object, told: str) -> None:
     committed, totals = seen(), published()
     spoil(committed, totals)  # type: ignore[operator]
     (difference, *_) = differences(EXPECTED, committed, totals)

@@ -13,7 +13,7 @@ def test_it_has_the_states_of_the_coordinator_by_name_and_number() -> None:
     ]
 
 
-def test_a_transaction_without_a_timeout_is_told_by_the_number_that_the_coordinator_gives_it() -> None:
+def test_a_transaction_without_a_timeout_has_the_number_that_the_coordinator_gives_it() -> None:
     assert NO_TIMEOUT_MS == metadata.NO_TIMEOUT_MS
 
 

@@ -31,7 +31,7 @@ def write(server: SaslServer, record: object) -> None:
     server.virtual.time.settle()
 
 
-def test_a_user_who_does_not_exist_has_the_same_salt_after_changes_of_others_and_a_restart() -> None:
+def test_an_unknown_user_has_the_same_salt_after_changes_of_others_and_a_restart() -> None:
     """One who does has it too: a salt that changed by itself would tell that nobody is there."""
     made: Keys = keys(SHA_256, "secret", b"s" * 26, 4_096)
     alice = UserScramCredentialRecord("alice", 1, b"s" * 26, made.stored_key, made.server_key, 4_096)
@@ -47,7 +47,7 @@ def test_a_user_who_does_not_exist_has_the_same_salt_after_changes_of_others_and
     assert challenge(again, "nobody") == before
 
 
-def test_no_two_directories_share_it() -> None:
+def test_no_two_directories_share_a_secret() -> None:
     disks = [MemoryDisk(), MemoryDisk()]
     entropy = SeededEntropy(1)
     made = [login_secret(disk, entropy) for disk in disks]
@@ -56,7 +56,7 @@ def test_no_two_directories_share_it() -> None:
     assert {len(each) for each in made} == {32}
 
 
-def test_one_that_was_cut_short_is_made_again() -> None:
+def test_a_secret_that_was_cut_short_is_made_again() -> None:
     disk, entropy = MemoryDisk(), SeededEntropy(1)
     disk.write_atomically(LOGIN_SECRET, b"short")
     made = login_secret(disk, entropy)
@@ -82,6 +82,6 @@ def test_a_full_disk_stops_no_logins_and_a_broken_one_does() -> None:
         login_secret(FullDisk(errno.EIO), entropy)
 
 
-def test_memory_alone_has_one_for_the_life_of_the_process() -> None:
+def test_a_broker_in_memory_has_one_secret_for_the_life_of_the_process() -> None:
     entropy = SeededEntropy(1)
     assert login_secret(MemoryBlobs(), entropy) != login_secret(MemoryBlobs(), entropy)

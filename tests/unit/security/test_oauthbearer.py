@@ -85,7 +85,7 @@ def changed(change: Callable[[list[str]], None]) -> str:
     return ".".join(parts)
 
 
-def test_a_signed_token_says_who_the_user_is_and_until_when() -> None:
+def test_a_signed_token_names_the_user_and_the_expiry() -> None:
     assert Listener().log_in(ISSUER.token()) == Success(b"", "alice", 3_600_000)
 
 
@@ -173,7 +173,7 @@ def test_what_is_no_token_is_refused(token: str) -> None:
 
 
 class TestKeys:
-    def test_they_are_fetched_once_for_all_logins(self) -> None:
+    def test_keys_are_fetched_once_for_all_logins(self) -> None:
         listener = Listener()
         for _ in range(5):
             assert listener.log_in(ISSUER.token()) is not None
@@ -191,7 +191,7 @@ class TestKeys:
         assert listener.log_in(unknown) is not None
         assert listener.source.count == 2
 
-    def test_old_ones_are_replaced(self) -> None:
+    def test_old_keys_are_replaced(self) -> None:
         listener = Listener(refresh_ms=120_000)
         assert listener.log_in(ISSUER.token()) is not None
         listener.source.data = {"keys": []}

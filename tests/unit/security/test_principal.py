@@ -16,5 +16,5 @@ def test_what_has_no_kind_or_no_name_is_refused(text: str) -> None:
         parse_principal(text)
 
 
-def test_who_did_not_log_in_is_kafkas_anonymous() -> None:
+def test_a_client_without_a_login_is_kafkas_anonymous() -> None:
     assert str(ANONYMOUS) == "User:ANONYMOUS"

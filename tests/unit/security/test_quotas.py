@@ -94,7 +94,7 @@ def test_a_change_counts_at_once_and_after_a_start() -> None:
     assert again.quotas.limit(PRODUCER_BYTE_RATE, "u", "c") == (5.0, "u", "")
 
 
-def test_who_has_used_nothing_lately_is_forgotten() -> None:
+def test_a_client_that_has_used_nothing_lately_is_forgotten() -> None:
     virtual = VirtualBroker()
     limited(virtual, {"client_id": None}, producer_byte_rate=1_000.0)
     quotas = quotas_of(virtual.broker)
@@ -109,7 +109,7 @@ def test_who_has_used_nothing_lately_is_forgotten() -> None:
 # --- who is above waits -----------------------------------------------------------------------------------------------
 
 
-def test_who_produces_too_much_has_its_answer_at_once_and_waits_while_others_do_not() -> None:
+def test_a_client_that_produces_too_much_has_its_answer_at_once_and_waits_while_others_do_not() -> None:
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=1_000.0)
     above, other = server.connect(), server.connect()
@@ -132,7 +132,7 @@ def test_who_produces_too_much_has_its_answer_at_once_and_waits_while_others_do_
     assert above.is_reading
 
 
-def test_who_always_has_more_to_send_has_the_rate_of_its_quota_within_five_percent() -> None:
+def test_a_client_that_always_sends_has_the_rate_of_its_quota_within_five_percent() -> None:
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=10_000.0)
     producer = server.connect()
@@ -149,7 +149,7 @@ def test_who_always_has_more_to_send_has_the_rate_of_its_quota_within_five_perce
     assert sent_bytes - 100_000 == pytest.approx(10_000 * 100, rel=0.05), "besides what it has at once"
 
 
-def test_who_always_reads_on_has_the_rate_of_its_quota_within_five_percent() -> None:
+def test_a_client_that_always_reads_has_the_rate_of_its_quota_within_five_percent() -> None:
     server = Server()
     consumer = server.connect()
     server.send(consumer, metadata(1, "t"))
@@ -169,7 +169,7 @@ def test_who_always_reads_on_has_the_rate_of_its_quota_within_five_percent() -> 
     assert read_bytes - 100_000 == pytest.approx(10_000 * 100, rel=0.05), "besides what it has at once"
 
 
-def test_who_waits_may_go() -> None:
+def test_a_waiting_client_may_disconnect() -> None:
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=1_000.0)
     above = server.connect()
@@ -239,14 +239,14 @@ def test_an_address_has_as_many_new_connections_as_its_quota_allows() -> None:
 
 
 @pytest.mark.parametrize("limit", [float("inf"), 1e18])
-def test_a_quota_that_is_never_reached_makes_nobody_wait(limit: float) -> None:
+def test_a_quota_that_is_never_reached_delays_no_client(limit: float) -> None:
     virtual = VirtualBroker()
     limited(virtual, {"user": None}, request_percentage=limit)
     for _ in range(100):
         assert virtual.ask(MetadataRequest(topics=[]), 8).throttle_time_ms == 0
 
 
-def test_who_goes_while_it_waits_leaves_nothing_behind() -> None:
+def test_a_client_that_disconnects_while_it_waits_leaves_nothing_behind() -> None:
     """Or connections above a quota, one after the other, would fill the memory: each waits for days."""
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=1.0)

@@ -8,7 +8,7 @@ from oncelog.broker.turns.ports import MonotonicMs
 
 
 @given(st.integers(1, 100_000), st.lists(st.tuples(st.integers(0, 5_000), st.floats(0, 1e6)), max_size=100))
-def test_who_waits_as_told_never_has_more_than_the_burst_and_what_came_since(
+def test_a_client_that_waits_as_asked_never_gets_more_than_the_burst_and_the_rate(
     rate: int, uses: list[tuple[int, float]]
 ) -> None:
     burst, now_ms, used, latest = rate * 10, 0, 0.0, 0.0
@@ -22,7 +22,7 @@ def test_who_waits_as_told_never_has_more_than_the_burst_and_what_came_since(
 
 
 @given(st.integers(1, 100_000), st.floats(0.01, 50))
-def test_who_always_comes_back_in_time_has_all_of_it(rate: int, share: float) -> None:
+def test_a_client_that_always_returns_in_time_gets_the_whole_rate(rate: int, share: float) -> None:
     burst, now_ms, used = rate * 10, 0, 0.0
     bucket = TokenBucket(burst, MonotonicMs(0))
     while now_ms < 20_000:

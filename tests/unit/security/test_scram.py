@@ -205,7 +205,7 @@ def test_a_conversation_takes_one_final_message() -> None:
         conversation.evaluate(final)
 
 
-def test_a_user_who_does_not_exist_has_another_salt_for_each_mechanism_as_those_who_do() -> None:
+def test_an_unknown_user_has_a_salt_for_each_mechanism_as_known_ones_do() -> None:
     """The same salt in both would tell who is not there: those of a user are random, each its own."""
     nobodys = ScramUsers({}, b"secret", lambda: "nonce")
     salts = {nobodys.find("nobody", each)[0].salt for each in SCRAM_MECHANISMS.values()}
@@ -215,7 +215,7 @@ def test_a_user_who_does_not_exist_has_another_salt_for_each_mechanism_as_those_
 @pytest.mark.parametrize(
     "token", [b"n,,n=alice,r=" + b"x" * 500_000, b"n,,n=" + "\N{PARTY POPPER}".encode() * 100_000 + b",r=x"]
 )
-def test_a_message_that_nobody_needs_is_not_kept_until_the_next_one(token: bytes) -> None:
+def test_a_message_that_is_not_needed_is_not_kept_until_the_next_one(token: bytes) -> None:
     """It is held until the client sends its proof, which may be as late as the end of its time to log in."""
     with pytest.raises(AuthenticationFailed):
         Scram(SHA_256, users(SHA_256, ALICE)).begin().evaluate(token)

@@ -68,7 +68,7 @@ def test_what_was_written_is_there_after_a_start() -> None:
     assert broker.killed().broker.metadata.state.security.acls == {record.id: record}
 
 
-def test_who_watches_hears_of_a_record_when_it_counts_already() -> None:
+def test_a_watcher_is_notified_of_a_record_once_it_counts() -> None:
     state = SecurityState()
     seen: list[int] = []
     state.watch(lambda _: seen.append(len(state.tokens)))

@@ -68,7 +68,7 @@ def newest(logs: Logs) -> str:
 @pytest.mark.parametrize(
     "lost", ["the newest file", "its last frames", "the end of flushed-offsets", "flushed-offsets"]
 )
-def test_a_lost_end_is_told_and_costs_nothing_that_is_in_the_segments(lost: str) -> None:
+def test_a_lost_end_is_reported_and_costs_nothing_that_is_in_the_segments(lost: str) -> None:
     logs = written(rounds=30, journal_file_bytes=4_096)
     logs.store.file_sync.begin_checkpoint()
     logs.flush()
@@ -280,7 +280,7 @@ def test_a_clean_stop_waits_for_a_checkpoint_and_one_that_ends_later_begins_noth
     assert not scheduler.queue
 
 
-def test_it_is_idle_when_the_checkpoint_has_ended() -> None:
+def test_the_journal_is_idle_when_the_checkpoint_has_ended() -> None:
     logs = written()
     logs.scheduler.threads_run_at_once = False
     logs.store.file_sync.begin_checkpoint()
@@ -353,7 +353,7 @@ def test_the_journal_is_not_begun_while_a_round_is_in_flight() -> None:
 
 
 @pytest.mark.parametrize("slot", [0, 1])
-def test_a_journal_file_that_is_missing_after_it_was_used_is_told(slot: int) -> None:
+def test_a_journal_file_that_is_missing_after_it_was_used_is_reported(slot: int) -> None:
     logs = written(rounds=30, journal_file_bytes=4_096)
     del logs.disk.files[NAMES[slot]]
     assert any("missing" in problem for problem in logs.killed().store.problems)
@@ -474,7 +474,7 @@ def test_no_damage_of_the_journal_takes_what_a_kill_or_a_clean_stop_has_left(dam
 
 
 @pytest.mark.parametrize("stop", ["kill", "power cut"])
-def test_whole_batches_that_come_after_the_end_of_the_journal_are_told_when_they_are_removed(stop: str) -> None:
+def test_whole_batches_after_the_end_of_the_journal_are_reported_when_they_are_removed(stop: str) -> None:
     logs = written(rounds=2)
     logs.append(logs.open(0), batch(3))
     logs.append(logs.open(0), batch())

@@ -14,7 +14,7 @@ VERSIONS = pytest.mark.parametrize("version", [0, 2])
 
 
 @VERSIONS
-def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(version: int) -> None:
+def test_from_append_to_flush_every_request_about_the_id_has_to_retry(version: int) -> None:
     coordinator = Coordinator()
     pair = coordinator.init().pair
     coordinator.log.flushes_by_itself = False

@@ -138,7 +138,7 @@ def test_a_copy_that_was_taken_while_the_original_ran_on_commits_nothing_that_it
     assert producer.end() is E.PRODUCER_FENCED
 
 
-def test_who_was_at_rest_when_the_power_went_continues() -> None:
+def test_a_producer_without_an_open_transaction_continues_after_a_power_cut() -> None:
     broker, producer = begun()
     assert producer.end() is E.NONE
     producer.broker = broker.crashed(1)
@@ -199,13 +199,13 @@ def test_before_its_partition_is_durably_added_a_batch_waits() -> None:
     assert (broker.disk.sync_count, log_of(broker).high_watermark) == (syncs + 1, 1)
 
 
-def test_who_asks_where_the_log_ends_waits_until_what_was_answered_is_durable() -> None:
+def test_a_request_for_the_log_end_waits_until_what_was_answered_is_durable() -> None:
     broker, _ = begun()
     assert list_offset(broker, TOPIC, isolation_level=0) == (E.NONE, 1)
     assert list_offset(broker, TOPIC, isolation_level=1) == (E.NONE, 0)
 
 
-def test_a_reader_of_what_is_uncommitted_sees_it_at_once_and_others_hasten_nothing() -> None:
+def test_a_read_uncommitted_reader_sees_it_at_once_and_others_start_no_round() -> None:
     broker, _ = begun()
     syncs = broker.disk.sync_count
     for isolation_level, found in ((1, 0), (0, 1)):
@@ -262,7 +262,7 @@ def test_records_that_were_answered_can_be_deleted() -> None:
     assert (deleted.error_code, deleted.low_watermark) == (E.NONE, 1)
 
 
-def test_after_some_milliseconds_it_is_durable_whoever_waits() -> None:
+def test_after_some_milliseconds_it_is_durable_without_a_waiter() -> None:
     broker, _ = begun()
     broker.time.advance(10)
     assert log_of(broker).high_watermark == 1
@@ -291,7 +291,7 @@ def test_offsets_of_a_transaction_wait_for_no_sync_but_that_of_its_end() -> None
 @pytest.mark.parametrize(
     "setting", ["oncelog.flush.policy=os", "oncelog.flush.policy=memory", "oncelog.storage=memory"]
 )
-def test_without_syncs_a_plain_batch_is_answered_in_its_turn_and_seen_by_who_asks_then(setting: str) -> None:
+def test_without_syncs_a_plain_batch_is_answered_and_readable_in_its_turn(setting: str) -> None:
     broker = broker_with_topic(setting)
     producer = Producer(broker).init()
     assert producer.add(0) == [E.NONE]
@@ -301,7 +301,7 @@ def test_without_syncs_a_plain_batch_is_answered_in_its_turn_and_seen_by_who_ask
     assert list_offset(broker, TOPIC, isolation_level=0) == (E.NONE, 1)
 
 
-def test_a_reader_of_what_is_uncommitted_gets_all_that_was_answered_in_one_response() -> None:
+def test_a_read_uncommitted_reader_gets_all_that_was_answered_in_one_response() -> None:
     broker, producer = begun()
     broker.time.advance(10)
     assert producer.produce(0, sequence=1) is E.NONE

@@ -104,7 +104,7 @@ def test_a_new_transactional_id_gets_a_fresh_producer_id_and_epoch_0() -> None:
     assert (target.producer_id, target.producer_epoch, target.state) == (9, 0, S.EMPTY)
 
 
-def test_an_expired_transactional_id_is_made_anew_for_a_producer_that_resumes() -> None:
+def test_an_expired_transactional_id_is_recreated_for_a_producer_that_resumes() -> None:
     target = init(None, producer_id=7, epoch=3, fresh=9).target
     assert target is not None and (target.producer_id, target.producer_epoch) == (9, 0)
 
@@ -135,7 +135,7 @@ def test_a_new_instance_over_an_open_transaction_fences_and_aborts_it_with_one_b
 
 
 @pytest.mark.parametrize("state", LOGGED)
-def test_a_pending_transition_sends_every_instance_away_for_now(state: TransactionState) -> None:
+def test_a_pending_transition_makes_every_instance_retry(state: TransactionState) -> None:
     for producer_id, epoch in ((-1, -1), (7, 3), (8, 0)):
         known = metadata(state)
         assert init(known, producer_id=producer_id, epoch=epoch, pending=True) == Decision(E.CONCURRENT_TRANSACTIONS)

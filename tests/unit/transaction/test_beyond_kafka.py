@@ -51,7 +51,7 @@ def test_a_producer_whose_new_epoch_was_lost_in_a_restart_is_given_it_again(rest
 
 
 @pytest.mark.parametrize("before", ["oncelog.compat=oncelog", KAFKA])
-def test_in_kafkas_way_that_producer_is_fenced_whatever_the_log_would_tell(before: str) -> None:
+def test_in_kafkas_way_that_producer_is_fenced_whatever_the_log_has(before: str) -> None:
     broker = broker_with_topic(before)
     producer = Producer(broker).init()
     resume(broker, producer.pair)

@@ -30,7 +30,7 @@ def next_of(pair: ProducerIdAndEpoch, version: int) -> ProducerIdAndEpoch:
 # --- pending and durable ---
 
 
-def test_a_refusal_is_told_only_when_what_it_was_decided_from_is_durable() -> None:
+def test_a_refusal_is_returned_only_when_its_reason_is_durable() -> None:
     coordinator = Coordinator()
     coordinator.rounds_are_whole = False
     pair = coordinator.init().pair
@@ -113,7 +113,7 @@ def test_an_answer_holds_the_pair_of_its_decision_whatever_comes_before_the_flus
     assert (again.pair.producer_epoch, ending.pair.producer_epoch) == (1, 2)
 
 
-def test_an_append_that_fails_is_told_and_changes_nothing() -> None:
+def test_an_append_that_fails_is_reported_and_changes_nothing() -> None:
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
     coordinator.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
@@ -309,7 +309,7 @@ def test_an_end_of_version_1_keeps_the_epoch_though_its_partitions_came_by_versi
 
 
 @pytest.mark.parametrize("error", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED])
-def test_a_partition_where_someone_newer_was_is_given_up(error: ErrorCode) -> None:
+def test_a_partition_with_a_marker_of_a_newer_coordinator_is_given_up(error: ErrorCode) -> None:
     coordinator = Coordinator()
     coordinator.markers.holds = True
     coordinator.end(coordinator.begun(P0, P1), True)
@@ -374,7 +374,7 @@ def test_after_a_restart_the_time_before_it_counts() -> None:
     assert survivor.known.state is TransactionState.COMPLETE_ABORT
 
 
-def test_a_transaction_whose_time_ran_out_while_nobody_ran_is_aborted_at_the_start() -> None:
+def test_a_transaction_that_timed_out_while_the_broker_was_down_is_aborted_at_the_start() -> None:
     coordinator = Coordinator()
     coordinator.begun(P0)
     coordinator.time.wall_offset_ms += 2 * TIMEOUT_MS
@@ -458,7 +458,7 @@ def test_a_timeout_that_came_during_an_addition_does_not_take_the_time_of_the_ne
     assert coordinator.known.state is TransactionState.COMPLETE_ABORT
 
 
-def test_who_timed_out_is_fenced_under_version_1() -> None:
+def test_a_producer_that_timed_out_is_fenced_under_version_1() -> None:
     coordinator = Coordinator(level=1)
     pair = coordinator.begun(P0)
     coordinator.time.advance(TIMEOUT_MS)
@@ -467,7 +467,7 @@ def test_who_timed_out_is_fenced_under_version_1() -> None:
     assert coordinator.init().pair == ProducerIdAndEpoch(pair.producer_id, 2)
 
 
-def test_who_timed_out_under_version_2_hears_that_it_came_too_late_and_goes_on() -> None:
+def test_a_producer_that_timed_out_under_version_2_gets_an_error_and_continues() -> None:
     coordinator = Coordinator(level=2)
     pair = coordinator.begun(P0, version=2)
     coordinator.time.advance(TIMEOUT_MS)

@@ -195,7 +195,7 @@ def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(
             return
 
 
-def test_an_open_transaction_outlives_a_restart_and_its_timeout_goes_on_counting() -> None:
+def test_an_open_transaction_outlives_a_restart_and_its_timeout_continues() -> None:
     broker = VirtualBroker(*ONE_PARTITION)
     mover = Mover(True)
     broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)]), 4)

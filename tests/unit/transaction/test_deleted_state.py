@@ -46,7 +46,7 @@ def write_again(broker: VirtualBroker) -> None:
     assert listed(broker) == [TRANSACTIONAL_ID]
 
 
-def test_every_id_is_forgotten_and_no_timeout_ends_what_nobody_knows() -> None:
+def test_every_id_is_forgotten_and_no_timeout_ends_an_unknown_transaction() -> None:
     broker = broker_with_topic(KAFKA)
     producer = opened(broker)
     delete_state(broker)
@@ -79,7 +79,7 @@ def test_markers_on_their_way_do_not_bring_an_id_back(waits_ms: int, version: in
     assert listed(broker.killed()) == [TRANSACTIONAL_ID]
 
 
-def test_a_decision_that_is_not_durable_yet_is_told_to_look_for_the_coordinator_again() -> None:
+def test_a_request_whose_decision_is_not_durable_has_to_look_up_the_coordinator_again() -> None:
     broker = broker_with_topic(KAFKA)
     opened(broker)
     second = Producer(broker, "second").init()

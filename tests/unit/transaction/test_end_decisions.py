@@ -100,7 +100,7 @@ CELLS_V2 = [
 
 
 @pytest.mark.parametrize(("state", "commit", "epoch", "expected"), CELLS_V2)
-def test_version_2_tells_a_retry_from_the_next_end_by_its_epoch(
+def test_version_2_distinguishes_a_retry_from_the_next_end_by_its_epoch(
     state: TransactionState, commit: bool, epoch: int, expected: ErrorCode | str
 ) -> None:
     decision = end_v2(metadata(state), commit, epoch=epoch)
@@ -196,7 +196,7 @@ def test_the_coordinator_aborts_with_the_next_epoch(version: int) -> None:
     check_step(metadata(), target)
 
 
-def test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_lets_it_go_on() -> None:
+def test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_lets_it_continue() -> None:
     """KIP-588: under version 2 the late abort counts as a retry, the late commit is told that it came too late."""
     for version, on_abort, on_commit in (
         (1, E.PRODUCER_FENCED, E.PRODUCER_FENCED),

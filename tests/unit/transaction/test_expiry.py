@@ -38,7 +38,7 @@ def pass_time(broker: VirtualBroker, delay_ms: int) -> None:
     broker.time.settle()
 
 
-def test_an_idle_id_is_forgotten_for_good_and_starts_anew() -> None:
+def test_an_idle_id_is_forgotten_for_good_and_starts_afresh() -> None:
     broker = started()
     first = init(broker)
     pass_time(broker, EXPIRATION_MS - INTERVAL_MS)

@@ -104,7 +104,7 @@ def test_a_zombie_that_resumes_over_an_open_transaction_aborts_it_as_in_kafka_an
     assert resume(zombie, 5) is FENCED
 
 
-def test_a_batch_outside_of_the_transaction_can_be_aborted_by_who_knows_the_code_for_that() -> None:
+def test_a_batch_outside_of_the_transaction_is_abortable_for_clients_that_know_that_error() -> None:
     """KIP-890 gave TRANSACTION_ABORTABLE to Produce 11 and TxnOffsetCommit 4; older clients know INVALID_TXN_STATE."""
     producer = Producer(broker_with_topic()).init()
     assert producer.add(1) == [E.NONE]
@@ -119,7 +119,9 @@ def test_a_batch_outside_of_the_transaction_can_be_aborted_by_who_knows_the_code
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-def test_who_timed_out_is_told_so_by_the_partition_and_goes_on_under_version_2_alone(version: int) -> None:
+def test_a_producer_that_timed_out_is_refused_by_the_partition_and_continues_under_version_2_alone(
+    version: int,
+) -> None:
     for level, may_go_on in ((2, True), (1, False)):
         broker = broker_with_topic(f"oncelog.feature.transaction.version={level}")
         producer = Producer(broker).init()

@@ -81,7 +81,7 @@ def let_go(broker: VirtualBroker, rule: Any) -> None:
 # --- the scenarios ----------------------------------------------------------------------------------------------------
 
 
-def test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_is_told_to_wait() -> None:
+def test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_has_to_retry() -> None:
     """The bug: EndTxn answered the old id with the epoch 0; and the new id, told too early, was an unknown one
     (INVALID_PRODUCER_ID_MAPPING, which is fatal) until COMPLETE was logged."""
     broker = broker_with_topic()
@@ -189,7 +189,7 @@ def test_kafka_19999_a_marker_that_was_written_before_the_coordinator_was_reload
     assert producer.produce(version=12) is E.NONE
 
 
-def test_kafka_20090_an_epoch_at_its_very_end_goes_on_with_a_new_producer_id() -> None:
+def test_kafka_20090_the_last_epoch_is_followed_by_a_new_producer_id() -> None:
     """The bug: a fence of version 1 took 32767, and whoever came then was refused, for good."""
     broker = broker_with_topic(LEVEL_1)
     old = at_epoch(Producer(broker).init(), LAST)
@@ -330,12 +330,12 @@ def test_kafka_17754_a_batch_that_comes_late_is_not_taken_into_the_next_transact
 BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None], tuple[Any, ...]]] = [
     (
         planted_bugs.pid_before_pending,
-        test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_is_told_to_wait,
+        test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_has_to_retry,
         (),
     ),
     (
         planted_bugs.answers_the_old_id,
-        test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_is_told_to_wait,
+        test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_has_to_retry,
         (),
     ),
     (planted_bugs.bumps_twice, test_kafka_19367_a_new_instance_over_an_open_transaction_moves_the_epoch_once, ()),
@@ -360,7 +360,7 @@ BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None], tupl
         test_kafka_19999_a_marker_that_was_written_before_the_coordinator_was_reloaded_is_taken_again,
         (),
     ),
-    (planted_bugs.sticks_at_the_fence, test_kafka_20090_an_epoch_at_its_very_end_goes_on_with_a_new_producer_id, ()),
+    (planted_bugs.sticks_at_the_fence, test_kafka_20090_the_last_epoch_is_followed_by_a_new_producer_id, ()),
     (
         planted_bugs.keeps_no_rotation,
         test_kafka_20310_an_end_over_the_last_epoch_is_answered_again_after_a_restart,

@@ -123,9 +123,7 @@ def test_markers_on_their_way_arrive(before: int, after: int, restarts: bool, co
 @SWITCHES
 @RESTARTS
 @COMMITS
-def test_what_has_ended_is_still_told_to_who_did_not_hear_it(
-    before: int, after: int, restarts: bool, commit: bool
-) -> None:
+def test_a_lost_response_to_an_end_is_repeated(before: int, after: int, restarts: bool, commit: bool) -> None:
     producer = started(before)
     write(producer, before)
     retry = Producer(producer.broker)

@@ -55,7 +55,7 @@ def transact_in_the_other(coordinator: Coordinator) -> None:
     assert state is not None and state.state.kafka_name == "CompleteCommit"
 
 
-def test_while_a_partition_is_lost_its_ids_are_told_so_and_the_other_one_serves() -> None:
+def test_while_a_partition_is_lost_its_ids_are_refused_and_the_other_one_serves() -> None:
     coordinator = two_partitions()
     pair = coordinator.begun(P0)
     coordinator.runtime.lose(LOST)
@@ -71,7 +71,7 @@ def test_while_a_partition_is_lost_its_ids_are_told_so_and_the_other_one_serves(
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_open_transaction_goes_on_with_the_next_life(version: int, commit: bool) -> None:
+def test_an_open_transaction_continues_in_the_next_life(version: int, commit: bool) -> None:
     coordinator = two_partitions()
     coordinator.level = 2 if version else 1
     pair = coordinator.begun(P0, version=version)
@@ -101,7 +101,7 @@ def test_a_lost_partition_has_no_timers_and_the_next_life_counts_from_the_start_
     assert known(coordinator).state.kafka_name == "CompleteAbort"
 
 
-def test_a_transaction_over_its_time_while_nobody_had_the_partition_is_aborted_by_the_next_life() -> None:
+def test_a_transaction_that_times_out_while_the_partition_has_no_leader_is_aborted_by_the_next_life() -> None:
     coordinator = two_partitions()
     coordinator.begun(P0)
     coordinator.runtime.lose(LOST)
@@ -179,7 +179,7 @@ def test_a_decision_that_is_not_durable_when_the_partition_goes_is_answered_at_o
     assert coordinator.end(pair, True).error is E.NONE
 
 
-def test_who_waits_for_a_producer_id_while_the_partition_goes_is_told_to_look_again() -> None:
+def test_a_waiter_for_a_producer_id_has_to_look_up_the_coordinator_when_the_partition_is_lost() -> None:
     coordinator = two_partitions()
     coordinator.ids.holds = True
     asked = coordinator.init()

@@ -74,7 +74,9 @@ def test_one_fetch_sees_a_commit_in_all_partitions_or_in_none(version: int) -> N
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
 @VERSIONS
-def test_so_does_one_that_waits_in_a_session(version: int, isolation_level: int) -> None:
+def test_one_waiting_fetch_of_a_session_sees_a_commit_in_all_partitions_or_in_none(
+    version: int, isolation_level: int
+) -> None:
     broker, producer = begun(version)
     at = 1 - isolation_level
     wanted = [FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=1_000) for index in (0, 1)]
@@ -156,7 +158,7 @@ def test_where_a_fault_holds_a_marker_the_states_are_there_to_be_seen(rule: Rule
     assert state_of(broker) is TransactionState.COMPLETE_COMMIT
 
 
-def test_the_events_tell_prepare_then_the_markers_then_complete() -> None:
+def test_the_events_are_prepare_then_the_markers_then_complete() -> None:
     broker, producer = begun(1)
     before = broker.faults.events.last_number
     producer.end(True)

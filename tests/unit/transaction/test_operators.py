@@ -82,7 +82,7 @@ def test_a_description_has_all_that_is_known_and_an_error_for_each_id_that_is_no
     assert empty.error_code == E.INVALID_REQUEST
 
 
-def test_nothing_is_told_before_it_is_durable() -> None:
+def test_nothing_is_reported_before_it_is_durable() -> None:
     broker = broker_with_topic()
     Producer(broker).init()
     making = broker.start(InitProducerIdRequest(transactional_id="new", transaction_timeout_ms=TIMEOUT_MS), 4)
@@ -109,7 +109,7 @@ def test_the_producers_of_a_partition_show_where_their_open_transaction_begins()
     assert (state.current_txn_start_offset, state.coordinator_epoch) == (-1, 0)
 
 
-def test_producers_are_told_of_only_when_what_they_wrote_is_durable() -> None:
+def test_producers_are_listed_only_when_what_they_wrote_is_durable() -> None:
     broker, opened = three_ids()
     opened.start_produce(0, sequence=1)
     request = DescribeProducersRequest(topics=[TopicRequest(name=TOPIC, partition_indexes=(0,))])

@@ -49,7 +49,7 @@ def manager(metadata: HeldMetadata) -> ProducerIdManager:
     return ProducerIdManager(cast(MetadataLog, metadata), lambda: Registration(1, 5))
 
 
-def test_no_id_leaves_before_its_block_is_durable_and_all_who_wait_share_one_block() -> None:
+def test_no_id_is_returned_before_its_block_is_durable_and_all_waiters_share_one_block() -> None:
     metadata = HeldMetadata()
     ids = manager(metadata)
     asked = [ids.next_id() for _ in range(3)]
@@ -69,7 +69,7 @@ def test_a_block_of_a_thousand_is_used_up_before_the_next_is_fetched() -> None:
     assert metadata.next_producer_id == 3 * BLOCK_SIZE
 
 
-def test_a_block_that_cannot_be_logged_fails_those_who_wait_and_the_next_try_may_succeed() -> None:
+def test_a_block_that_cannot_be_logged_fails_its_waiters_and_the_next_try_may_succeed() -> None:
     metadata = HeldMetadata()
     ids = manager(metadata)
     metadata.refuses = True
@@ -80,7 +80,7 @@ def test_a_block_that_cannot_be_logged_fails_those_who_wait_and_the_next_try_may
     assert answer.result() == 0
 
 
-def test_more_who_wait_than_a_block_has_ids_are_served_from_the_next_block() -> None:
+def test_more_waiters_than_a_block_has_ids_are_served_from_the_next_block() -> None:
     metadata = HeldMetadata()
     ids = manager(metadata)
     asked = [ids.next_id() for _ in range(BLOCK_SIZE + 1)]
@@ -90,7 +90,7 @@ def test_more_who_wait_than_a_block_has_ids_are_served_from_the_next_block() -> 
     assert asked[-1].result() == BLOCK_SIZE
 
 
-def test_who_asks_again_while_being_answered_is_not_forgotten() -> None:
+def test_a_waiter_that_asks_again_during_its_callback_is_not_forgotten() -> None:
     """The last id of a block goes to someone who at once asks for another."""
     metadata = HeldMetadata()
     ids = manager(metadata)

@@ -153,7 +153,9 @@ def values(coordinator: Coordinator) -> list[TransactionMetadata]:
     st.sampled_from([1, 2]),
     st.lists(st.sampled_from(STEPS), min_size=10, max_size=100),
 )
-def test_whatever_happens_each_outcome_is_one_and_nobody_shares_a_pair(seed: int, level: int, steps: list[str]) -> None:
+def test_in_any_life_each_transaction_has_one_outcome_and_no_two_instances_share_a_pair(
+    seed: int, level: int, steps: list[str]
+) -> None:
     life = Life(seed, level)
     for name in ("init", "flush", *steps):
         life.step(name)

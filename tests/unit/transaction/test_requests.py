@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("every_version")
     ("version", "expected"),
     [(0, E.INVALID_PRODUCER_EPOCH), (1, E.INVALID_PRODUCER_EPOCH), (2, E.PRODUCER_FENCED), (3, E.PRODUCER_FENCED)],
 )
-def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version: int, expected: ErrorCode) -> None:
+def test_a_fenced_producer_gets_the_error_code_of_its_version(version: int, expected: ErrorCode) -> None:
     broker = broker_with_topic()
     old = Producer(broker).init()
     Producer(broker).init()
@@ -42,7 +42,7 @@ def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version: int, 
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_fenced_producer_that_resumes_is_told_so_in_the_words_of_its_version(version: int) -> None:
+def test_a_fenced_producer_that_resumes_gets_the_error_code_of_its_version(version: int) -> None:
     broker = broker_with_topic()
     old = Producer(broker).init()
     Producer(broker).init()

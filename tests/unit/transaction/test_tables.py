@@ -99,7 +99,7 @@ def metadata_of(life: str, state: str) -> tuple[TransactionMetadata, Transaction
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
-def test_nothing_goes_on_from_a_state_that_never_stands_by_itself(request_name: str) -> None:
+def test_no_transition_starts_in_a_state_that_is_never_logged_alone(request_name: str) -> None:
     """Kafka throws there too. The one way on is the abort that a fence stands for."""
     _, ask = REQUESTS[request_name]
     for state, pair, kind in product((DEAD, FENCE), ((-1, -1), (7, 3), (7, 2)), (0, 1)):

@@ -184,7 +184,7 @@ def test_what_is_prepared_takes_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("times_kept", [0, 1, 2])
-def test_who_does_not_ask_to_keep_it_aborts_what_is_prepared(times_kept: int) -> None:
+def test_an_instance_that_does_not_keep_it_aborts_what_is_prepared(times_kept: int) -> None:
     """The way out for an operator: FenceProducers, or an instance that knows nothing of its predecessor."""
     first = prepared()
     broker = first.broker

@@ -65,7 +65,7 @@ def batch(error: str = "", *, topic: str = "sales", crc: int = 1, base_sequence:
 # --- what a finding says ----------------------------------------------------------------------------------------------
 
 
-def test_a_finding_counts_and_says_who_what_when_and_where_it_is_explained(scene: Scene) -> None:
+def test_a_finding_has_its_count_client_mistake_time_and_page(scene: Scene) -> None:
     connection = FakeConnection()
     scene.witness.on_software(connection, "some-library", "1.2")
     scene.witness.on_transactional_produce(scene.sender("writer"), ["sales"])
@@ -81,7 +81,7 @@ def test_a_finding_counts_and_says_who_what_when_and_where_it_is_explained(scene
     assert Report.from_json(scene.witness.report().as_json()) == scene.witness.report()
 
 
-def test_a_finding_is_told_once_and_counted_each_time(scene: Scene) -> None:
+def test_a_finding_is_reported_once_and_counted_each_time(scene: Scene) -> None:
     for _ in range(3):
         scene.end(scene.sender(), is_version_1=True)
     assert [each.count for each in scene.told] == [1]
@@ -322,7 +322,7 @@ def test_a_batch_that_was_too_large_is_settled_by_its_first_part(scene: Scene) -
     assert scene.findings == ()
 
 
-def test_version_1_of_the_protocol_is_told_once_a_client(scene: Scene) -> None:
+def test_version_1_of_the_protocol_is_reported_once_a_client(scene: Scene) -> None:
     for _ in range(2):
         scene.end(scene.sender(), is_version_1=True)
         scene.end(scene.sender("modern"), is_version_1=False)
