@@ -231,7 +231,9 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     async def __aenter__(self) -> Self:
         if self._is_entered:
-            raise InvalidState("a batch is processed once; if it is not committed it comes again by itself")
+            raise InvalidState(
+                "a batch can be entered only once: one that is not committed is returned again by itself"
+            )
         self._is_entered = True
         while True:
             try:

@@ -227,7 +227,7 @@ class ProcessLife:
         for line in self._said.read_text()[self._said_before :].splitlines():
             if '"admin.ready"' in line:
                 return HttpPort(json.loads(line)["address"], self._token)
-        raise RuntimeError("the broker has not said where its fault injection listens")
+        raise RuntimeError("the broker did not report the address of its fault injection")
 
     def stop(self) -> None:
         self._process.terminate()

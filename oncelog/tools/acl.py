@@ -25,7 +25,9 @@ def _resource_options(function: _Command) -> _Command:
     for option in (
         click.option("--prefixed", is_flag=True, help="The name is a prefix of the names meant."),
         click.option(
-            "--user-principal", metavar="USER", help="A user as whom tokens are made: CREATE_TOKENS, DESCRIBE_TOKENS."
+            "--user-principal",
+            metavar="USER",
+            help="A user for whom tokens are created: CREATE_TOKENS, DESCRIBE_TOKENS.",
         ),
         click.option("--delegation-token", metavar="ID", help="A token, to DESCRIBE it."),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
@@ -209,7 +211,7 @@ async def remove(
     ]
     found = await _selected(session, filters) if dry_run else await session.admin.delete_acls(*filters)
     if not found:
-        raise NotFound("no rule is like that: `oncelog acl list` shows all of them")
+        raise NotFound("no rule matches: `oncelog acl list` shows all of them")
     return planned([_row(each) for each in found], dry_run)
 
 

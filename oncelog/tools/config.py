@@ -54,7 +54,7 @@ async def _require_broker(session: Session, broker: int | None) -> None:
 
 @asks(config)
 @_resource
-@click.option("--changed", is_flag=True, help="Only settings that somebody has set.")
+@click.option("--changed", is_flag=True, help="Only settings that were set.")
 async def describe(
     session: Session, topic: str | None, group: str | None, broker: int | None, all_brokers: bool, changed: bool
 ) -> Shown:

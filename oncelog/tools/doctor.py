@@ -233,7 +233,7 @@ async def _transactions(admin: "Admin") -> list[Finding]:
     hanging = await find_hanging(admin, now_ms)
     if hanging:
         places = _some([f"{row['topic']}-{row['partition']}" for row in hanging])
-        advice = "read_committed readers wait there; `oncelog txn find-hanging` tells more"
+        advice = "read_committed readers wait there; `oncelog txn find-hanging` shows more"
         found.append(Finding("transactions", "wrong", f"hanging in {places}: {advice}"))
     for row in (await find_long(admin, now_ms, _LONG_MS))[:_MOST_TRANSACTIONS]:
         found.append(_long_open(row) if meaning_of(row["state"]).has_timeout else _long_decided(row))

@@ -64,7 +64,7 @@ def _entity(
 def _named(**options: Any) -> Entity:
     entity = _entity(**options)
     if not entity:
-        raise click.UsageError("Name whose: --user, --client-id, both, or --ip, or one of the defaults.")
+        raise click.UsageError("Name the entity: --user, --client-id, both, or --ip, or one of the defaults.")
     return entity
 
 
@@ -133,7 +133,7 @@ async def remove(session: Session, names: tuple[str, ...], dry_run: bool, **opti
         if name not in there:
             raise NotFound(f"{name!r} is not set there{did_you_mean(name, there)}; `oncelog quota list` shows what is")
     if not there:
-        raise NotFound("nothing is set there; `oncelog quota list` shows what is")
+        raise NotFound("no quota is set for that entity; `oncelog quota list` shows what is")
     chosen = names or tuple(there)
     if not dry_run:
         await session.admin.alter_client_quotas(entity, dict.fromkeys(chosen))

@@ -51,7 +51,9 @@ def _row(found: "DelegationToken", *, with_hmac: bool) -> Row:
 
 
 @asks(token)
-@click.option("--owner", metavar="USER", help="As whom it logs in; needs CREATE_TOKENS on that user.  [default: you]")
+@click.option(
+    "--owner", metavar="USER", help="The user it logs in as; needs CREATE_TOKENS on that user.  [default: you]"
+)
 @click.option("--renewer", "renewers", metavar="USER", multiple=True, help="Who may renew and expire it, too.")
 @click.option(
     "--max-lifetime",

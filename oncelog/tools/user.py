@@ -150,9 +150,9 @@ def remove(name: str, mechanism: "ScramMechanism | None", as_json: bool, **place
 def _check_name(name: str) -> None:
     try:
         if not name or len(name.encode()) > 32_767:
-            fail("a name has 1 to 32,767 bytes", EXIT_FAILED)
+            fail("a name must have 1 to 32,767 bytes", EXIT_FAILED)
     except UnicodeEncodeError:
-        fail("a name is UTF-8", EXIT_FAILED)
+        fail("a name must be UTF-8", EXIT_FAILED)
 
 
 def _password(name: str, file: Any) -> str:
@@ -165,9 +165,9 @@ def _password(name: str, file: Any) -> str:
             password = (file or sys.stdin).readline().rstrip("\r\n")
         password.encode()
     except UnicodeError:  # whose message would show it
-        fail("a password is UTF-8", EXIT_FAILED)
+        fail("a password must be UTF-8", EXIT_FAILED)
     if not password:
-        fail("a password has at least one character: write it as the first line of standard input", EXIT_FAILED)
+        fail("a password must have at least one character: write it as the first line of standard input", EXIT_FAILED)
     return password
 
 

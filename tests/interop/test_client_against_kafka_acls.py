@@ -96,7 +96,7 @@ def test_the_command_adds_lists_and_removes_and_changes_nothing_on_a_dry_run(boo
     assert len(admin.describe_acls()) == 2
     assert json.loads(_run(bootstrap, *remove).stdout) == rows[:1]
     assert [rule.operation for rule in admin.describe_acls()] == ["DESCRIBE"]
-    assert "no rule is like that" in _run(bootstrap, *remove, exit_code=2).stderr
+    assert "no rule matches" in _run(bootstrap, *remove, exit_code=2).stderr
 
 
 @pytest.mark.parametrize(

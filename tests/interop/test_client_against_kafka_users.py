@@ -103,7 +103,7 @@ def test_quotas_are_set_listed_and_removed(operator: Operator) -> None:
     operator.run("quota", "remove", "--user", "bob", "--client-defaults", "request_percentage")
     operator.run("quota", "remove", "--ip", "10.0.0.1")
     operator.until([], "quota", "list")
-    assert "nothing is set there" in operator.run("quota", "remove", "--user", "bob", exit_code=2).stderr
+    assert "no quota is set for that entity" in operator.run("quota", "remove", "--user", "bob", exit_code=2).stderr
 
 
 def test_a_token_is_created_listed_renewed_and_expired_and_logs_in_meanwhile(

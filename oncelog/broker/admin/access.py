@@ -54,11 +54,11 @@ class Access:
         """Return the principal of a request. Raises HttpError if the request may not be served."""
         found = dict(headers)
         if any(sum(name == each for name, _ in headers) > 1 for each in _ONCE):
-            raise HttpError(400, "a header that decides who may ask is there twice")
+            raise HttpError(400, "send each of the headers Authorization, Host, Origin and Content-Type only once")
         self._check_site(found)
         path, _, query = target.partition(b"?")
         if not path.startswith(b"/"):
-            raise HttpError(400, "a request names a path, such as /metrics")
+            raise HttpError(400, "the request must name a path, such as /metrics")
         principal = self._principal_of(path, query, found.get(b"authorization", b""))
         self._check_method(method, found.get(b"content-type", b""))
         return principal
@@ -69,7 +69,7 @@ class Access:
             raise HttpError(403, "the Host header does not name this machine: add the name to oncelog.http.host.names")
         is_foreign = headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
         if is_foreign or headers.get(b"origin") not in (None, self._scheme + host):
-            raise HttpError(403, "web pages of other sites are not served")
+            raise HttpError(403, "requests from web pages of other sites are refused")
 
     def _is_host(self, host: str) -> bool:
         name = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -80,7 +80,7 @@ class Access:
     def _principal_of(self, path: bytes, query: bytes, authorization: bytes) -> Principal:
         parameters = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         if any(name.lower() in _TOKEN_PARAMETERS for name, _ in parameters):
-            raise HttpError(400, "a token does not belong into an address: send it in the header Authorization")
+            raise HttpError(400, "a token must not be in the address: send it in the header Authorization")
         if self._token is None or path in _WITHOUT_TOKEN:
             return ANONYMOUS
         if not self._token.is_in(authorization):

@@ -48,7 +48,7 @@ class MetricsRoutes:
                 return Response(503 if reason else 200, {"status": "not ready", "reason": reason} if reason else _READY)
             case ("witness",):
                 return await witness_response(self._broker)
-        raise HttpError(404, "there are /metrics, /healthz, /readyz and /witness")
+        raise HttpError(404, "no such path: there are /metrics, /healthz, /readyz and /witness")
 
     def _not_ready(self) -> str | None:
         trouble = self._broker.logs.store.trouble

@@ -109,7 +109,7 @@ class Routes:
             self._faults.find(int(number)) if number.isascii() and number.isdecimal() and len(number) < 10 else None
         )
         if planted is None:
-            raise HttpError(404, f"no rule has the number {number}")
+            raise HttpError(404, f"no rule has the number {number}: GET /faults lists them")
         return planted
 
     async def _rule(self, request: AdminRequest) -> Response:
@@ -152,7 +152,7 @@ class Routes:
     @property
     def _broker(self) -> "Broker":
         if self._faults.broker is None:
-            raise HttpError(503, "the broker is starting")
+            raise HttpError(503, "the broker is starting: try again later")
         return self._faults.broker
 
     async def _epoch(self, request: AdminRequest) -> Response:

@@ -156,7 +156,7 @@ def _protocols_of(names: Sequence[str], protocol_map: str) -> dict[str, Security
         except ValueError:
             possible = ", ".join(SecurityProtocol.__members__)
             raise ListenerError(
-                f"listener {name} is configured as {known[name]}, which is none of {possible}"
+                f"listener {name} is configured as {known[name]}: it must be one of {possible}"
             ) from None
     return protocols
 

@@ -35,7 +35,7 @@ def compiled(pattern: str) -> Any:
     made = re2.compile(pattern, options)
     size = max(made.programsize, made.reverseprogramsize)
     if size > _MOST_INSTRUCTIONS:
-        raise re2.error(f"it is too large: {size} instructions, {_MOST_INSTRUCTIONS} are the most")
+        raise re2.error(f"it is too large: {size} instructions, at most {_MOST_INSTRUCTIONS} are allowed")
     return made
 
 

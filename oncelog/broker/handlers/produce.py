@@ -369,7 +369,9 @@ def _verify(
         broker = context.broker
         is_bound = broker.authorizer is not None and broker.compatibility.binds_producer_ids
         if is_bound and not broker.transactions.owns_producer(transactional_id, producer_id):
-            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transaction is that of another id")
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transaction belongs to another transactional id"
+            )
         return
     if log.is_over(producer_id, producer_epoch):
         raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "a later epoch of the producer has written here")

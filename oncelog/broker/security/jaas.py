@@ -37,14 +37,14 @@ def parse_jaas(text: str) -> LoginModule:
     signs = [sign for sign, _ in tokens]
     words = [word for _, word in tokens]
     if len(tokens) < 3 or signs[0] or words[1].lower() not in _FLAGS:
-        raise ValueError('it begins with the name of a login module and "required"')
+        raise ValueError('it must begin with the name of a login module and "required"')
     if signs[-1] != ";":
-        raise ValueError("it ends with a semicolon")
+        raise ValueError("it must end with a semicolon")
     if ";" in signs[:-1]:
         raise ValueError("it has more than one login module")
     rest = range(2, len(tokens) - 1, 3)
     if (len(tokens) - 3) % 3 or any(signs[at] or signs[at + 1] != "=" or signs[at + 2] for at in rest):
-        raise ValueError('each of its options is of the form name="value"')
+        raise ValueError('each of its options must be of the form name="value"')
     return LoginModule(words[0], {words[at]: words[at + 2] for at in rest})
 
 

@@ -30,7 +30,7 @@ def fetch_from(url: str, most_s: float = _MOST_S) -> Fetch:
     parts = urlsplit(url)
     is_safe = parts.scheme in ("https", "file") or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     if not is_safe or bool(parts.hostname) is (parts.scheme == "file"):
-        raise ValueError("it is of the form https://HOST/PATH or file:///PATH")
+        raise ValueError("it must be of the form https://HOST/PATH or file:///PATH")
 
     def fetch() -> bytes:
         if parts.scheme == "file":

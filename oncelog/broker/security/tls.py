@@ -262,7 +262,7 @@ def _read_file(location: str) -> bytes:
     """Read a regular file; raises OSError for one that may block or has no end, as settings change while the broker
     runs."""
     if not Path(location).is_file():
-        raise OSError("it is no file" if Path(location).exists() else os.strerror(errno.ENOENT))
+        raise OSError("it is not a regular file" if Path(location).exists() else os.strerror(errno.ENOENT))
     with open(location, "rb") as file:
         data = file.read(_MOST_STORE_BYTES + 1)
     if len(data) > _MOST_STORE_BYTES:
@@ -273,7 +273,9 @@ def _read_file(location: str) -> bytes:
 def _pem(text: str) -> bytes:
     """Return inline PEM as OpenSSL reads it: in a file of properties it is often written in one line."""
     if not text.startswith("-----BEGIN "):
-        raise TlsError("ssl.keystore.key, .certificate.chain and ssl.truststore.certificates begin with -----BEGIN")
+        raise TlsError(
+            "ssl.keystore.key, .certificate.chain and ssl.truststore.certificates must begin with -----BEGIN"
+        )
     blocks = re.findall(r"(-----BEGIN [A-Z0-9 ]+-----)([^-]*)(-----END [A-Z0-9 ]+-----)", text)
     return "".join("{}\n{}\n{}\n".format(head, "\n".join(body.split()), foot) for head, body, foot in blocks).encode()
 

@@ -74,7 +74,7 @@ class Login:
             raise no_such_mechanism(self._mechanism, response.mechanisms)
         if response.error_code:
             raise AuthenticationFailed(
-                "this listener does not let anybody log in",
+                "this listener offers no login",
                 code=ErrorCode(response.error_code),
                 hint='security_protocol="PLAINTEXT" or "SSL", or the port of a listener with SASL',
             )

@@ -104,7 +104,7 @@ def _show_end(data_dir: Path, report: "Report", *, is_done: bool) -> None:
         return
     node_id = report.plan.node_id
     as_node = "" if node_id == 1 else f" --override node.id={node_id}"
-    say(f"{data_dir} is a data directory of oncelog. To look at it (read-only), or to go on from it:")
+    say(f"{data_dir} is a data directory of oncelog. To look at it (read-only), or to continue from it:")
     say(f"oncelog serve --data-dir {data_dir}{as_node}")
     say(f"oncelog serve --data-dir {data_dir}{as_node} --writable")
 

@@ -254,7 +254,7 @@ class Life:
             if topic is None:
                 raise CopyError(
                     f"{plan.name} was deleted on the source; what it had at the end may be missing on the target. To "
-                    f"go on with the others, --exclude it"
+                    f"continue with the others, --exclude it"
                 )
             if topic.topic_id != plan.source.topic_id:
                 raise CopyError(made_again(plan.name))
@@ -305,8 +305,8 @@ def _place(partition: _Partition, runs: Sequence[tuple[int, int]], base_offset: 
     """Note that these records were written from `base_offset` on. Raises LifeEnds if another writer is active there."""
     if base_offset != partition.target_end:
         raise LifeEnds(
-            f"{partition.ids.name} on the target went on at offset {base_offset}, not {partition.target_end}: does "
-            f"somebody write to it?"
+            f"{partition.ids.name} on the target continued at offset {base_offset}, not {partition.target_end}: stop "
+            f"whatever else writes to it"
         )
     for source, count in runs:
         partition.copied.runs.append(source, partition.target_end, count)

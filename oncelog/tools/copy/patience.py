@@ -63,8 +63,8 @@ class Patience:
                 raise
             met = f" ({self._problem})" if self._problem else ""
             raise RequestTimedOut(
-                f"nothing was copied for {self._most_s:g} s{met}. What is copied stays, and the same command goes on "
-                f"from there"
+                f"nothing was copied for {self._most_s:g} s{met}. What is copied stays, and the same command "
+                f"continues from there"
             ) from error
 
     def on_step(self) -> None:

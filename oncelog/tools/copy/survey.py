@@ -109,7 +109,7 @@ class TopicPlan:
         if self.ids is None:
             return "is copied into the empty topic"
         added = self.source.partition_count - self.target.partition_count
-        return f"goes on, with {added} more partitions" if added else "goes on"
+        return f"continues, with {added} more partitions" if added else "continues"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ def _refusal(plan: TopicPlan, foreign: str) -> str:
     if plan.ids is None and count != there:
         return f"{name} has {count} partitions, on the target {there}: delete it there, or --exclude it"
     if plan.ids is not None and count < there:
-        return f"{name} has {count} partitions, on the target {there}: somebody has added some there"
+        return f"{name} has {count} partitions, on the target {there}: some were added there; --exclude it"
     if foreign:
         return foreign
     if plan.ids is not None and plan.ids.source != plan.source.topic_id:

@@ -109,7 +109,7 @@ def by_hand(config: BrokerConfig) -> list[str]:
     if not urls:
         return []
     option = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(sorted(urls))}"
-    return [f"OAUTHBEARER: Kafka fetches keys from no address that its Java is not told of: KAFKA_OPTS={option}"]
+    return [f"OAUTHBEARER: Kafka fetches keys only from addresses that its Java allows: set KAFKA_OPTS={option}"]
 
 
 def _check_tls(config: BrokerConfig, listener: str) -> None:

@@ -24,7 +24,7 @@ def main(words: list[str] | None = None) -> int:
             return 0
         if words is sys.argv and len(words) > 1:
             return main(words[1:])
-        fail(f"{name} is none of the scripts here: {', '.join(SCRIPTS)}")
+        fail(f"{name} is not one of the scripts here: {', '.join(SCRIPTS)}")
     script = SCRIPTS[name]
     try:
         options = parsed(name, script, words[1:])

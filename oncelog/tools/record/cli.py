@@ -62,7 +62,7 @@ def _format_option(_context: click.Context, _parameter: click.Parameter, text: s
     metavar="GROUP",
     type=not_empty,
     shell_complete=GROUPS,
-    help="As a member: goes on where the group is, and commits.",
+    help="As a member: continue at the group's offsets, and commit.",
 )
 @click.option(
     "-o",
@@ -148,7 +148,9 @@ def _check_member(topic: str, start: Position, has_letters: bool) -> None:
     if ":" in topic:
         raise click.UsageError("--group assigns the partitions: name the topic alone.")
     if start.kind not in ("start", "end"):
-        raise click.UsageError("--group goes on where the group is: `oncelog group reset --to POSITION` moves it.")
+        raise click.UsageError(
+            "--group continues at the group's offsets: `oncelog group reset --to POSITION` moves them."
+        )
     if has_letters:
         raise click.UsageError("--show-txn and --show-control read without a group: leave out --group.")
 

@@ -42,7 +42,7 @@ class _Patience:
         if seen != self._seen:
             self._seen, self._since_s = seen, time.monotonic()
         elif (time.monotonic() - self._since_s) * 1000 > self._timeout_ms:
-            raise RequestTimedOut(f"there is more to read, and none of it came for {self._timeout_ms / 1000:g} s")
+            raise RequestTimedOut(f"there is more to read, and no record came for {self._timeout_ms / 1000:g} s")
 
 
 async def plain(

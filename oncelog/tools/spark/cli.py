@@ -119,7 +119,7 @@ def repair(
     from oncelog.tools.spark.state import applied, write_marker
 
     if forget == (batch_id is not None):
-        raise click.UsageError("One of --applied and --forget says what is to be done.")
+        raise click.UsageError("Give --applied BATCH or --forget.")
     before = _read(checkpoint, bootstrap, security, marker_topic, sink_id)
     marker = None if batch_id is None else _try(lambda: applied(Checkpoint(checkpoint), batch_id))
     if not yes:

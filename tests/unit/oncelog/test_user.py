@@ -119,13 +119,13 @@ def test_a_password_that_is_not_text_is_refused_and_not_shown(
     wrong = b"hunter\xff2\n"
     Path("wrong").write_bytes(wrong)
     refused = CliRunner().invoke(main, ["user", "add", "alice", "--data-dir", "data", *options], input=wrong)
-    assert (refused.exit_code, refused.stderr) == (2, "oncelog: a password is UTF-8\n")
+    assert (refused.exit_code, refused.stderr) == (2, "oncelog: a password must be UTF-8\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "password", "problem"),
     [
-        (("add", ""), "x", "a name has"),
+        (("add", ""), "x", "a name must have"),
         (("add", "alice"), "", "at least one character"),
         (("add", "alice", "--iterations", "4095"), "x", "4096<=x<=16384"),
         (("add", "alice", "--mechanism", "PLAIN"), "x", "PLAIN"),

@@ -28,8 +28,8 @@ def test_users_are_the_options_that_begin_so(line: str, passwords: dict[str, str
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("", "begins with"),
-        (f'{PLAIN} user_a="hidden";', "begins with"),
+        ("", "must begin with"),
+        (f'{PLAIN} user_a="hidden";', "must begin with"),
         (f'{PLAIN} required user_a="hidden"', "semicolon"),
         (f'{PLAIN} required user_a "hidden";', "of the form"),
         (f'{PLAIN} required user_a="hidden;', "quote"),
