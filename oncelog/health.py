@@ -51,7 +51,7 @@ def api_versions(
                 connection = stack.enter_context(context.wrap_socket(connection, server_hostname=host))
             connection.sendall(len(frame).to_bytes(4, "big") + frame)
             while True:
-                # Of all of it: an answer byte by byte would have begun the time anew with each.
+                # Of all of it: an answer byte by byte would have restarted the time with each.
                 connection.settimeout(max(0.001, end_s - time.monotonic()))
                 data = connection.recv(65536)
                 if not data:

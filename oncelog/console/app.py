@@ -62,7 +62,7 @@ def create_app(
         yield
         await reader.close()
 
-    # Around the whole, as a response to an error that nobody expects is made outside of any middleware.
+    # Around the whole, as a response to an unexpected error is made outside of any middleware.
     return Guard(Starlette(routes=routes, lifespan=lifespan), allowed_hosts)
 
 

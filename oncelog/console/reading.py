@@ -3,7 +3,7 @@
 Owns: one Admin and one Consumer, opened by the first request and kept; how many bytes and batches a look may cost; what
 is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `pending`).
 Invariants: only `fence` and `abort` change anything. Batches are read again only if the bounds of their partition have
-moved, or after some seconds: a page that nobody writes to costs its viewers four requests for offsets a second.
+moved, or after some seconds: a page of a partition without writes costs its viewers four requests for offsets a second.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Owns: which requests are answered, and the headers of each response. Does not own: pages.
 
-- Host must be an address, localhost, or a name from the command line: so no site of somebody else's, whose name leads
+- Host must be an address, localhost, or a name from the command line: so no site of another owner, whose name leads
   to this machine, can read what is here (DNS rebinding).
 - A POST must come from a page of this console: its Origin has the same host. Without an Origin it is refused, as is one
   that the browser itself calls cross-site.

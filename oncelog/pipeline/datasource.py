@@ -2,7 +2,7 @@
 
 Owns: the columns, and which class stands behind each door. Does not own: options (`options`), reading (`source`),
 writing (`sink`). Spark finds it by itself, through the module `pyspark_oncelog`. The doors are imported when they are
-used: Spark creates this object anew in many short processes.
+used: Spark creates this object again in many short processes.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 Owns: that memory, cutting it into frames, its reuse. Does not own: the socket. Where chunks are handed over instead,
 `frames` cuts them. Invariants: a large frame has memory of its own, used again only once no view of it is left;
-a small one is copied, so that whoever keeps it keeps nothing else; an announced length allocates at most
+a small one is copied, so that a caller that keeps it keeps nothing else; an announced length allocates at most
 `_FIRST_BYTES`, beyond them a frame grows with what arrives; a length that is not allowed ends the stream, but discards
 no frame before it.
 """

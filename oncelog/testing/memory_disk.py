@@ -451,7 +451,7 @@ def _torn(inode: Inode, random: Random) -> bytes:
         data = synced + data[len(synced) :]
     if synced.startswith(data):  # cut since the sync
         return random.choice([synced, data])
-    if not data.startswith(synced):  # written anew since the sync
+    if not data.startswith(synced):  # rewritten since the sync
         return random.choice([synced, data[: random.randint(inode.untouched_bytes, len(data))]])
     tail = bytearray(data[len(synced) :][: random.randint(0, len(data) - len(synced))])
     if len(tail) > 1 and random.random() < 0.3:

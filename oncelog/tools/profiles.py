@@ -1,4 +1,4 @@
-"""Which cluster a command asks: --bootstrap, a profile, the environment, or the broker of this machine; and as whom.
+"""Which cluster a command asks: --bootstrap, a profile, the environment, or the broker of this machine; and its login.
 
 Owns: the order of the four, the file of profiles, addresses. Does not own: the options (`asking`), names and values of
 those about security (`client_properties`).

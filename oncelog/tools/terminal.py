@@ -49,7 +49,7 @@ def say(*parts: str | Styled, err: bool = False) -> None:
     """Print one line, on standard output unless `err`."""
     text = "".join(map(_escape, parts))
     if err:
-        with suppress(OSError):  # a message that nobody can see changes nothing
+        with suppress(OSError):  # a message that cannot be seen changes nothing
             click.echo(text, err=True)
     else:
         _write(text)

@@ -1,4 +1,4 @@
-"""Collects every metric of a broker, for whoever reports them: Prometheus, StatsD, OpenTelemetry.
+"""Collects every metric of a broker for its reporters: Prometheus, StatsD, OpenTelemetry.
 
 Owns: what is read for each metric, and how many series one may have. Does not own: the numbers that are kept
 (`metrics`), texts (`catalogue`), formats (`admin.metrics_routes`, `statsd`, `otlp`). Invariants

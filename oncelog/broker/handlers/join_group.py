@@ -2,7 +2,7 @@
 
 - v0 has no rebalance timeout: the session timeout is used. v4+ a first join without a member id gets MEMBER_ID_REQUIRED
   with the id to use (KIP-394). v5+ static members (KIP-345). v7+ names the protocol type.
-- v9+ a static leader that returns to a stable group is told to skip the assignment (KIP-814); before, the response
+- v9+ a static leader that returns to a stable group is asked to skip the assignment (KIP-814); before, the response
   names its old id as the leader, with the same effect.
 - The response may take as long as the rebalance: the connection waits, as in Kafka; clients dedicate one to this.
 - The reason of v8+ (KIP-800) is only for logs.

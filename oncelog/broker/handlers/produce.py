@@ -4,8 +4,8 @@
 - acks=1 and acks=all are acknowledged once the batch is durable. A duplicate waits for its original. acks=0 never gets
   a response: an error closes the connection.
 - In a transaction it is enough that a kill cannot undo the batch: it counts with the commit, which is durable after it.
-- What is acknowledged can be read, listed and deleted at once, as on a Kafka with one replica: whoever asks waits until
-  the high watermark, which here is the flushed offset, has passed it.
+- What is acknowledged can be read, listed and deleted at once, as on a Kafka with one replica: such a request waits
+  until the high watermark, which here is the flushed offset, has passed it.
 - The next request of the connection may start once this one is appended (KIP-98 needs the order, not the response).
 - A transactional batch may open a transaction on a partition only if the coordinator has that partition in it, verified
   in the turn of the append (KIP-890, part 1).

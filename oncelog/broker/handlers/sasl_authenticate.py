@@ -1,6 +1,6 @@
 """SaslAuthenticate (36), versions 0–2: one token of a login (KIP-152).
 
-- A failed login: SASL_AUTHENTICATION_FAILED with a text that helps nobody to guess, after
+- A failed login: SASL_AUTHENTICATION_FAILED with a text that gives no help to guess, after
   `connection.failed.authentication.delay.ms`; then the connection is closed.
 - v1+ the last response says how long the session lasts (KIP-368): `connections.max.reauth.ms`, or less where what the
   client proved itself by expires earlier; 0: without an end.

@@ -8,7 +8,7 @@ Owns: when the loop stays awake, and for how long. Invariants
 - It sleeps at the latest `_LIMIT_S` after the last response.
 - It stays awake only while most requests come within `_LIMIT_S` of a response: a client that takes its time, and needs
   the processor for that, has it. Requests and responses of all clients count together: from some 7,000 a second on, it
-  stays awake for a part of the time, whoever sends them.
+  stays awake for a part of the time, whichever client sends them.
 """
 
 from collections.abc import Callable

@@ -60,7 +60,9 @@ class SaslLogin:
         if api_key == ApiKey.API_VERSIONS:
             api = API_TABLE[api_key]
             if not api.minimum <= version <= api.maximum:
-                return self._dispatcher.dispatch(frame, peer)  # it is told which versions there are, and asks again
+                return self._dispatcher.dispatch(
+                    frame, peer
+                )  # the response lists the versions, and the client asks again
             authentication.on_api_versions()
         return self._dispatcher.dispatch(frame, peer)
 

@@ -196,7 +196,7 @@ class TlsLayer(asyncio.Protocol):
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
-            # The client has ended its side; it is told again at the next read, after these pieces.
+            # The client has ended its side; OpenSSL reports it again at the next read, after these pieces.
             self._client_ended = True
             if not pieces and not self._connection.eof_received():
                 self._connection.close()

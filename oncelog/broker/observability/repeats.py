@@ -4,8 +4,8 @@ Owns: which faults those are, and how many lines of each were left out. Does not
 rest is reported (`report`, once a second and at the end). Invariants
 - The first line of a fault is written at once; the next one says in `left_out` how many there were in between.
 - Two lines are of the same fault if their event and one value, which a table here names, are the same, whatever the
-  numbers in it. That value may be the client's choice (a topic's name in a reason), so at most `MOST_FAULTS` are told
-  apart in a second, and beyond that by the event alone: neither memory nor the log grows with what clients send.
+  numbers in it. That value may be the client's choice (a topic's name in a reason), so at most `MOST_FAULTS` are
+  distinguished in a second, and beyond that by the event alone: neither memory nor the log grows with client data.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Makes a client wait that is above its quota: it is told how long, and not read from for that time (KIP-219).
+"""Makes a client above its quota wait: the response says how long, and it is not read from for that time (KIP-219).
 
 Owns: what each request is charged with. Does not own: the quotas (`broker.security.quotas`), the waiting
 (`Peer.throttle`, `broker.net.connection`).

@@ -9,7 +9,7 @@ Invariants
 Kafka's rules. Of these the first that has a quota of the wanted key counts: user and client id; user and any client id;
 user; any user and client id; any user and any client id; any user; client id; any client id. A quota that names both
 limits each pair of the two, one that names users each user with all of their clients, one that names client ids all
-clients of that id, whoever they are. A broker without quotas has no `Quotas`.
+clients of that id of any user. A broker without quotas has no `Quotas`.
 """
 
 from collections.abc import Mapping

@@ -130,7 +130,7 @@ class ScramUsers:
         nonce: Callable[[], str],
         tokens: Tokens | None = None,
     ) -> None:
-        """Looks up `known`, by user and number of the mechanism, anew at each login. `secret` decides the salts of
+        """Looks up `known`, by user and number of the mechanism, again at each login. `secret` decides the salts of
         unknown users; `nonce` is random and new at each call; `tokens` is None where no tokens exist."""
         self._known = known
         self._tokens = tokens

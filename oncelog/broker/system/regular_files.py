@@ -1,6 +1,6 @@
 """Opens a file only if it is one: a FIFO, a socket, a device or a directory in its place is refused by name.
 
-Owns: that check. Does not own: what is read. An open of a FIFO would wait until somebody writes to it, and `/dev/zero`
+Owns: that check. Does not own: what is read. An open of a FIFO would wait for a writer, and `/dev/zero`
 has no end; so nothing that reads a directory of files opens one in another way.
 """
 
@@ -23,7 +23,7 @@ def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) ->
         # O_NONBLOCK changes nothing for a regular file.
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+        if error.errno == errno.ENXIO:  # a socket, or a FIFO without a reader
             require_regular(path, os.stat(path).st_mode)
         raise
     try:

@@ -2,8 +2,8 @@
 
 Owns: settings, waiting for metadata and for buffer space. Does not own: what a record needs (`intake`), batches
 (`accumulator`), sending (`sender`), identity (`idempotence`, `transaction_manager`). Invariant: every call has a
-deadline (max.block.ms, delivery.timeout.ms), and close() always returns; a record that is not written is told of by its
-delivery, its transaction, a flush, the end of the block or the log of a close.
+deadline (max.block.ms, delivery.timeout.ms), and close() always returns; a record that is not written is reported by
+its delivery, its transaction, a flush, the end of the block or the log of a close.
 """
 
 import asyncio

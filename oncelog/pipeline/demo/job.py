@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
     warm_up(session, arguments.bootstrap, arguments.work)
     orders = json.loads(sys.stdin.readline() or "null")
     if orders is None:
-        return  # whoever started this driver has no use for it
+        return  # the parent process has no use for this driver
 
     def on_outcome(batch_id: int, outcome: Outcome) -> None:
         emit(

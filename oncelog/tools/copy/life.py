@@ -7,7 +7,7 @@ what both clusters look like (`survey`), batches (`bundles`), the stored form of
 A round sends what one look at the source brought, learns at which offsets it is, adds the positions, and commits. Two
 things are compared before the commit. The ids of the topics, on both sides: what was fetched before it was compared is
 of the topic with that id. And the first offset of each partition on the target, which is where the last round has
-ended, if nobody else writes there.
+ended, if there is no other writer.
 
 State is changed in place while a round runs: one that fails ends the life, and the next begins with what is stored.
 """

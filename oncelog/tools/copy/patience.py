@@ -1,7 +1,7 @@
 """How long a copy that has an end waits without coming nearer to it, and who watches a copy.
 
 Owns: the deadline of `oncelog copy --once` and of a switch-over. Does not own: what is copied (`life`), what is printed
-(`reporting`). Invariants: every step towards the end begins the time anew, so a large copy takes as long as it takes,
+(`reporting`). Invariants: every step towards the end restarts the time, so a large copy takes as long as it takes,
 and nothing else does: neither what is copied beside it of a source that is written to, nor a life that begins again.
 While a person is waited for there is no deadline. A copy that gives up has committed nothing in part.
 """

@@ -32,7 +32,7 @@ class Copier:
         self._mode = mode
         self._kill_at = kill_at
         self._number = number
-        # A static member: the group waits for nobody when it is killed and comes back.
+        # A static member: the group does not rebalance when it is killed and comes back.
         self._read: SessionConsumerOptions = {
             "delivery": mode,
             "auto_offset_reset": "earliest",

@@ -9,7 +9,7 @@ Elsewhere it uses the listener of clients, as everybody.
 
 Invariants
 - No listener of clients is open to more of them than here, and each has the mechanisms that it has here.
-- The node's name is nobody else's: it is a super user.
+- No one else has the node's name: it is a super user.
 """
 
 import re

@@ -3,8 +3,8 @@
 Owns: whether it can graduate. Does not own: what becomes of it.
 
 Our recovery runs before Kafka's could: only ours knows the journal, which holds what was committed last, and only ours
-tells a torn write from damage below the flushed end. After a clean stop it reads next to nothing. It leaves a clean
-stop behind, so that Kafka trusts the files as well and scans nothing.
+distinguishes a torn write from damage below the flushed end. After a clean stop it reads next to nothing. It leaves a
+clean stop behind, so that Kafka trusts the files as well and scans nothing.
 """
 
 from dataclasses import dataclass

@@ -88,7 +88,7 @@ async def grouped(
             patience.check((assigned_in, read_count))
         at_end = exits and assigned_in and await _has_read_all(consumer, ends)
         # Also without a record: markers and aborted records move the position too.
-        with suppress(CommitFailed):  # whoever has the partitions now reads these records again
+        with suppress(CommitFailed):  # the new owner of the partitions reads these records again
             if records or at_end:
                 await consumer.commit_sync()
         if at_end:

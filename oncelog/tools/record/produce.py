@@ -181,7 +181,7 @@ async def _read(file: io.RawIOBase) -> bytes:
     def read() -> None:
         found: bytes | OSError | None
         try:
-            while (found := file.read(_CHUNK_BYTES)) is None:  # whoever made it non-blocking has written nothing yet
+            while (found := file.read(_CHUNK_BYTES)) is None:  # it is non-blocking, and nothing is written yet
                 select.select([file], [], [])
         except OSError as error:
             found = error

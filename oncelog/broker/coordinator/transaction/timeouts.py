@@ -39,7 +39,7 @@ class TransactionTimeouts:
 
     def retry(self, opened: TransactionMetadata) -> None:
         """Arm the timer again: the owner could not abort the transaction just now. A partition added meanwhile has
-        armed it anew."""
+        armed it, too."""
         self.stop(opened.transactional_id)
         self._arm(opened, RETRY_MS)
 

@@ -114,7 +114,7 @@ class Deletion:
         may_describe = may(context, AclOperation.DESCRIBE, _TOPIC, name)
         if may(context, AclOperation.DELETE, _TOPIC, name):
             return None
-        # Answered here: by the time that the handler looks, somebody may have created it.
+        # Answered here: by the time that the handler looks, it may have been created.
         is_missing = may_describe and context.broker.topics.get(name) is None
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_missing else _FORBIDDEN
         return (name if asked_name is not None or may_describe else None), topic_id, error
