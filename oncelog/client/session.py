@@ -319,7 +319,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     @property
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is committed with the batch: the positions after it, past markers and aborted records."""
+        """The offsets that are committed with the batch: the positions after it, past markers and aborted records."""
         return self.records.next_offsets
 
     def __len__(self) -> int:

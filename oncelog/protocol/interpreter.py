@@ -155,7 +155,7 @@ class _Version:
         return False
 
     def _runs(self, structure: Structure) -> Iterator[list[Field]]:
-        """Return the untagged fields: numbers that are adjacent both in the message and in its class are grouped."""
+        """Yield the untagged fields: numbers that are adjacent both in the message and in its class are grouped."""
         run: list[Field] = []
         for field in structure.fields:
             is_here = field.in_version(self._version) and not field.is_tagged(self._version)

@@ -312,7 +312,7 @@ class Broker:
 
     @property
     def _own_settings(self) -> dict[str, Any]:
-        """Return how this object itself connects. Raises RuntimeError unless the broker runs."""
+        """The settings by which this object itself connects. Raises RuntimeError unless the broker runs."""
         addresses = self._running().addresses
         if self._secured is None:
             settings: dict[str, Any] = {"bootstrap_servers": addresses[0]}

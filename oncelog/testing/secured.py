@@ -41,7 +41,7 @@ class Secured:
 
     @property
     def scram_mechanism(self) -> "ScramMechanism | None":
-        """Return the mechanism of the user, who has to be added to a running broker."""
+        """The mechanism of the user, who has to be added to a running broker."""
         return cast("ScramMechanism", self.mechanism) if self.mechanism.startswith("SCRAM") else None
 
     def broker_settings(self, port: int) -> dict[str, str]:

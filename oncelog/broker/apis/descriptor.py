@@ -189,7 +189,7 @@ class Rights(NamedTuple):
 
     @property
     def all(self) -> Sequence[Right]:
-        """Return every right that a request of this API can need, each once."""
+        """Every right that a request of this API can need, each once."""
         own = [right for each in (*self.needs, *self.steps) for right in each.rights]
         return list(dict.fromkeys((*own, *self.inside)))
 

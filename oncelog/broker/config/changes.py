@@ -59,7 +59,7 @@ class ConfigResource(Protocol):
 
     @property
     def own(self) -> Mapping[str, str]:
-        """Return the settings that are set on it."""
+        """The settings that are set on it."""
 
     def check_change(self, change: ConfigChange) -> None:
         """Raises KafkaError if this setting cannot be changed so, whatever its value."""

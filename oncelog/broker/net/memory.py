@@ -282,6 +282,6 @@ class AnswerMemory:
 
     @property
     def next_response_bytes(self) -> int:
-        """Return the size limit of the next response with records: half of what is left, so that several may follow at
+        """The size limit of the next response with records: half of what is left, so that several may follow at
         once."""
         return max(SMALL_ANSWER_BYTES, (self._limit_bytes - self.used_bytes) // 2)

@@ -51,7 +51,7 @@ class AccessRules:
         return entry_id in self._by_id
 
     def entries(self) -> list[tuple[UUID, Acl]]:
-        """Yield all entries in the order in which they were written."""
+        """Return all entries in the order in which they were written."""
         return list(self._by_id.items())
 
     def covering(self, resource_type: int, name: str) -> Iterator[Acl]:

@@ -27,7 +27,7 @@ class LoginModule:
 
     @property
     def passwords(self) -> dict[str, str]:
-        """Return the passwords by user, from the options `user_NAME`."""
+        """The passwords by user, from the options `user_NAME`."""
         return {name[len(_USER) :]: value for name, value in self.options.items() if name.startswith(_USER)}
 
 

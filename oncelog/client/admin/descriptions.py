@@ -58,7 +58,7 @@ class TopicDescription:
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """Return the node id of each partition's leader."""
+        """The node id of each partition's leader."""
         return tuple(each.leader for each in self.partitions)
 
     @property

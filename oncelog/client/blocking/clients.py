@@ -200,7 +200,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
 
     @property
     def assignment_count(self) -> int:
-        """Return how often the group has assigned partitions to this member."""
+        """How often the group has assigned partitions to this member."""
         return self._client.assignment_count
 
     assign = blocking_call(AsyncConsumer[K, V].assign)
@@ -220,7 +220,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     partitions_for = blocking(AsyncConsumer[K, V].partitions_for)
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
-        """Yield every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
+        """Return every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
         return self._run(_collect(self._client.raw_batches(topic_partition, offset)))
 
     commit_sync = blocking(AsyncConsumer[K, V].commit_sync)
@@ -312,7 +312,7 @@ class SessionBatch(OnLoop[AsyncSessionBatch[K, V, OutK, OutV]], Sequence[Record[
 
     @property
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is committed with the batch: the positions after it, past markers and aborted records."""
+        """The offsets that are committed with the batch: the positions after it, past markers and aborted records."""
         return self._client.next_offsets
 
     def __len__(self) -> int:

@@ -234,7 +234,7 @@ class Consumer(Generic[K, V]):
 
     @property
     def assignment_count(self) -> int:
-        """Return how often the group has assigned partitions to this member."""
+        """How often the group has assigned partitions to this member."""
         return 0 if self._reading is None else self._reading.assignment_count
 
     # --- assignment and positions -------------------------------------------------------------------------------------

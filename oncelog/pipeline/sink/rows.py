@@ -52,7 +52,7 @@ def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None
 
 
 def rows_by_topic(table: Any, topic: str | None) -> Iterator[TopicRows]:
-    """Return the rows of a pyarrow Table by topic; `topic` overrides the column. Raises RowError for a row without a
+    """Yield the rows of a pyarrow Table by topic; `topic` overrides the column. Raises RowError for a row without a
     topic."""
     import pyarrow as pa
     import pyarrow.compute as pc

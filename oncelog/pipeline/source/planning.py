@@ -100,7 +100,7 @@ def shared(counts: Positions, most: int) -> Positions:
 
 
 def ranges(start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
-    """Yield what lies between two offsets, by topic and partition."""
+    """Return what lies between two offsets, by topic and partition."""
     found = []
     for name, topic in sorted(end.items()):
         before = start.get(name)

@@ -63,7 +63,7 @@ class GroupShard:
         return self._consumer_groups
 
     def group_ids(self) -> list[str]:
-        """Yield every group that has a generation or members, or has had an offset, even one in an open transaction."""
+        """Return every group that has a generation or members, or has had an offset, even in an open transaction."""
         return list({**self._groups, **self._consumer_groups, **self._offsets})
 
     def knows(self, group_id: str) -> bool:
@@ -175,7 +175,7 @@ class GroupShard:
     def expired_partitions(
         self, group_id: str, idle_since_ms: int | None, wall_ms: WallMs, retention_ms: int
     ) -> Iterable[TopicPartition]:
-        """Return expired offsets: `retention_ms` after `idle_since_ms`, or after their own commit if that is None, or
+        """Yield expired offsets: `retention_ms` after `idle_since_ms`, or after their own commit if that is None, or
         at the time in their record; never one in an open transaction (KIP-211). Nothing expires before a time in the
         future is reached, as in Kafka: setting a clock back expires nothing."""
         pending = self.pending_partitions(group_id)

@@ -315,7 +315,7 @@ class TransactionCoordinator:
 
     @property
     def open_count(self) -> int:
-        """Return the number of transactions that are open or ending."""
+        """The number of transactions that are open or ending."""
         return sum(
             metadata.state is TransactionState.ONGOING or metadata.state in PREPARED
             for life in self._runtime.shards()
