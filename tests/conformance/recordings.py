@@ -50,7 +50,7 @@ def _with_changing_level() -> VirtualBroker:
     """A broker whose log has a level that can change."""
     virtual = VirtualBroker()
     level = LogLevel(structlog, "error")
-    virtual.broker.log = structlog.wrap_logger(
+    virtual.broker.logger = structlog.wrap_logger(
         structlog.PrintLogger(), processors=[_drop], wrapper_class=level.logger_class
     )
     return virtual

@@ -128,7 +128,7 @@ class Stage:
 
     def _begin(self) -> None:
         self._log = _Log()
-        self.virtual.broker.log = self._log
+        self.virtual.broker.logger = self._log
         self._dispatcher = Dispatcher(self.virtual.broker)
         self._opened = OpenConnections(self.virtual.broker)
         self.clients: dict[str, Client] = {}

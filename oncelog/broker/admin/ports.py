@@ -46,7 +46,7 @@ def _port(
 ) -> HttpServer:
     token = token or _token_of(broker.config, name)
     if token is not None and not address.has_tls and not address.is_local:
-        broker.log.warning(
+        broker.logger.warning(
             f"{name}.clear_text",
             message=f"the token crosses the network unencrypted: write oncelog.{name}.listen=https://{address}, with "
             f"the settings of TLS (listener.name.oncelog_{name}.ssl.keystore.location)",
@@ -55,7 +55,7 @@ def _port(
     host_names = [*advertised, *broker.config.get_list("oncelog.http.host.names")]
     access = Access(name, address, token, host_names, read_only=read_only)
     tls = _Tls(broker, name) if address.has_tls else None
-    return HttpServer(serve, access, broker.log, events, lambda: None if tls is None else tls.context)
+    return HttpServer(serve, access, broker.logger, events, lambda: None if tls is None else tls.context)
 
 
 def _token_of(config: BrokerConfig, name: str) -> Token | None:
@@ -92,4 +92,4 @@ class _Tls:
         try:
             self.context = self._read(self._broker.config)
         except ConfigError as error:  # another setting changed, and the files that were read before are gone meanwhile
-            self._broker.log.error("listener.security_not_read", listener=self._listener_name, error=str(error))
+            self._broker.logger.error("listener.security_not_read", listener=self._listener_name, error=str(error))

@@ -115,7 +115,7 @@ def _assemble(
         groups_when_needed=coordinators.groups,
         metrics=metrics,
         request_observer=RequestObserver(log, metrics, measures=is_reported),
-        log=log,
+        logger=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
         login_secret=partial(find_login_secret, store, system),
         authorizer=make_authorizer(config, metadata, log),

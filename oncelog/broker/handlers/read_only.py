@@ -37,7 +37,7 @@ def around_handler(api: ApiKey, handle: Handler) -> Handler:
         return handle
 
     def refuse(context: RequestContext, request: Any) -> Any:
-        context.broker.log.warning("request.refused", api=api.name, client_id=context.client_id, message=REASON)
+        context.broker.logger.warning("request.refused", api=api.name, client_id=context.client_id, message=REASON)
         return context.run(_response(api, refused, context.api_version, request))
 
     return refuse

@@ -98,7 +98,7 @@ class Acceptor:
     def _take(self, accepted: socket.socket, host: str) -> None:
         if not self._quotas.take(self._listener_name, host):
             self._broker.metrics.connections_refused += 1
-            self._broker.log.info(
+            self._broker.logger.info(
                 "connection.refused", peer=host, listener=self._listener_name, key="max.connections.per.ip"
             )
             accepted.close()
@@ -128,7 +128,7 @@ class Acceptor:
     def _report_no_descriptors(self, error: str) -> None:
         if not self._has_reported:
             self._has_reported = True
-            self._broker.log.error(
+            self._broker.logger.error(
                 "listener.no_descriptors",
                 listener=self._listener_name,
                 error=error,

@@ -434,14 +434,14 @@ class Connection(asyncio.Protocol):
             return
         self.is_closing = True
         if reason is not None:
-            self._broker.log.warning(
+            self._broker.logger.warning(
                 "connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason
             )
         self._forget()
         self._transport.close()
 
     def close_idle(self) -> None:
-        self._broker.log.info("connection.idle", peer=self._peer.address, listener=self._listener_name)
+        self._broker.logger.info("connection.idle", peer=self._peer.address, listener=self._listener_name)
         if self._write_paused:
             self.abort()
         else:
@@ -450,7 +450,7 @@ class Connection(asyncio.Protocol):
     def close_for_memory(self, reason: str) -> None:
         broker = self._broker
         broker.metrics.connections_closed_slow += 1
-        broker.log.warning("connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason)
+        broker.logger.warning("connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason)
         self.abort()
 
     def abort(self) -> None:

@@ -96,7 +96,7 @@ class Door:
             self._passage = self._read(self._broker.config)
         except ConfigError as error:
             # Another setting changed, and the files that were read before are gone meanwhile.
-            self._broker.log.error("listener.security_not_read", listener=self._listener_name, error=str(error))
+            self._broker.logger.error("listener.security_not_read", listener=self._listener_name, error=str(error))
 
     def enter(self, connection: Connection) -> asyncio.Protocol:
         """Return the protocol for the socket of a new connection."""
@@ -132,7 +132,7 @@ class Door:
 def _sasl_parts(broker: "Broker") -> SaslParts:
     if broker.scram_users is None:
         broker.scram_users = _scram_users(broker)
-    return SaslParts(broker.scram_users, broker.clock, broker.scheduler, broker.log)
+    return SaslParts(broker.scram_users, broker.clock, broker.scheduler, broker.logger)
 
 
 def _scram_users(broker: "Broker") -> ScramUsers:

@@ -65,7 +65,7 @@ class Listeners:
             descriptor_count,
             lambda host: 0.0 if broker.quotas is None else broker.quotas.connect(host),
         )
-        self._follow = FollowWarnings(broker.log, default_gateways)
+        self._follow = FollowWarnings(broker.logger, default_gateways)
         self._joining: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self.endpoints: list[Endpoint] = []

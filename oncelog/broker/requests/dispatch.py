@@ -294,7 +294,7 @@ class Exchange:
         elif isinstance(error, TooMany):
             self.closes = f"{ApiKey(self._api.key).name} with {error}"
         else:
-            self._context.broker.log.error(
+            self._context.broker.logger.error(
                 "request.failed",
                 api=ApiKey(self._api.key).name,
                 version=self._context.api_version,
@@ -407,7 +407,7 @@ class Dispatcher:
             except (ProtocolError, CloseConnection) as refusal:
                 exchange.close(str(refusal))
             except Exception as failure:
-                self._broker.log.error("request.failed", api=api.key.name, peer=peer.address, exc_info=failure)
+                self._broker.logger.error("request.failed", api=api.key.name, peer=peer.address, exc_info=failure)
                 exchange.close(f"internal error in {api.key.name}")
             if exchange.on_done is not None and (exchange.done or not exchange.holds):
                 exchange.on_done(exchange)

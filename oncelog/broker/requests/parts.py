@@ -73,7 +73,7 @@ class Broker:
     groups_when_needed: "GroupsWhenNeeded"
     metrics: "Metrics"
     request_observer: "RequestObserver"
-    log: Any
+    logger: Any
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
     login_secret: "Callable[[], bytes]"

@@ -26,9 +26,9 @@ Change = tuple[str, int, str | None]
 @pytest.fixture
 def virtual() -> Iterator[VirtualBroker]:
     running = VirtualBroker()
-    running.broker.log = start_logging("info", io.StringIO())
+    running.broker.logger = start_logging("info", io.StringIO())
     for name in (REQUESTS, TRANSACTIONS):
-        logger_of(running.broker.log, name)
+        logger_of(running.broker.logger, name)
     yield running
     structlog.reset_defaults()
 

@@ -47,7 +47,7 @@ class Door:
 
     def __init__(self, *overrides: str, descriptor_count: int | None = None) -> None:
         self.virtual = VirtualBroker(*overrides)
-        self.log = self.virtual.broker.log = Log()
+        self.log = self.virtual.broker.logger = Log()
         self.listening = Listening()
         self.listening.bind(("127.0.0.1", 0))
         self.listening.setblocking(False)

@@ -25,7 +25,7 @@ _KAFKA_NAMES = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "E
 
 def levels(context: RequestContext) -> dict[str, str]:
     """Return the loggers of this broker and their levels, in Kafka's names; none if the log is not the broker's own."""
-    root = level_of(context.broker.log)
+    root = level_of(context.broker.logger)
     loggers: dict[str, LogLevel] = {} if root is None else {ROOT: root, **root.children}
     return {name: _KAFKA_NAMES[level.name] for name, level in loggers.items()}
 
@@ -36,7 +36,7 @@ def alter_levels(context: RequestContext, name: str, changes: Sequence[ConfigCha
     known = levels(context)
     for change in changes:
         _check(known, change)
-    root = level_of(context.broker.log)
+    root = level_of(context.broker.logger)
     if root is not None and not validate_only:
         for change in changes:
             _apply(root, change)
