@@ -65,18 +65,12 @@ def handle_large(context: RequestContext, request: FetchRequest) -> Any:
 def _handle_in_slices(context: RequestContext, request: FetchRequest) -> Sliced[Any]:
     """A request that may name many partitions: a session takes them in slices, then it is handled like any other."""
     broker = context.broker
-    topics = broker.topics
     by_topic_id = names_by_id(context)
     session = broker.fetch_sessions.find(request, by_topic_id)
     if session is None:
         session = FetchSession(broker.purgatory, by_topic_id, request.session_epoch)
     for asked in request.topics:
-        topic = topics.by_id(asked.topic_id) if by_topic_id else topics.get(asked.topic)
         for partitions in slices_of(asked.partitions):
-            if topic is not None:
-                for partition in partitions:
-                    topics.find_partition(topic.name, partition.partition)  # opens its log
-                    yield 1
             session.ask([FetchTopic(asked.topic, asked.topic_id, partitions)])
             yield len(partitions)
     for forgotten in request.forgotten_topics_data:
