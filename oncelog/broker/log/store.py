@@ -53,7 +53,7 @@ class StoreDamagedError(Exception):
 class Trouble(NamedTuple):
     """Why a store accepts no appends."""
 
-    error: OSError
+    error: "OSError"  # unquoted, mypyc looks it up among the module's names
     is_final: bool
     """Nothing is acknowledged any more, and the broker must end. Otherwise the store lacks space, for a while."""
 
