@@ -4,6 +4,7 @@ Each rule is one test, and each failure names file and line. Exceptions stand in
 """
 
 import ast
+import gc
 import re
 import warnings
 from collections.abc import Iterator
@@ -138,6 +139,22 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All of a file, in the order of `ast.walk`, which costs more than any rule that looks at each node."""
+    return tuple(ast.walk(_tree(path)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """A million nodes: no garbage collection walks them while they are made, and none of another test's afterwards."""
+    gc.disable()
+    yield
+    _tree.cache_clear()
+    _nodes.cache_clear()
+    gc.enable()
+
+
 def _written(*folders: str) -> Iterator[tuple[str, Path]]:
     """Files that people write."""
     for path in _sources(*folders):
@@ -166,7 +183,7 @@ def test_a_function_fits_on_a_screen() -> None:
     found = []
     for name, path in _written(*PACKAGES):
         limit = MAX_HANDLER_LINES if name.startswith("oncelog/broker/handlers/") else MAX_FUNCTION_LINES
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = (node.end_lineno or node.lineno) - node.lineno + 1
                 if count > limit:
@@ -193,7 +210,7 @@ def test_a_folder_opens_with_its_idea() -> None:
 def test_names_are_whole_words() -> None:
     found = []
     for name, path in _written(*PACKAGES):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if _bound_name(node) in SHORTHANDS:
                 found.append(f"{name}:{getattr(node, 'lineno', '?')} {_bound_name(node)}")
     _none(found)
@@ -210,7 +227,7 @@ def _bound_name(node: ast.AST) -> str | None:
 
 
 def _imports(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(_tree(path)):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -224,7 +241,7 @@ def test_no_package_goes_by_its_bare_name() -> None:
         for line, module in _imports(path):
             if module.partition(".")[0] in LINKED:
                 found.append(f"{_name(path)}:{line} imports {module}, which is oncelog.{module}")
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _BARE_MODULE.match(node.value):
                 found.append(f"{_name(path)}:{node.lineno} names {node.value}")
     _none(found)
@@ -245,7 +262,7 @@ def test_a_time_in_the_broker_says_of_which_clock_it_is() -> None:
     types = {"wall_ms": "WallMs", "monotonic_ms": "MonotonicMs"}
     found = []
     for name, path in _written("oncelog/broker"):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             bound = _bound_name(node)
             if bound is not None and re.search(r"(^|_)now_m?s$", bound):
                 found.append(f"{name}:{getattr(node, 'lineno', '?')} {bound}: of which clock?")
@@ -283,7 +300,7 @@ def _unit_folder(module: str) -> str:
 def test_no_leader_and_no_epoch_of_one_is_a_constant() -> None:
     found = []
     for name, path in _written("oncelog/broker"):
-        given = _given(_tree(path))
+        given = _given(path)
         found += [f"{name}:{line} {of}" for of, value, line in given if _LED.search(of) and value >= 0]
         may_read = name.startswith(("oncelog/broker/config/", "oncelog/broker/assembly/"))
         if not may_read and '"node.id"' in path.read_text(encoding="utf-8"):
@@ -291,9 +308,9 @@ def test_no_leader_and_no_epoch_of_one_is_a_constant() -> None:
     _none(found)
 
 
-def _given(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
+def _given(path: Path) -> Iterator[tuple[str, int, int]]:
     """Integers that are written down as the value of a name: the name, the value and the line."""
-    for node in ast.walk(tree):
+    for node in _nodes(path):
         targets: list[tuple[str, ast.expr]] = []
         if isinstance(node, ast.keyword) and node.arg is not None:
             targets.append((node.arg, node.value))
@@ -308,7 +325,7 @@ def _given(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
 def test_nothing_is_imported_by_a_star() -> None:
     found = []
     for name, path in _written(*PACKAGES, "tests"):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             is_star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
             if is_star and name not in STARS:
                 found.append(f"{name}:{node.lineno}")
@@ -318,14 +335,14 @@ def test_nothing_is_imported_by_a_star() -> None:
 def test_a_check_that_matters_is_raised_and_never_asserted() -> None:
     found = []
     for name, path in _written(*PACKAGES):
-        found += [f"{name}:{node.lineno}" for node in ast.walk(_tree(path)) if isinstance(node, ast.Assert)]
+        found += [f"{name}:{node.lineno}" for node in _nodes(path) if isinstance(node, ast.Assert)]
     _none(found)
 
 
 def test_any_error_at_all_is_caught_only_where_the_table_says() -> None:
     found = []
     for name, path in _written(*PACKAGES):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.ExceptHandler) and _catches_everything(node) and name not in CATCHES_EVERYTHING:
                 found.append(f"{name}:{node.lineno}")
     _none(found)
@@ -341,7 +358,7 @@ def _catches_everything(handler: ast.ExceptHandler) -> bool:
 def test_a_text_reaches_a_terminal_only_by_way_of_the_helper() -> None:
     found, printing = [], set()
     for name, path in _written(*PACKAGES):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if _prints(node):
                 printing.add(name)
                 if name not in PRINTS:
@@ -353,7 +370,7 @@ def test_a_text_reaches_a_terminal_only_by_way_of_the_helper() -> None:
 def test_what_is_drawn_by_rich_takes_no_emoji_codes_of_names() -> None:
     found = []
     for name, path in _written(*PACKAGES):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Console":
                 settings = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
                 if settings.get("emoji") != "False":
@@ -375,7 +392,7 @@ def _is_stream(node: ast.AST) -> bool:
 def test_no_module_has_state_that_changes() -> None:
     found = []
     for name, path in _written(*PACKAGES):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.Global):
                 found.append(f"{name}:{node.lineno} global {', '.join(node.names)}")
         for node in _tree(path).body:
@@ -388,7 +405,7 @@ def test_no_module_has_state_that_changes() -> None:
 def test_tests_do_not_sleep() -> None:
     found = []
     for name, path in _written("tests"):
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.Call) and _sleeps(node):
                 found.append(f"{name}:{node.lineno}")
     _none(found)
@@ -405,7 +422,7 @@ def test_tests_have_no_deadline_that_a_busy_machine_breaks() -> None:
     for name, path in _written("tests"):
         if name.startswith(OF_OTHER_TARGETS):
             continue
-        short = [line for line, wait_s in _deadlines(_tree(path)) if _LOOK_S < wait_s < PATIENCE_S]
+        short = [line for line, wait_s in _deadlines(path) if _LOOK_S < wait_s < PATIENCE_S]
         excused = [each for each in SHORT_DEADLINES if name.startswith(each)]
         used.update(excused if short else [])
         found += [f"{name}:{line}" for line in short if not excused]
@@ -413,13 +430,13 @@ def test_tests_have_no_deadline_that_a_busy_machine_breaks() -> None:
     _none([f"{name} has no short deadline" for name in SHORT_DEADLINES if name not in used])
 
 
-def _deadlines(tree: ast.Module) -> Iterator[tuple[int, float]]:
+def _deadlines(path: Path) -> Iterator[tuple[int, float]]:
     """The lines that say, as a number, for how long something is waited, and the number in seconds."""
     in_loops, in_coroutines = (
-        {id(node) for block in ast.walk(tree) if isinstance(block, kind) for node in ast.walk(block)}
+        {id(node) for block in _nodes(path) if isinstance(block, kind) for node in ast.walk(block)}
         for kind in (ast.While, ast.AsyncFunctionDef)
     )
-    for node in ast.walk(tree):
+    for node in _nodes(path):
         if isinstance(node, ast.Call):
             polls = ast.unparse(node.func).endswith(".poll")
             for value in _waits_of(node):
