@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import product
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.conftest import Start
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
+from tests.support.samples import sampled
 
 PARTITIONS = 3
 COUNT = 300
@@ -71,8 +73,7 @@ async def results(bootstrap: str) -> AsyncIterator[list[list[int]]]:
             yield found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 10))])
-@pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
+@pytest.mark.parametrize(("seed", "version"), sampled(product(range(1, 10), (1, 2)), 7))
 async def test_two_instances_copy_each_record_once_and_in_order(start_daemon: Start, seed: int, version: int) -> None:
     protocol = list(PROTOCOLS)[seed % len(PROTOCOLS)]
     # A repeated EndTxn of the first protocol may end the next transaction: that is what the second one is for.

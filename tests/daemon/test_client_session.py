@@ -1,6 +1,7 @@
 """A session outlasts its broker, and a transaction that was open for too long."""
 
 import asyncio
+from itertools import product
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S
+from tests.support.samples import sampled
 
 COUNT = 20
 
@@ -30,9 +32,14 @@ async def results(daemon: Daemon) -> list[bytes | None]:
         return found
 
 
-@pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
-@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER])
-@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN], ids=lambda api: api.name)
+@pytest.mark.parametrize(
+    ("api", "point", "version"),
+    sampled(
+        product((ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN), (Point.REQUEST, Point.ANSWER), (1, 2)),
+        5,
+    ),
+    ids=lambda value: getattr(value, "name", value),
+)
 async def test_a_broker_that_dies_in_a_transaction_changes_nothing_and_raises_nothing(
     start_daemon: Start, api: ApiKey, point: Point, version: int
 ) -> None:

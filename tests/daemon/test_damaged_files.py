@@ -30,6 +30,7 @@ from tests.support.damage import (
     read_committed,
 )
 from tests.support.patience import PATIENCE_S
+from tests.support.samples import sampled
 
 STOPS = ("kill -9", "clean stop")
 
@@ -61,11 +62,8 @@ def started(data_dir: Path) -> Iterator[tuple[WireBroker, Daemon]]:
         daemon.kill()
 
 
-# Each takes a start of the daemon: every fourth is a sample. Over a disk in memory all are in test_no_damage_is_silent.
-@pytest.mark.parametrize(
-    "damage",
-    [pytest.param(damage, marks=[pytest.mark.slow] if at % 4 else []) for at, damage in enumerate(HARMLESS)],
-)
+# Each takes a start of the daemon. Over a disk in memory all are in test_no_damage_is_silent.
+@pytest.mark.parametrize("damage", sampled(HARMLESS, 8))
 def test_what_can_be_rebuilt_makes_no_difference(stopped: tuple[Path, Filled], tmp_path: Path, damage: str) -> None:
     original, filled = stopped
     data_dir = Path(shutil.copytree(original, tmp_path / "data"))
@@ -78,7 +76,7 @@ def test_what_can_be_rebuilt_makes_no_difference(stopped: tuple[Path, Filled], t
         assert produce(broker, filled.last_batch) == (ErrorCode.NONE, END_OFFSET - 1)
 
 
-@pytest.mark.parametrize("damage", DESTRUCTIVE)
+@pytest.mark.parametrize("damage", sampled(DESTRUCTIVE, 4))
 def test_what_destroys_records_takes_the_partition_offline_and_is_told(
     stopped: tuple[Path, Filled], tmp_path: Path, damage: str
 ) -> None:

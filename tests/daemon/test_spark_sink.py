@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, DriverDied, deaths
 from tests.support.faults import faults_of
+from tests.support.samples import sampled
 from tests.support.sink_batches import NOW_MS, OUTPUTS, ROWS, check, make_topics, outputs_of, read, settings, wanted
 
 DAY_MS = 86_400_000
@@ -206,17 +208,17 @@ async def test_a_publish_may_last_longer_than_60_seconds(start_daemon: Start, ti
 
 
 @pytest.mark.parametrize(
-    "api",
-    [
-        pytest.param(ApiKey.INIT_PRODUCER_ID, marks=pytest.mark.slow),
-        pytest.param(ApiKey.ADD_PARTITIONS_TO_TXN, marks=pytest.mark.slow),
-        pytest.param(ApiKey.PRODUCE, marks=pytest.mark.slow),
-        ApiKey.END_TXN,
-    ],
-    ids=lambda api: api.name,
+    ("api", "action", "point"),
+    sampled(
+        product(
+            (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE),
+            (Action.CRASH, Action.DROP),
+            (Point.REQUEST, Point.ANSWER),
+        ),
+        7,
+    ),
+    ids=lambda value: value.name,
 )
-@pytest.mark.parametrize("action", [Action.DROP, Action.CRASH])
-@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER])
 def test_a_broker_that_dies_or_loses_an_answer_changes_nothing(
     start_daemon: Start, api: ApiKey, action: Action, point: Point
 ) -> None:

@@ -11,6 +11,7 @@ from tests.simulation.broker_faults import PLANTS
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import Plant, planted, seeds_for
+from tests.support.samples import sampled
 
 
 # The later ones are in `make sim` too.
@@ -27,12 +28,8 @@ def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers(fir
     require_at_least(counts, admitted=100, refused=100)
 
 
-# A life takes seconds: every sixth is a sample of them.
-@pytest.mark.parametrize(
-    "plant",
-    [pytest.param(plant, marks=[pytest.mark.slow] if at % 6 else []) for at, plant in enumerate(PLANTS)],
-    ids=lambda plant: plant.__name__,
-)
+# A life takes seconds.
+@pytest.mark.parametrize("plant", sampled(PLANTS, 12), ids=lambda plant: plant.__name__)
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises((AuditError, HistoryError, StartError)):

@@ -27,6 +27,7 @@ from tests.support.damage import (
     list_offset,
     read_committed,
 )
+from tests.support.samples import sampled
 
 STOPS = ("kill -9", "clean stop")
 
@@ -52,6 +53,12 @@ def cases() -> Iterator[tuple[str, str]]:
             yield how, path
 
 
+# Every file after either stop, every kind, and of their combinations a third.
+A_SAMPLE = pytest.mark.parametrize(
+    ("how", "path", "kind"), sampled(((how, path, kind) for how, path in cases() for kind in KINDS), 3)
+)
+
+
 def settled(disk: MemoryDisk) -> tuple[VirtualBroker, Seen]:
     """A start, and what is seen at once and after the check in the background."""
     broker = VirtualBroker(disk=disk)
@@ -72,8 +79,7 @@ def judge(broker: VirtualBroker, seen: Seen, path: str) -> None:
         assert path.rpartition("/")[0] in offline[0] and "oncelog log verify" in offline[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("how", "path"), list(cases()))
+@A_SAMPLE
 def test_start_says_what_is_wrong_with_any_file(how: str, path: str, kind: str) -> None:
     disk = stopped(how)
     data = bytes(disk.files[path].data)
@@ -115,8 +121,7 @@ def told(examination: Examination) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("how", "path"), list(cases()))
+@A_SAMPLE
 def test_verify_finds_what_a_start_finds_and_repair_mends_what_it_can(how: str, path: str, kind: str) -> None:
     disk = stopped(how)
     data = bytes(disk.files[path].data)

@@ -31,6 +31,7 @@ from oncelog.protocol.message import Message
 from tests.clients.administration import create, delete, partition_count, produce
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.costs import CALLS_IN_20_MS, cost_of
+from tests.support.samples import sampled
 
 MOST = 10_000
 TOPICS = 500
@@ -139,7 +140,7 @@ IN_ONE_TURN = ("one topic of 10,000 partitions", "growth", "a setting of the top
 """Decided, logged and applied at once: measured, 5 ms."""
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", sampled(LARGE, 3))
 def test_no_turn_of_the_largest_change_keeps_others_waiting_for_20_ms(name: str) -> None:
     prepare, request, version = LARGE[name]
     broker = VirtualBroker(NO_SNAPSHOT, with_faults=False)

@@ -135,6 +135,10 @@ _WITH_TOPICS = [
     for version in range(api.minimum, api.maximum + 1)
     if api.rights.all and _names_topics(api, version)
 ]
+_A_SAMPLE = [
+    pytest.param(api, version, marks=[pytest.mark.slow] if version < api.maximum else [])
+    for api, version in _WITH_TOPICS
+]
 
 
 def _mixed(scene: Scene, api: Api, version: int) -> Iterator[Any]:
@@ -185,7 +189,7 @@ def _errors(row: Any) -> Iterator[int]:
 
 
 @pytest.mark.interpreted  # compiled, a class of the protocol takes no name of None
-@pytest.mark.parametrize(("api", "version"), _WITH_TOPICS, ids=lambda each: getattr(each, "name", each))
+@pytest.mark.parametrize(("api", "version"), _A_SAMPLE, ids=lambda each: getattr(each, "name", each))
 def test_no_mixed_entry_shows_or_changes_what_one_of_its_names_forbids(api: Api, version: int) -> None:
     scene = Scene()
     before = scene.state()
