@@ -118,7 +118,7 @@ def test_no_turn_of_a_long_answer_keeps_others_waiting_for_20_ms(broker: Virtual
     assert measured.longest_turn_calls < CALLS_IN_20_MS
 
 
-@pytest.mark.parametrize("version", [11, 17])
+@pytest.mark.parametrize("version", [pytest.param(11, marks=pytest.mark.slow), 17])
 def test_no_turn_of_a_fetch_of_ten_thousand_partitions_keeps_others_waiting_for_20_ms(version: int) -> None:
     """Neither one that opens their logs, nor a session's first, nor the end of its wait for data in each of them."""
     broker = VirtualBroker("oncelog.flush.policy=memory", with_faults=False)
