@@ -16,7 +16,9 @@ def text_of(file: str) -> str:
     return (pages.DOCS / file).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("file", pages.FILES)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=[pytest.mark.slow] if file in pages.CONSOLES else []) for file in pages.FILES]
+)
 def test_a_file_is_what_the_code_says(file: str) -> None:
     assert pages.updated(file, text_of(file)) == text_of(file), "run make pages"
 

@@ -41,7 +41,7 @@ LEVELS = dict.fromkeys(CONVERSATIONS, ("2",)) | {
 CASES = [(name, level) for name, levels in LEVELS.items() for level in levels]
 THOUSANDS_OF_REQUESTS = [
     ("transactions", "1"),
-    *((name, level) for name, level in CASES if name.startswith(("exhausted", "fenced", "held"))),
+    *((name, level) for name, level in CASES if name.startswith(("exhausted", "fenced", "held", "prepared"))),
 ]
 
 _NO_EPOCH = (

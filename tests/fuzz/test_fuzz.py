@@ -67,6 +67,7 @@ def test_a_turn_is_too_slow_if_it_is_again_when_the_same_is_played(
     assert (run(5, Tally(), 3) is not None) == (slow_turns > 1)
 
 
+@pytest.mark.slow
 def test_a_climb_comes_to_what_costs_more_and_the_same_seed_to_the_same() -> None:
     climb(7, frames=30)  # what is imported when it is first needed costs once
     first, again, longer = climb(7, frames=30), climb(7, frames=30), climb(7, frames=150)
@@ -80,9 +81,9 @@ _ON_THE_LOOP = {"config.pattern.AT_ONCE_STEPS": 1 << 60, "handlers.shared.matchi
 _PATTERN_SEEDS, _PATTERN_FRAMES = 4, 200
 
 
-def _problem() -> str:
+def _problem(seeds: int = _PATTERN_SEEDS) -> str:
     """The first that one of the seeds comes to."""
-    climbs = (climb(seed, frames=_PATTERN_FRAMES, apis=TAKING_PATTERNS) for seed in range(_PATTERN_SEEDS))
+    climbs = (climb(seed, frames=_PATTERN_FRAMES, apis=TAKING_PATTERNS) for seed in range(seeds))
     return next((each.problem for each in climbs if each.problem is not None), "")
 
 
@@ -90,7 +91,7 @@ def _problem() -> str:
 @pytest.mark.parametrize(
     ("planted", "found"),
     [
-        (_UNBOUNDED, "steps of a pattern beside the loop"),
+        pytest.param(_UNBOUNDED, "steps of a pattern beside the loop", marks=pytest.mark.slow),
         (_ON_THE_LOOP, "steps of a pattern in one turn"),
     ],
     ids=["unbounded", "on the loop"],
@@ -104,8 +105,9 @@ def test_a_climb_finds_by_itself_a_pattern_that_costs_too_much(
     assert found in _problem()
 
 
-def test_no_pattern_of_a_known_seed_costs_too_much() -> None:
-    assert _problem() == ""
+@pytest.mark.parametrize("seeds", [1, pytest.param(_PATTERN_SEEDS, marks=pytest.mark.slow)])
+def test_no_pattern_of_a_known_seed_costs_too_much(seeds: int) -> None:
+    assert _problem(seeds) == ""
 
 
 @pytest.mark.fuzz
@@ -128,7 +130,7 @@ def test_what_breaks_is_cut_down_to_the_actions_that_break_it() -> None:
     assert shorten(actions, breaks) == [["pass", 17], ["pass", 80]]
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_a_seed_gives_the_same_run_again(seed: int) -> None:
     first, second = Tally(), Tally()
     run(seed, first, 100)

@@ -107,7 +107,7 @@ def interrupted(life: Life, broker: ScriptedBroker, number: int) -> bool:
     return interrupts[0].has_come
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("life", "answers", "begin", "end"),
     [

@@ -49,7 +49,7 @@ def test_window_16_offsets_that_were_sent_in_a_generation_and_come_after_it_are_
 @pytest.mark.parametrize(
     ("count", "point", "nth"),
     [
-        (1_000, Point.MARKER_WRITTEN, 500),
+        pytest.param(1_000, Point.MARKER_WRITTEN, 500, marks=pytest.mark.slow),
         (50, Point.MARKER, 1),
         (50, Point.MARKER, 50),
         (50, Point.MARKER_WRITTEN, 1),

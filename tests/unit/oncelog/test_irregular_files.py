@@ -143,10 +143,11 @@ def test_commands_for_the_files_name_it(kind: str, tmp_path: Path, stopped: Path
         shutil.rmtree(tmp_path / "one")
 
 
-def test_start_names_it_and_serves_the_rest_or_refuses(tmp_path: Path, stopped: Path) -> None:
-    """Every file at once but those without which nothing is known, and each of these alone."""
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_start_names_it_and_serves_the_rest_or_refuses(tmp_path: Path, stopped: Path, every: int) -> None:
+    """Each file alone, of which one in so many is a sample."""
     names = [str(each.relative_to(stopped)) for each in sorted(stopped.rglob("*")) if each.is_file()]
-    for name in names:
+    for name in names[::every]:
         if name == BOOT_MARK:  # what cannot be read there proves nothing, and is replaced
             continue
         copy = tmp_path / "one" / "copy"
