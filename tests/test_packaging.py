@@ -159,13 +159,18 @@ def test_clients_import_nothing_that_only_posix_has() -> None:
     run([sys.executable, "-c", code], ROOT)
 
 
-def test_tests_run_against_the_installed_wheel_among_foreign_packages(installed: dict[str, str], foreign: Path) -> None:
+@pytest.mark.parametrize(
+    "tests", ["unit/client/test_accumulator.py", pytest.param("unit/client", marks=pytest.mark.slow)]
+)
+def test_tests_run_against_the_installed_wheel_among_foreign_packages(
+    installed: dict[str, str], foreign: Path, tests: str
+) -> None:
     copytree(ROOT / "tests", foreign / "tests", ignore=ignore_patterns("__pycache__"))
     (foreign / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     (foreign / "tests" / "test_where.py").write_text(
         f"import oncelog\n\n\ndef test_it() -> None:\n"
         f"    assert oncelog.__file__.startswith({installed['PYTHONPATH']!r})\n"
     )
-    chosen = ["test_where.py", "unit/client", "daemon/test_client_sync.py"]
+    chosen = ["test_where.py", tests, "daemon/test_client_sync.py"]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(f"tests/{name}" for name in chosen)]
     assert " passed" in run([*command, "-o", "addopts=-m 'not spark and not slow'"], foreign, installed)

@@ -87,7 +87,14 @@ def ended(folder: Path, workers: int = 2, **modules: str) -> str:
         (folder / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
     command += [f"-n{workers}", "--dist", "worksteal", "-p", "no:cacheprovider", str(folder)]
+    for plugin in (
+        "xdist.plugin",
+        "pytest_asyncio.plugin",
+        "pytest_timeout",
+    ):  # what the settings ask for: each worker imports it
+        command += ["-p", plugin]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
         command,
         cwd=folder,
