@@ -31,9 +31,13 @@ from tests.support.messages import (
 from tests.support.tables import rows
 
 QUICK = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
-EVERY_SCHEMA = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+# Each message in every version is in test_codecs_against_golden_bytes as well.
 SAMPLE_AND_MORE = pytest.mark.parametrize(
-    "thoroughness", [pytest.param(1, id="sample"), pytest.param(2, id="more", marks=pytest.mark.slow)]
+    ("schema", "thoroughness"),
+    [
+        *(pytest.param(schema, 2, id=name) for name, schema in [*SCHEMAS.items()][::4]),
+        *(pytest.param(schema, 6, id=f"{name}-more", marks=pytest.mark.slow) for name, schema in SCHEMAS.items()),
+    ],
 )
 
 
@@ -59,11 +63,10 @@ def _decoded(schema: Schema, version: int, data: bytes) -> tuple[Any, int] | Non
 
 
 @SAMPLE_AND_MORE
-@EVERY_SCHEMA
 def test_generated_and_construct_write_the_same_bytes_and_read_the_same_values(
     schema: Schema, thoroughness: int
 ) -> None:
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 2 * thoroughness))
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, thoroughness))
     @given(st.sampled_from(schema.version_range), st.data())
     def check(version: int, data: st.DataObject) -> None:
         message = data.draw(messages(schema, version))
@@ -93,7 +96,6 @@ def _check_slices(schema: Schema, version: int, message: Any, encoded: bytes) ->
 
 
 @SAMPLE_AND_MORE
-@EVERY_SCHEMA
 def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code_gives(
     schema: Schema, thoroughness: int
 ) -> None:
@@ -108,7 +110,7 @@ def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code
         except ProtocolError:
             return None
 
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 2 * thoroughness))
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, thoroughness))
     @given(st.sampled_from(schema.version_range), st.data(), st.integers(0, 2**32))
     def check(version: int, data: st.DataObject, seed: int) -> None:
         message = data.draw(messages(schema, version))
@@ -143,9 +145,8 @@ def test_every_truncation_is_refused(schema: Schema, version: int) -> None:
 
 
 @SAMPLE_AND_MORE
-@EVERY_SCHEMA
 def test_damaged_messages_are_refused_or_read_just_as_construct_reads_them(schema: Schema, thoroughness: int) -> None:
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 3 * thoroughness))
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, thoroughness))
     @given(st.sampled_from(schema.version_range), st.integers(0, 2**32))
     def check(version: int, seed: int) -> None:
         source = random.Random(seed)
@@ -165,9 +166,8 @@ def _damaged(encoded: bytes, source: random.Random) -> bytes:
 
 
 @SAMPLE_AND_MORE
-@EVERY_SCHEMA
 def test_arbitrary_bytes_are_refused_or_read_just_as_construct_reads_them(schema: Schema, thoroughness: int) -> None:
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 2 * thoroughness))
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, thoroughness))
     @given(st.sampled_from(schema.version_range), st.binary(max_size=64))
     def check(version: int, data: bytes) -> None:
         assert _decoded(schema, version, data) == _oracle(schema, version, data)
