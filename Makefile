@@ -56,7 +56,7 @@ test: $(VENV)/.test ## Run the fast tests, on every core (ARGS= goes to pytest: 
 
 .PHONY: test-all
 test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
-	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
+	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' --hypothesis-profile=thorough $(ARGS)
 
 .PHONY: test-spark
 test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests that start Spark, in two sessions side by side (its Kafka connector is fetched, if Maven is there)

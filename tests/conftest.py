@@ -1,7 +1,7 @@
 """For all tests: a daemon of its own process, one for a whole module or a fresh one; and how hypothesis searches.
 
-By default a property meets the same examples in each run, so a failure is always the last change's. To search on:
-`make test ARGS='--hypothesis-profile=search -k …'`.
+By default a property meets the same examples in each run, so a failure is always the last change's; `make test-all` has
+more of them (`thorough`). To search on: `make test ARGS='--hypothesis-profile=search -k …'`.
 """
 
 import gc
@@ -55,7 +55,8 @@ def pytest_collection_finish() -> None:
 
 # A machine that is busy with other things is no reason to fail.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fixed", _PATIENT, derandomize=True)
+settings.register_profile("fixed", _PATIENT, derandomize=True, max_examples=30)
+settings.register_profile("thorough", _PATIENT, derandomize=True, max_examples=100)
 settings.register_profile("search", _PATIENT, derandomize=False)
 settings.load_profile("fixed")
 

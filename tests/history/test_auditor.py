@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.history.anomalies import ANOMALIES, Anomaly
 from tests.history.auditor import RULES, HistoryError, broken, number, require_at_least, tally
 from tests.history.good import Life
+from tests.support.samples import examples
 
 # A life is hundreds of choices: one seed for all is quicker than to draw each.
 _seeds = st.integers(0, 2**32)
@@ -25,7 +26,7 @@ def test_a_good_history_breaks_no_invariant(seed: int) -> None:
 
 
 @pytest.mark.parametrize("anomaly", ANOMALIES, ids=lambda anomaly: anomaly.__name__)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seed=_seeds)
 def test_a_planted_anomaly_is_found_by_its_invariant(anomaly: Anomaly, seed: int) -> None:
     random = Random(seed)

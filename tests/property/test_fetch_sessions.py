@@ -24,6 +24,7 @@ from tests.clients.fetch_session import (
     fetch_request,
 )
 from tests.fakes.broker import VirtualBroker
+from tests.support.samples import examples
 
 NAMES = ("alpha", "beta")
 PARTITIONS = 2
@@ -210,7 +211,7 @@ class FetchSessionsInSlices(FetchSessions):
         self.patches.undo()
 
 
-FetchSessions.TestCase.settings = settings(max_examples=100, stateful_step_count=60)
+FetchSessions.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=60)
 TestFetchSessions = FetchSessions.TestCase
 FetchSessionsInSlices.TestCase.settings = FetchSessions.TestCase.settings
 TestFetchSessionsInSlices = FetchSessionsInSlices.TestCase

@@ -10,6 +10,7 @@ from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
 from tests.fakes.broker import VirtualBroker
+from tests.support.samples import examples
 
 CLIENT_COUNT = 4
 STATIC = (2, 3)
@@ -158,7 +159,7 @@ class Run:
             self.broker.time.advance(STEP_MS)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(steps, max_size=60))
 def test_no_part_is_held_twice_and_quiet_brings_a_stable_generation_of_all(taken: list[tuple[object, ...]]) -> None:
     run = Run()

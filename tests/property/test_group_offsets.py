@@ -20,6 +20,7 @@ from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, 
 from tests.clients.group_members import TOPIC, commit, started
 from tests.clients.offset_producer import TIMEOUT_MS, Producer
 from tests.fakes.broker import VirtualBroker
+from tests.support.samples import examples
 
 GROUPS = ("one", "two")
 PARTITIONS = (0, 1)
@@ -186,7 +187,7 @@ class Run:
             )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(steps, max_size=25), st.integers(0, 1000))
 def test_offsets_are_what_the_model_says_live_and_after_every_kind_of_stop(
     taken: list[tuple[object, ...]], seed: int

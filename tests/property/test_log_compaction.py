@@ -15,6 +15,7 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.protocol.records.record import Record, decode_records
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs, read_records, segments_of
+from tests.support.samples import examples
 
 COMPACT = LogConfig(
     cleanup_policy="compact",
@@ -154,7 +155,7 @@ def check(writer: Writer, committed: list[Seen], written: list[Seen]) -> None:
     assert latest(now) == latest(committed), "the newest record of a key is gone"
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(actions)
 def test_the_newest_record_of_each_key_stays_where_it_was(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     logs = Logs(config=COMPACT)

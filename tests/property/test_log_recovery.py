@@ -18,6 +18,7 @@ from oncelog.protocol.records.batch import iter_batches, read_header
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.testing.memory_disk import PowerCut
 from tests.fakes.logs import Logs, batch, read_records, segments_of
+from tests.support.samples import examples
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
 PRODUCERS = 3
@@ -228,7 +229,7 @@ def restart(logs: Logs, kind: str, seed: int) -> Logs:
             return logs.crashed(seed)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(OPERATIONS, st.sampled_from(["fsync", "os"]))
 def test_recovered_log_equals_the_model_after_any_stops(operations: list[tuple[object, ...]], policy: str) -> None:
     logs = Logs(policy=policy, config=SMALL)
@@ -306,7 +307,7 @@ def recover_through_cuts(logs: Logs, seed: int) -> PartitionLog:
     return recovered
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 @example(1_050, True)  # a batch's length that leads beyond the segment: the next one told of it, by its own name alone
 def test_damage_below_the_durable_end_is_never_silent(seed: int, is_clean: bool) -> None:

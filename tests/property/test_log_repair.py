@@ -21,6 +21,7 @@ from tests.property.test_log_recovery import (
     random_operation,
     run_operation,
 )
+from tests.support.samples import examples
 
 
 def damaged(random: Random, is_clean: bool, batch_count: int = 30) -> tuple[Logs, Model]:
@@ -76,7 +77,7 @@ def visible(log: PartitionLog) -> set[int]:
     return seen
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_what_is_not_lost_stays_and_no_aborted_record_shows(seed: int, is_clean: bool) -> None:
     random = Random(seed)
@@ -93,7 +94,7 @@ def test_what_is_not_lost_stays_and_no_aborted_record_shows(seed: int, is_clean:
     assert visible(again) <= committed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_repair_may_be_cut_off_anywhere_and_done_again(seed: int, is_clean: bool) -> None:
     random = Random(seed)

@@ -26,8 +26,9 @@ from oncelog.protocol.records.record import (
     read_zigzag,
     zigzag,
 )
+from tests.support.samples import examples
 
-SLOW_TO_DRAW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW_TO_DRAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMESTAMP = st.integers(0, 2**42)
 CONTENT = st.none() | st.binary(max_size=200)

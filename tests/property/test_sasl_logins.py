@@ -16,6 +16,7 @@ from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 from tests.clients.sasl_connection import SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient, keys
+from tests.support.samples import examples
 
 SESSION_MS, LOGIN_MS, DELAY_MS, PAUSE_MS = 60_000, 30_000, 100, 1_000
 SHA_256 = SCRAM_MECHANISMS["SCRAM-SHA-256"]
@@ -237,5 +238,5 @@ class Logins(RuleBasedStateMachine):
             assert [line for line in self.server.virtual.warnings if line["event"] != "connection.closed"] == []
 
 
-Logins.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+Logins.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25)
 TestLogins = Logins.TestCase

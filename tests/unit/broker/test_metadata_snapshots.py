@@ -18,6 +18,7 @@ from oncelog.tools.log.check import examine
 from tests.clients.administration import BROKER_RESOURCE, change, create, delete
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.virtual_time import VirtualTime
+from tests.support.samples import examples
 
 DIRECTORY = "__cluster_metadata-0"
 OFTEN = "metadata.log.max.record.bytes.between.snapshots=2000"
@@ -77,7 +78,7 @@ def test_a_snapshot_is_taken_after_its_time_however_little_has_changed() -> None
     assert len(snapshots(broker.disk)) == 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_a_newest_snapshot_that_is_damaged_anywhere_costs_nothing_but_a_line(data: st.DataObject) -> None:
     broker = grown_once()
@@ -118,7 +119,7 @@ def test_without_a_whole_snapshot_a_log_that_begins_later_does_not_start() -> No
 
 
 # Each seed cuts at every operation; what of the unsynced survives is its chance.
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_a_power_cut_at_any_operation_of_a_snapshot_loses_nothing_that_was_acknowledged(seed: int) -> None:
     operations_left, is_over = 0, False
     while not is_over:

@@ -28,6 +28,7 @@ from oncelog.protocol.generated.user_scram_credential_record import UserScramCre
 from oncelog.protocol.headers import encode_request_header
 from tests.clients.sasl_connection import JAAS, SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient, keys
+from tests.support.samples import examples
 from tests.support.tables import rows
 
 ALICE = Principal("User", "alice")
@@ -407,7 +408,7 @@ class TestSessions:
         assert client.is_closed
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.binary(max_size=60), max_size=4), st.sampled_from(SaslState))
 def test_no_bytes_before_a_login_get_a_principal_or_an_error_of_ours(frames: list[bytes], state: SaslState) -> None:
     client = reach(state)

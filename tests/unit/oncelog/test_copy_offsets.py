@@ -33,6 +33,7 @@ from oncelog.tools.copy.state import (
     replay,
     switched_entry,
 )
+from tests.support.samples import examples
 
 IDS = TopicIds("orders", UUID(int=1), UUID(int=2))
 gaps_and_counts = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)))
@@ -67,7 +68,7 @@ def test_a_run_that_overlaps_another_is_refused(source: int, target: int) -> Non
         runs.append(source, target, 1)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(gaps_and_counts, st.integers(0, 2)), max_size=6), st.integers(1, 3))
 def test_what_is_stored_after_any_transactions_is_what_is_known(
     transactions: list[tuple[list[tuple[int, int, int]], int]], scale: int
@@ -148,7 +149,7 @@ def compacted(records: list[Record], first: int, last: int, codec: str, *, stamp
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(batch, max_size=6), st.integers(0, 12))
 def test_records_stay_as_they_are_and_so_does_their_place(batches: list[Any], from_offset: int) -> None:
     """Whatever compaction removed, whoever gave the times, wherever the position is in the first batch."""

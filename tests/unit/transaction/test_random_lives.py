@@ -12,6 +12,7 @@ from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, 
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.protocol.errors import ErrorCode
+from tests.support.samples import examples
 from tests.unit.transaction.harness import P0, P1, TIMEOUT_MS, Asked, Coordinator
 
 WEIGHTS = {
@@ -147,7 +148,7 @@ def values(coordinator: Coordinator) -> list[TransactionMetadata]:
     return [value for value in logged if value is not None]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([1, 2]),
