@@ -90,7 +90,7 @@ check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules, links
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(SITE)
-	$(BIN)/python -m pytest tests/test_tidy.py tests/test_types.py
+	$(BIN)/python -m pytest -m '' tests/test_tidy.py tests/test_types.py
 
 .PHONY: format
 format: $(VENV)/.dev ## Format and fix what ruff can fix

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("mypy")
 pytest.importorskip("basedpyright")
+pytestmark = pytest.mark.slow  # `make check` runs them, and is where the checkers come from
 
 Check = Callable[[str, Path], str]
 
