@@ -1,5 +1,6 @@
 """No life leaves cyclic garbage: what a daemon has frozen to keep collections short would stay in memory for ever."""
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -26,6 +27,12 @@ from tests.support.messages import filled_request
 
 TIMES = 3
 DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _others() -> None:
+    """What the tests before have left is not walked by each collection of these."""
+    gc.freeze()
 
 
 def expect_none(life: Callable[[], object]) -> None:
