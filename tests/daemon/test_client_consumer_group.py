@@ -2,15 +2,14 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, FatalError, NewTopic, Producer, TopicPartition
 from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, Selector
-from tests.conftest import Start
-from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
+from tests.support.faults import faults_of
 from tests.support.interop import QUICK_GROUPS
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
 from tests.support.sent_requests import sent_requests
@@ -20,9 +19,19 @@ COMMITS = Selector(api=ApiKey.OFFSET_COMMIT, client_id="first")
 LOOKUPS = Selector(api=ApiKey.OFFSET_FETCH, client_id="first")
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    daemon = Daemon(tmp_path_factory.mktemp("daemon") / "data", "oncelog.admin.listen=127.0.0.1:0", *QUICK_GROUPS)
+    yield daemon
+    daemon.stop()
+
+
 @pytest.fixture
-def started(start_daemon: Start) -> tuple[Daemon, FaultClient]:
-    return with_faults(start_daemon, *QUICK_GROUPS)
+def started(running: Daemon) -> Iterator[tuple[Daemon, FaultClient]]:
+    """One daemon for all: each test has a topic and a group of its own, and leaves no rule behind."""
+    faults = faults_of(running)
+    yield running, faults
+    faults.remove_all()
 
 
 async def new_topic(daemon: Daemon, partitions: int = 4) -> str:
