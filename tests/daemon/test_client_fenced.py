@@ -1,17 +1,20 @@
 """A fenced producer says who fenced it, as far as its coordinator can tell."""
 
+from itertools import product
+
 import pytest
 
 from oncelog import Admin, NewTopic, Producer, ProducerFenced
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
+from tests.support.samples import sampled
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
 
 
-@VERSIONS
-@pytest.mark.parametrize("is_late", [False, True], ids=["at-commit", "at-the-next-record"])
-@pytest.mark.parametrize("by", ["instance", "operator"])
+@pytest.mark.parametrize(
+    ("by", "is_late", "version"), sampled(product(("instance", "operator"), (False, True), (1, 2)), 3)
+)
 async def test_an_instance_and_an_operator_are_told_apart(
     start_daemon: Start, by: str, is_late: bool, version: int
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import product
 
 import pytest
 
@@ -12,6 +13,7 @@ from oncelog.client.values.errors import ConfigError, FatalError, InvalidState, 
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.samples import sampled
 
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 PARTITION = TopicPartition("transfers", 0)
@@ -67,8 +69,11 @@ def stopped(daemon: Daemon) -> None:
     daemon.start()
 
 
-@pytest.mark.parametrize("restart", [lambda _: None, stopped, killed], ids=["running", "stopped", "killed"])
-@pytest.mark.parametrize("is_decided", [True, False])
+def running(daemon: Daemon) -> None:
+    """It is not restarted."""
+
+
+@pytest.mark.parametrize(("restart", "is_decided"), sampled(product((killed, stopped, running), (True, False)), 5))
 async def test_the_next_process_ends_what_is_prepared_as_the_outer_coordinator_has_decided(
     start_daemon: Start, restart: Stop, is_decided: bool
 ) -> None:

@@ -41,6 +41,7 @@ def test_prepare_commit_on_disk_decides_and_nothing_before_it_does() -> None:
     assert end["committed"] == BOTH
 
 
+@pytest.mark.slow
 def test_it_draws_each_step_and_waits_when_it_is_told_to() -> None:
     answer = run("--step", typed="\n" * 10)
     assert answer.returncode == 0, answer.stderr

@@ -7,7 +7,8 @@ import pytest
 from oncelog.tools.demo import delivery
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_each_mode_keeps_its_promise_and_no_more(capsys: pytest.CaptureFixture[str], seed: int) -> None:
     assert delivery.run(seed=seed, as_json=True) == 0
     told = {each["mode"]: each for each in json.loads(capsys.readouterr().out)["modes"]}

@@ -111,7 +111,7 @@ def test_the_page_has_three_lines() -> None:
     ("number", "segment_bytes"),
     [
         (0, _ONE_SEGMENT),
-        (1, _ONE_SEGMENT),
+        pytest.param(1, _ONE_SEGMENT, marks=pytest.mark.slow),
         (2, _MANY_SEGMENTS),
         pytest.param(0, _MANY_SEGMENTS, marks=pytest.mark.slow),
         pytest.param(1, _MANY_SEGMENTS, marks=pytest.mark.slow),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from oncelog import Consumer, ConsumerSettings, NewTopic, Producer, ProducerSett
 from oncelog import sync as blocking
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.samples import sampled
 
 _DOCS = Path(__file__).parent.parent.parent / "docs" / "clients"
 _PAIR = re.compile(
@@ -50,8 +52,7 @@ class Left(NamedTuple):
     committed: int | None
 
 
-@pytest.mark.parametrize("task", range(len(TASKS)), ids=TASKS)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("page", "task"), sampled(product(PAGES, range(len(TASKS))), 4))
 def test_both_columns_print_the_same_and_leave_the_same_behind(daemon: Daemon, page: str, task: int) -> None:
     suffixes = [f"-{page}-{task}-{side}" for side in ("theirs", "ours")]
     with ThreadPoolExecutor(2) as both:

@@ -43,7 +43,7 @@ def run(folder: Path, text: str, *arguments: str) -> "subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
-@pytest.mark.parametrize("workers", ["0", "3"])
+@pytest.mark.parametrize("workers", ["0", "2"])
 def test_fixtures_of_every_scope_work_alone_and_in_workers(workers: str, tmp_path: Path) -> None:
     done = run(tmp_path, _SCOPES, "-n", workers)
     assert "4 passed" in done.stdout, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
+from tests.support.samples import sampled
 
 PARTITIONS = 6
 POLLS = 600
@@ -150,7 +151,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 3))
 def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session(
     start_daemon: Start, kind: str
 ) -> None:
@@ -170,7 +171,7 @@ def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session
     group.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 3))
 def test_a_group_goes_on_after_the_broker_was_killed(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK)
     topic = new_topic(daemon, partitions=PARTITIONS)

@@ -25,6 +25,7 @@ from tests.clients.administration import create
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import batch
 from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
+from tests.support.samples import sampled
 
 PARTITIONS = 5_000
 
@@ -108,7 +109,7 @@ LONG: dict[str, tuple[Message, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", sampled(LONG, 2))
 def test_no_turn_of_a_long_answer_keeps_others_waiting_for_20_ms(broker: VirtualBroker, name: str) -> None:
     request, version = LONG[name]
     cost(broker, request, version)  # what is imported with a first request is not counted

@@ -218,7 +218,9 @@ def dispatched(broker: VirtualBroker, request: Message, version: int, peer: Peer
 DELETION = DeleteTopicsRequest(topic_names=["files"])
 
 
-@pytest.mark.parametrize("settings", [(), ("oncelog.flush.policy=os",), (NO_SNAPSHOT.replace("1000000000", "1"),)])
+@pytest.mark.parametrize(
+    "settings", sampled([((),), (("oncelog.flush.policy=os",),), ((NO_SNAPSHOT.replace("1000000000", "1"),),)], 3)
+)
 def test_a_stop_in_the_middle_of_a_deletion_is_made_good_by_the_next_start(settings: tuple[str, ...]) -> None:
     broker = with_files(*settings)
     broker.start(DELETION, 5)

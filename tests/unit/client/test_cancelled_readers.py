@@ -14,13 +14,14 @@ from oncelog.client import Consumer, ConsumerOptions, KafkaError
 from tests.fakes.scripted_answers import TOPIC
 from tests.fakes.transactional_broker import TransactionalBroker
 from tests.fakes.virtual_loop import pass_time, run_virtually
+from tests.support.samples import sampled
 
 COUNT = 40
 CALM_AFTER = 30
 """Consumers: by then there were faults enough."""
 MANUAL = ("poll", "next_batch", "iterate")
 AUTOMATIC = ("poll", "iterate")
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 100))]
+SEEDS = sampled(range(100), 16)
 
 
 class Life:

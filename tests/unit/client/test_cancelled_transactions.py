@@ -21,6 +21,7 @@ from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, add_partitions
 from tests.fakes.transactional_broker import TransactionalBroker
 from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.support.samples import sampled
 
 HOST = "host:1"
 COUNT = 40
@@ -33,7 +34,7 @@ PRODUCER: ProducerOptions[None, bytes] = {
     "delivery_timeout_ms": 9_000,
 }
 CONSUMER: ConsumerOptions[bytes, bytes] = {"request_timeout_ms": 3_000, "default_api_timeout_ms": 10_000}
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 100))]
+SEEDS = sampled(range(100), 16)
 
 
 class _Broken(Exception):
