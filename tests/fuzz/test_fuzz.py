@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -81,9 +81,9 @@ _ON_THE_LOOP = {"config.pattern.AT_ONCE_STEPS": 1 << 60, "handlers.shared.matchi
 _PATTERN_SEEDS, _PATTERN_FRAMES = 4, 200
 
 
-def _problem(seeds: int = _PATTERN_SEEDS) -> str:
+def _problem(seeds: Iterable[int]) -> str:
     """The first that one of the seeds comes to."""
-    climbs = (climb(seed, frames=_PATTERN_FRAMES, apis=TAKING_PATTERNS) for seed in range(seeds))
+    climbs = (climb(seed, frames=_PATTERN_FRAMES, apis=TAKING_PATTERNS) for seed in seeds)
     return next((each.problem for each in climbs if each.problem is not None), "")
 
 
@@ -91,7 +91,7 @@ def _problem(seeds: int = _PATTERN_SEEDS) -> str:
 @pytest.mark.parametrize(
     ("planted", "found"),
     [
-        pytest.param(_UNBOUNDED, "steps of a pattern beside the loop", marks=pytest.mark.slow),
+        (_UNBOUNDED, "steps of a pattern beside the loop"),
         (_ON_THE_LOOP, "steps of a pattern in one turn"),
     ],
     ids=["unbounded", "on the loop"],
@@ -102,12 +102,12 @@ def test_a_climb_finds_by_itself_a_pattern_that_costs_too_much(
     """No pattern is listed for it: it puts them together (tests/fuzz/patterns.py)."""
     for name, value in planted.items():
         monkeypatch.setattr(f"oncelog.broker.{name}", value)
-    assert found in _problem()
+    assert found in _problem(reversed(range(_PATTERN_SEEDS)))  # the last finds them soonest
 
 
 @pytest.mark.parametrize("seeds", [1, pytest.param(_PATTERN_SEEDS, marks=pytest.mark.slow)])
 def test_no_pattern_of_a_known_seed_costs_too_much(seeds: int) -> None:
-    assert _problem(seeds) == ""
+    assert _problem(range(seeds)) == ""
 
 
 @pytest.mark.fuzz
