@@ -72,7 +72,7 @@ def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLo
         stores.append(LateLogStore(system.scheduler, system.clock))
         return stores[-1]
 
-    monkeypatch.setattr(assembly, "_store", make)
+    monkeypatch.setattr(assembly, "make_store", make)
     return stores
 
 

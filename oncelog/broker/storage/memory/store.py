@@ -10,6 +10,7 @@ from uuid import UUID
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import (
+    Durability,
     LogView,
     OpenedLog,
     Outlives,
@@ -40,7 +41,7 @@ class MemoryLogStore:
         self._opened: dict[PartitionKey, OpenedLog] = {}
         self._released: dict[PartitionKey, OpenedLog] = {}
         self._clock = clock
-        self.durability = _MemoryDurability()
+        self.durability: Durability = _MemoryDurability()
         self.topics: TopicStorage = _MemoryTopics((self._logs, self._opened, self._released))
         self.blobs = MemoryBlobs()
         self.cleaner: LogCleaner[MemoryLog] | None = None
