@@ -52,7 +52,7 @@ def test_every_script_that_asks_a_cluster_is_held_to_kafkas() -> None:
         ("kafka-storage info", "random-uuid and format"),
         ("cub zk-ready zookeeper:2181 10", "only kafka-ready"),
         ("cub kafka-ready -b localhost:9092 3 10", "3 brokers"),
-        ("kafka-reassign-partitions", "none of the scripts here"),
+        ("kafka-reassign-partitions", "not one of the scripts here"),
     ],
 )
 def test_what_is_not_offered_is_an_error_that_names_it(

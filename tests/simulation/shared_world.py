@@ -23,6 +23,7 @@ from tests.simulation.broker_world import PARTITIONS, BrokerWorld, Tally
 
 _AWAY_MS = (0, 1, 20, 200, 1_000)
 _TAKE_SHARE = 0.04
+_LOST_AGAIN_SHARE = 0.2
 _LONGEST_WAIT_MS = 1_000
 
 
@@ -119,7 +120,12 @@ class SharedWorld(BrokerWorld):
         return self._leaderships[partition]
 
     def on_gained(self, topic: str, partition: int) -> None:
+        """It is opened now, and may be lost again before that has ended."""
         self.tally.gained_partitions += 1
+        if not self.network.is_calm and self._losses.random() < _LOST_AGAIN_SHARE:
+            leadership = self.broker.broker.leadership
+            delay_ms = self._losses.choice((1, 5, 20))
+            self.broker.time.call_later(delay_ms, lambda: leadership.lose(topic, partition))
 
     def _note_look(self) -> None:
         """Where one partition of a round may be refused, markers are seen one by one, as in Apache Kafka."""

@@ -10,11 +10,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.apis.compatibility import COMPATIBILITIES
 from oncelog.broker.assembly.coordinators import load_coordinators, make_coordinators
 from oncelog.broker.assembly.directory import StartError, check_directory
 from oncelog.broker.assembly.security import find_login_secret, make_authorizer, make_tokens, warn_of_security
-from oncelog.broker.assembly.storage import FileReports, load_metadata, make_store
+from oncelog.broker.assembly.storage import FileReports, compatibility_of, load_metadata, make_store
 from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
@@ -97,7 +96,7 @@ def _assemble(
     witness = _witness(config, system, log)
     broker = Broker(
         live_config=live_config,
-        compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
+        compatibility=compatibility_of(config),
         clock=system.clock,
         entropy=system.entropy,
         scheduler=system.scheduler,

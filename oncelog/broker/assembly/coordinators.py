@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.apis.compatibility import COMPATIBILITIES
 from oncelog.broker.assembly.directory import StartError
-from oncelog.broker.assembly.storage import WHAT_TO_DO, FileReports
+from oncelog.broker.assembly.storage import WHAT_TO_DO, FileReports, compatibility_of
 from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
@@ -188,7 +187,7 @@ def _not_replayed(error: KafkaError) -> str:
 
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
-    compatibility = COMPATIBILITIES[config.get_str("oncelog.compat")]
+    compatibility = compatibility_of(config)
     return TransactionLimits(
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         id_expiration_ms=config.get_int("transactional.id.expiration.ms"),

@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.apis.compatibility import COMPATIBILITIES
+from oncelog.broker.apis.compatibility import COMPATIBILITIES, Compatibility
 from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.cluster.features import first_levels
 from oncelog.broker.cluster.metadata_log import (
@@ -45,6 +45,11 @@ WHAT_TO_DO = (
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
 
 
+def compatibility_of(config: BrokerConfig) -> Compatibility:
+    """Where this broker differs from Apache Kafka on purpose, as `oncelog.compat` wants it."""
+    return COMPATIBILITIES[config.get_str("oncelog.compat")]
+
+
 def make_store(
     config: BrokerConfig,
     system: System,
@@ -73,7 +78,7 @@ def make_store(
         on_report=reports.on_recovery,
         on_checked=lambda summary: _log_check(log, summary),
         progress=_progress(system, log),
-        compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
+        compatibility=compatibility_of(config),
         compaction=compaction,
         space_listener=SpaceLog(log, str(config.data_dir)),
     )

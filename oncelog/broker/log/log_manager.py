@@ -6,10 +6,9 @@ Invariant: a partition has at most one open log.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from oncelog.broker.log.listeners import PartitionListener
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
@@ -19,6 +18,9 @@ from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import PARTITIONS_AN_ELEMENT, Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.listeners import PartitionListener
 
 _NONE: frozenset[int] = frozenset()
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
@@ -32,7 +34,7 @@ class LogManager:
         self,
         store: LogStore,
         rounds: Rounds,
-        listener: PartitionListener,
+        listener: "PartitionListener",
         clock: Clock,
         *,
         on_damage: Callable[[PartitionLog, str], None] | None = None,

@@ -19,7 +19,6 @@ from oncelog.broker.log.batch_timestamps import with_timestamp
 from oncelog.broker.log.batch_validation import check_size, validate_batch
 from oncelog.broker.log.durability_waiters import DurabilityWaiters
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
-from oncelog.broker.log.listeners import LogKeeper, PartitionListener
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import (
@@ -57,6 +56,7 @@ from oncelog.protocol.records.record import Record
 __all__ = ["AbortedTransaction", "AppendOrigin", "AppendResult", "FetchIsolation", "LogInvariantError", "PartitionLog"]
 
 if TYPE_CHECKING:
+    from oncelog.broker.log.listeners import LogKeeper, PartitionListener
     from oncelog.broker.log.opening import OpenedBatch
 
 T = TypeVar("T")
@@ -109,10 +109,10 @@ class PartitionLog:
         config: LogConfig,
         opened: OpenedLog,
         rounds: Rounds,
-        listener: PartitionListener,
+        listener: "PartitionListener",
         clock: Clock,
         *,
-        keeper: LogKeeper | None = None,
+        keeper: "LogKeeper | None" = None,
     ) -> None:
         """Without a `keeper` nobody learns what becomes of this log."""
         self.topic = topic

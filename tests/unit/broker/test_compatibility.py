@@ -27,4 +27,4 @@ def test_nothing_else_judges_by_the_setting() -> None:
         for path in folder.rglob("*.py")
         if 'get_str("oncelog.compat")' in path.read_text(encoding="utf-8")
     }
-    assert asking == {"assembly/broker.py"}
+    assert asking == {"assembly/storage.py"}
