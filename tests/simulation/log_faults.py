@@ -14,7 +14,15 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
-from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, log_recovery, recovery
+from oncelog.broker.storage.local import (
+    compaction_round,
+    file_sync,
+    found_snapshots,
+    journal,
+    local_log,
+    log_recovery,
+    recovery,
+)
 from oncelog.broker.storage.local.journal import Journal, Tail
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
@@ -63,7 +71,7 @@ def use_a_stale_index_entry(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_the_snapshot(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery, "load_snapshot", lambda data, wall_ms: ProducerStateManager())
+    patch.setattr(found_snapshots, "load_snapshot", lambda data, wall_ms: ProducerStateManager())
 
 
 def lose_the_transaction_index(patch: pytest.MonkeyPatch) -> None:

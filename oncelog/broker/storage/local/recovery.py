@@ -11,7 +11,7 @@ Owns: the decision what is valid on disk. Does not own: serving. Invariants
 - What was scanned is durable before the caller serves it. Recovery is idempotent.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
@@ -26,6 +26,7 @@ from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.epoch_recovery import EpochRuns, recover_epochs
 from oncelog.broker.storage.local.flushed_offsets import LogPoints
+from oncelog.broker.storage.local.found_snapshots import FoundSnapshots
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.reader import iterate_batches
 from oncelog.broker.storage.local.recovered_log import DamagedLogError, RecoveredLog, empty_log, take_offline
@@ -38,15 +39,13 @@ from oncelog.broker.storage.local.segment_manifest import (
     load_manifest,
     manifest_problem,
     rewrite_manifest,
-    sum_of,
 )
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
-from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
+from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
 from oncelog.broker.storage.local.swap import complete_swaps
 from oncelog.broker.storage.local.time_index import TimeIndex
-from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
+from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX
 from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from oncelog.broker.storage.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.ports import Disk, MonotonicMs
 from oncelog.protocol.checksum import crc32c
@@ -88,7 +87,7 @@ def recover_log(
     recovery = _Recovery(
         disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
     )
-    recovery.compatibility = compatibility
+    recovery.snapshots.remembers_batches = compatibility.remembers_batches
     recovery.committed_offset, recovery.is_end_proven = committed_offset, is_end_proven
     if checkpointed_offset is not None:
         recovery.checkpointed_offset = checkpointed_offset
@@ -127,16 +126,13 @@ class _Recovery:
         self._gap_end = min(compacted_offset, self._synced_offset) if self._may_cut_anywhere else compacted_offset
         self._monotonic_ms = monotonic_ms
         self._recovered = recovered
-        self._snapshots: list[int] = []
-        # The state of snapshots with a bad batches file: one batch per producer.
-        self._without_batches: dict[int, ProducerStateManager] = {}
+        self.snapshots = FoundSnapshots(disk, directory, monotonic_ms, self._report)
         self._state = ProducerStateManager()
         self._state_offset = -1  # the producer state is as of this offset; -1: not loaded
         self._state_is_whole = False  # it includes what producers did before the first segment
         self._segments: list[Segment] = []
-        self._snapshot_sums: dict[int, tuple[int, int]] = {}
         self._epoch_runs = EpochRuns()
-        self.compatibility, self.checkpointed_offset = OURS, self._synced_offset
+        self.checkpointed_offset = self._synced_offset
         self.committed_offset: int | None = None
         self.is_end_proven = False
         self.on_scanned: Callable[[int], None] | None = None
@@ -145,7 +141,7 @@ class _Recovery:
         for line in complete_swaps(self._disk, self._directory):
             self._report(line)
         names = self._disk.list_dir(self._directory)
-        self._snapshots = _offsets_named(names, SNAPSHOT_SUFFIX)
+        self.snapshots.offsets = _offsets_named(names, SNAPSHOT_SUFFIX)
         base_offsets = _offsets_named(names, LOG_SUFFIX)
         if not base_offsets:
             if self._synced_offset > 0:
@@ -153,7 +149,7 @@ class _Recovery:
             return
         manifest = self._load_manifest(names, len(base_offsets))
         self._check_first(base_offsets[0], manifest)
-        self._snapshot_sums = {
+        self.snapshots.sums = {
             entry.next_offset: entry.snapshot for entry in manifest.values() if entry.snapshot != NO_SNAPSHOT
         }
         vouched: list[ManifestEntry] = []
@@ -230,8 +226,8 @@ class _Recovery:
             cut_bytes += segment.file.size_bytes
             for suffix in SEGMENT_SUFFIXES:
                 self._disk.delete(segment.path(suffix))
-            if self._has_snapshot(base_offset):
-                self._snapshots.remove(base_offset)
+            if self.snapshots.has(base_offset):
+                self.snapshots.offsets.remove(base_offset)
         self._recovered.cut_bytes += cut_bytes
         what = f"{problem}: {len(base_offsets)} later segments ({cut_bytes} bytes)"
         if is_uncommitted:
@@ -347,17 +343,14 @@ class _Recovery:
             return  # the usual case: scanned segments in order
         # Not one below the first segment: a deletion has left it, and the batches after it are gone.
         newer_than = max(self._state_offset if self._state_is_whole else -1, self._segments[0].base_offset - 1)
-        candidates = self._snapshots[bisect_right(self._snapshots, newer_than) : bisect_right(self._snapshots, offset)]
-        for candidate in reversed(candidates):
-            state = self._try_snapshot(candidate)
-            if state is not None:
-                self._state, self._state_offset, self._state_is_whole = state, candidate, True
-                break
+        newest = self.snapshots.newest(newer_than, offset)
+        if newest is not None:
+            (self._state_offset, self._state), self._state_is_whole = newest, True
         if self._state_offset < 0:
             self._state_offset = self._segments[0].base_offset
             # An interrupted deletion of the first segments may have removed the snapshot before them.
             self._state_is_whole = self._state_offset == 0
-        passed = [known for known in self._without_batches if self._state_offset <= known <= offset]
+        passed = [known for known in self.snapshots.without_batches if self._state_offset <= known <= offset]
         first = max(0, bisect_right(self._segments, self._state_offset, key=_BASE_OFFSET) - 1)
         end = bisect_right(self._segments, offset, key=_BASE_OFFSET)
         segments = Segments(self._disk, self._directory, self._topic_id, self._segments[first:end])
@@ -368,7 +361,7 @@ class _Recovery:
         except KafkaError as error:
             raise DamagedLogError(error.message, max(self._state_offset, 0)) from error
         for known in passed:
-            self._state.adopt_missing(self._without_batches[known])
+            self._state.adopt_missing(self.snapshots.without_batches[known])
         self._state_offset = offset
 
     def _renew_snapshots(self) -> dict[int, tuple[int, int]]:
@@ -379,61 +372,13 @@ class _Recovery:
         renewed: dict[int, tuple[int, int]] = {}
         for segment in self._segments[1:]:
             offset = segment.base_offset
-            is_good = self._has_snapshot(offset) and self._try_snapshot(offset) is not None
-            if not is_good:
+            if not self.snapshots.has(offset) or self.snapshots.load(offset) is None:
                 self._load_state(offset)
-                snapshot = encode_snapshot(self._state)
-                for file in write_snapshot(self._disk, self._directory, offset, snapshot):
-                    file.close()
-                renewed[offset] = sum_of(snapshot.rows)
-                insort(self._snapshots, offset)
-                self._snapshot_sums[offset] = renewed[offset]
+                renewed[offset] = self.snapshots.write(offset, self._state)
             # A valid one may be unsynced too: a start advances the synced end, and may be killed.
             self._recovered.segments.note_unsynced_snapshot(offset)
         self._state, self._state_offset = live
         return renewed
-
-    def _sync_snapshot(self, offset: int) -> None:
-        for file in open_snapshot(self._disk, self._directory, offset):
-            file.sync()
-            file.close()
-        self._disk.sync_dir(self._directory)
-
-    def _has_snapshot(self, offset: int) -> bool:
-        # By bisection: called for each of ten thousand segments.
-        slot = bisect_left(self._snapshots, offset)
-        return slot < len(self._snapshots) and self._snapshots[slot] == offset
-
-    def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
-        path, batches_path = self._snapshot_paths(offset)
-        try:
-            data = self._disk.read_bytes(path)
-            if self._snapshot_sums.get(offset, sum_of(data)) != sum_of(data):
-                raise ValueError("it does not match the manifest")
-            state = load_snapshot(data, self._monotonic_ms)
-        except ValueError as error:
-            self._report(f"{path} is not used: {error}")
-            self._drop_snapshot(offset)
-            return None
-        if not self.compatibility.remembers_batches:
-            return state
-        try:
-            batches = self._disk.read_bytes(batches_path) if self._disk.exists(batches_path) else None
-            load_batches(state, data, batches)
-        except ValueError as error:
-            self._report(f"{batches_path} is not used: {error}; the last batches of producers come from the log")
-            self._without_batches[offset] = state
-            self._drop_snapshot(offset)
-            return None
-        return state
-
-    def _snapshot_paths(self, offset: int) -> list[str]:
-        return [f"{self._directory}/{file_name(offset, suffix)}" for suffix in SNAPSHOT_SUFFIXES]
-
-    def _drop_snapshot(self, offset: int) -> None:
-        self._snapshots.remove(offset)
-        for path in self._snapshot_paths(offset):
-            self._disk.delete(path)
 
     # -- ending
 
@@ -454,11 +399,10 @@ class _Recovery:
             raise DamagedLogError(
                 f"it ends at offset {log_end_offset}, before its start at {log_start_offset}", log_end_offset
             )
-        for offset in [known for known in self._snapshots if known > log_end_offset]:
-            self._report(f"the producer snapshot of offset {offset} is deleted: the log ends at {log_end_offset}")
-            self._drop_snapshot(offset)
+        self.snapshots.drop_above(log_end_offset)
         self._load_state(log_end_offset)
-        self._drop_old_snapshots()
+        batches_offsets = _offsets_named(self._disk.list_dir(self._directory), BATCHES_SUFFIX)
+        self.snapshots.drop_old({segment.base_offset for segment in self._segments}, batches_offsets)
         # A stop between advancing the log start and the deletion leaves segments below it.
         removed_count = sum(segment.next_offset <= log_start_offset for segment in self._segments[:-1])
         first_base = self._segments[removed_count].base_offset
@@ -474,7 +418,7 @@ class _Recovery:
         if {entry.base_offset: entry for entry in entries} != manifest:
             rewrite_manifest(self._disk, self._directory, entries)
         if removed_count:
-            self._sync_snapshot(first_base)
+            self.snapshots.sync(first_base)
         for _ in range(removed_count):
             recovered.segments.delete_files(recovered.segments.take_first())
         recovered.producer_state = self._state
@@ -493,21 +437,10 @@ class _Recovery:
         except KafkaError as error:
             raise DamagedLogError(error.message, log_start_offset) from error
 
-    def _drop_old_snapshots(self) -> None:
-        """Only the last clean stop's snapshot is needed; those of rolls are deleted with their segments."""
-        base_offsets = {segment.base_offset for segment in self._segments}
-        for offset in self._snapshots[:-1]:
-            if offset not in base_offsets:
-                self._drop_snapshot(offset)
-        for offset in _offsets_named(self._disk.list_dir(self._directory), BATCHES_SUFFIX):
-            if not self._has_snapshot(offset):
-                self._disk.delete(f"{self._directory}/{file_name(offset, BATCHES_SUFFIX)}")
-
     def _without_lost_snapshot(self, entry: ManifestEntry) -> ManifestEntry:
-        if entry.snapshot == NO_SNAPSHOT or self._has_snapshot(entry.next_offset):
+        if entry.snapshot == NO_SNAPSHOT or self.snapshots.has(entry.next_offset):
             return entry
-        path = f"{self._directory}/{file_name(entry.next_offset, SNAPSHOT_SUFFIX)}"
-        self._report(f"{path} is missing, the producer state comes from the log")
+        self._report(f"{self.snapshots.path(entry.next_offset)} is missing, the producer state comes from the log")
         return replace(entry, snapshot=NO_SNAPSHOT)
 
     def _make_durable(self, rebuilt: list[Segment]) -> list[ManifestEntry]:
@@ -519,10 +452,7 @@ class _Recovery:
         for segment in rebuilt:
             if segment is not self._segments[-1]:
                 files, contents = segment.write_indexes(self._disk)
-                snapshot = self._snapshot_sums.get(segment.next_offset, NO_SNAPSHOT)
-                if not self._has_snapshot(segment.next_offset):
-                    snapshot = NO_SNAPSHOT
-                entries.append(entry_of(segment, contents, snapshot))
+                entries.append(entry_of(segment, contents, self.snapshots.sum_at(segment.next_offset)))
                 for file in files:
                     file.close()
             if segment.next_offset > self._synced_offset or segment is self._segments[-1]:
