@@ -56,6 +56,7 @@ def write_large_logs(data_dir: Path, *, id_count: int, group_count: int, topic: 
     topics.create(topic, 4)
     for name in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         topics.ensure_internal(name)
+    time.settle()  # the logs of so many partitions are opened in slices
     for number in range(id_count):
         last = _metadata(number, topic, wall_ms)
         for metadata in (*(_metadata(OPEN_EVERY, topic, wall_ms, number),) * (history - 1), last):
