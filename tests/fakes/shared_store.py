@@ -201,7 +201,7 @@ class SharedStore:
     def begin_serving(self, *, is_recovered: bool) -> None:
         return
 
-    def on_blob_error(self, error: OSError) -> None:
+    def on_background_error(self, error: OSError) -> None:
         raise error
 
     # -- durability

@@ -100,7 +100,7 @@ def load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: A
         max_new_bytes=max_new_bytes,
         max_interval_ms=config.get_int("metadata.log.max.snapshot.interval.ms"),
         delete_log_below=logs.delete_records,
-        on_error=logs.store.on_blob_error,
+        on_error=logs.store.on_background_error,
     )
     files = SnapshotFiles(logs.store.blobs, directory_of(METADATA_TOPIC, 0))
     metadata = MetadataLog(metadata_log, system.clock, files, snapshots)

@@ -229,8 +229,9 @@ class LogManager:
             self._move_starts(starts).then(self._on_retained)
 
     def _on_retained(self, done: Completion[None]) -> None:
-        """A store that has failed over it says so itself."""
         self._is_retaining = False
+        if isinstance(done.error, OSError):
+            self.store.on_background_error(done.error)
 
     # -- stopping
 

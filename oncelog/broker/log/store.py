@@ -256,7 +256,7 @@ class Durability(Protocol):
 
 class Blobs(Protocol):
     """Small values beside the logs that a start needs, by path: snapshots of the metadata log in its folder, and
-    `LOGIN_SECRET`. A `Disk` is one. Who gets an OSError reports it to `LogStore.on_blob_error`."""
+    `LOGIN_SECRET`. A `Disk` is one. Who gets an OSError reports it to `LogStore.on_background_error`."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -313,8 +313,9 @@ class LogStore(Protocol):
     @property
     def blobs(self) -> Blobs: ...
 
-    def on_blob_error(self, error: OSError) -> None:
-        """An operation of `blobs` has failed, whose caller has lost nothing."""
+    def on_background_error(self, error: OSError) -> None:
+        """What nobody waits for has failed, such as a write to `blobs` or the start that retention moves: the store
+        decides whether it can still be trusted."""
 
     # -- the logs
 

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
 from oncelog.broker.storage.producer_snapshot import encode_snapshot
 from tests.fakes.logs import Logs, batch
 
@@ -189,3 +190,17 @@ def test_records_that_deletion_left_behind_on_a_full_disk_go_at_a_later_look() -
     logs.apply_retention(logs.clock.wall_ms())
     assert log_files(logs) == ["topic-0/00000000000000000001.log"]
     assert not logs.failures
+
+
+@pytest.mark.interpreted
+def test_a_disk_that_fails_while_retention_moves_a_start_ends_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs, log = filled(retention_ms=10_000)
+    error = OSError(errno.EIO, "Input/output error")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FlushedOffsets, "move_starts", fail)
+    logs.apply_retention(10**9)
+    assert logs.failures == [error]
+    assert log.log_start_offset == 0, "nothing is shown that is not durable"

@@ -360,7 +360,7 @@ class LocalLogStore:
     def commit_now(self) -> None:
         self.file_sync.commit_now()
 
-    def on_blob_error(self, error: OSError) -> None:
+    def on_background_error(self, error: OSError) -> None:
         if not is_transient(error):
             self.failure.fail(error)
 

@@ -56,7 +56,7 @@ class MemoryLogStore:
                 compaction,
             )
 
-    def on_blob_error(self, error: OSError) -> None:
+    def on_background_error(self, error: OSError) -> None:
         return
 
     # -- the logs
