@@ -7,6 +7,7 @@ import pytest
 
 from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.partition_directory import encode_partition_metadata, partition_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import iter_batches
@@ -241,6 +242,23 @@ def test_new_partitions_of_a_topic_do_not_take_what_lies_in_their_place() -> Non
     broker = broker.killed()
     assert grow(broker, "orders", 2) is ErrorCode.NONE
     assert stored(broker.killed(), "orders", 1) == []
+
+
+@pytest.mark.interpreted
+def test_directory_in_the_way_that_cannot_be_renamed_costs_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    broker = with_topics("orders")
+    create(broker, "payments")
+    copy(broker.disk, "orders-0", "payments-0")
+    with monkeypatch.context() as patch:
+        patch.setattr(DataDirectory, "set_aside", refuse)
+        assert produce(broker, "payments", b"own") is ErrorCode.KAFKA_STORAGE_ERROR
+        assert produce(broker, "orders", b"another") is ErrorCode.NONE
+    assert not broker.disk_failures
+    assert produce(broker, "payments", b"own") is ErrorCode.NONE
+    assert stored(broker, "payments") == [b"own"]
 
 
 def test_directory_that_comes_while_the_broker_runs_is_not_served() -> None:

@@ -27,7 +27,7 @@ from oncelog.broker.log.store import (
     Verdicts,
 )
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
-from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.storage.disk_errors import is_transient, trouble
 from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -211,8 +211,12 @@ class LocalLogStore:
         return OpenedLog(self._serve(topic, partition, topic_id, segments, 0, 0), ProducerStateManager(), 0, 0)
 
     def _make_way(self, topic: str, partition: int) -> None:
-        """Something has been put in the place of a partition that has no files yet. Raises OSError."""
-        self._report(topic, partition, [self.directory.set_aside(topic, partition, "it came while the broker ran")])
+        """Something has been put in the place of a partition that has no files yet. Raises StoreError."""
+        try:
+            line = self.directory.set_aside(topic, partition, "it came while the broker ran")
+        except OSError as error:
+            raise StoreError(trouble(error)) from error
+        self._report(topic, partition, [line])
 
     def _serve(
         self,
