@@ -5,10 +5,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
+from tests.support.forked import ForkedProcess
 from tests.support.patience import PATIENCE_S
 
 READY = "oncelog ready "
+Process: TypeAlias = "ForkedProcess | subprocess.Popen[str]"
+_ROOT = Path(__file__).parent.parent.parent
 
 
 class Daemon:
@@ -21,7 +25,7 @@ class Daemon:
         self._overrides = overrides
         self._listen = "127.0.0.1:0"
         self.addresses: list[str] = []
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | None = None
         self.stderr_path = data_dir.with_name(data_dir.name + ".stderr")
         self.start()
 
@@ -30,28 +34,25 @@ class Daemon:
         return self._listen
 
     @property
-    def process(self) -> "subprocess.Popen[str]":
+    def process(self) -> "Process":
         if self._process is None:
             raise RuntimeError("the daemon is not running")
         return self._process
 
     def start(self) -> None:
-        command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--data-dir", str(self.data_dir)]
+        arguments = ["serve", "--data-dir", str(self.data_dir)]
         if not any(override.startswith("listeners=") for override in self._overrides):
-            command += ["--listen", self._listen]
+            arguments += ["--listen", self._listen]
         for override in self._overrides:
-            command += ["--override", override]
-        if self._open_files is not None:
-            command = ["sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh", *command]
-        root = Path(__file__).parent.parent.parent
-        with self.stderr_path.open("a") as stderr:
-            self._process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                env={**os.environ, "PYTHONPATH": str(root)},
-            )
+            arguments += ["--override", override]
+        environ = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        if self._open_files is None:
+            self._process = ForkedProcess(arguments, self.stderr_path, environ)
+        else:
+            limit = ["sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh"]
+            command = [*limit, sys.executable, "-P", "-m", "oncelog.broker", *arguments]
+            with self.stderr_path.open("a") as stderr:
+                self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environ)
         stdout = self.process.stdout
         line = stdout.readline() if stdout else ""
         if not line.startswith(READY):
