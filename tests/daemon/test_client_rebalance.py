@@ -9,6 +9,7 @@ from oncelog.client import Admin, Consumer, ConsumerOptions, NewTopic, Producer,
 from oncelog.client.groups.subscriptions import Subscription, encode_cooperative_subscription
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.group_members import Member
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
@@ -112,6 +113,8 @@ async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Da
     silent = Member(wire, group_id=topic, protocols=[("range", subscription)], session_timeout_ms=FOR_GOOD_MS)
 
     def take_part() -> None:
+        while wire.ask(FindCoordinatorRequest(key=topic), 2).error_code:
+            pass  # the first question creates what the coordinator keeps
         silent.join()
         silent.learn()
         assert silent.sync({silent.member_id: b""}).message.error_code == ErrorCode.NONE

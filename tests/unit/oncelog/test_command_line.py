@@ -107,6 +107,8 @@ ADMIN_ONLY = ("oncelog.client.consuming", "oncelog.client.groups", "oncelog.clie
 @pytest.mark.parametrize("command", MOST_MODULES)
 def test_a_command_that_asks_loads_little_and_nothing_heavy(command: str, daemon: Daemon) -> None:
     """Modules are counted, since a clock would measure the machine."""
+    if command.startswith("record"):
+        run("topic", "create", "loaded", "-b", daemon.bootstrap)
     arguments = [*command.split(), "-b", daemon.bootstrap]
     program = (
         "import sys\nfrom oncelog.cli import main\n"
