@@ -5,6 +5,7 @@ more of them (`thorough`). To search on: `make test ARGS='--hypothesis-profile=s
 """
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from oncelog.broker.log import partition_log
 from oncelog.protocol import is_compiled
 from tests.support.cores import core_count
 from tests.support.daemon import Daemon
+from tests.support.order import waiting_first
 from tests.support.patience import SLOW_TIMEOUT_S
+from tests.support.samples import sample
 
 Start = Callable[..., Daemon]
 
@@ -30,25 +33,29 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--compiled, but {partition_log.__file__} is interpreted")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """What is exhaustive may take minutes beside others on a busy machine; what hangs is still ended."""
     skips = [pytest.mark.skip(reason="replaces or counts interpreted code")] if is_compiled(partition_log) else []
+    sample(items)
     for item in items:
         if item.get_closest_marker("interpreted") is not None:
             for skip in skips:
                 item.add_marker(skip)
         if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+    yield  # tests are selected by their marks
+    if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        items[:] = waiting_first(items, int(workers))
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two a core: every other test waits for a daemon, a client or a disk (`make test` on two cores: 191 s for 261)."""
-    return 2 * core_count()
+    """Three a core: most tests wait for a daemon, a client or a disk (`make test` takes a fifth longer with two)."""
+    return 3 * core_count()
 
 
 def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: no garbage collection walks them (measured: a fifth of test_costs)."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

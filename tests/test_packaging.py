@@ -15,6 +15,8 @@ import pytest
 from tests.support.archives import unpack
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 FOREIGN = ("broker", "client", "pipeline", "protocol")
 LEFT_OUT = {".gitattributes"}

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 GOOD = """
 import pytest

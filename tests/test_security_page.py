@@ -5,8 +5,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.known_bugs import KNOWN_BUGS
 from tests.support.walkthrough import steps_of, walk
+
+pytestmark = pytest.mark.slow
 
 _TESTS = Path(__file__).resolve().parent
 

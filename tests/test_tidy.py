@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("oncelog",)
 # The repository's top has links to them.

@@ -15,6 +15,7 @@ EVERY = pytest.mark.parametrize("recording", RECORDINGS.values(), ids=lambda rec
 
 
 # The longest take 7 s of processor time, which came to more than 60 s on a machine with four times the load.
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "recording",
     [

@@ -14,7 +14,10 @@ from tests.support import chromium
 from tests.support.chromium import Chromium, Page
 from tests.support.consoles import TIMEOUT_MS, serving
 
-pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason="there is no Chromium on the PATH")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(chromium.PROGRAM is None, reason="there is no Chromium on the PATH"),
+]
 
 SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=2><svg onload=window.hacked=3>\"'--></b>"
 _IS_LIVE = "document.getElementById('live').dataset.state === 'live'"

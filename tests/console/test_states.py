@@ -237,6 +237,7 @@ NEVER_OF_OTHERS = (
 )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("place", TABLE, ids=lambda place: place.__name__)
 def test_it_says_of_each_state_what_it_is(broker: Broker, place: Callable[[Broker, str], str]) -> None:
     expected = TABLE[place]

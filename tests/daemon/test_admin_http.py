@@ -18,7 +18,6 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
 
 ADMIN = "oncelog.admin.listen=127.0.0.1:0"
 
@@ -284,9 +283,10 @@ def test_a_connection_that_asks_nothing_makes_way_for_a_new_one(broker: Daemon, 
             connection.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "address",
-    sampled(["0.0.0.0:9644", "192.0.2.1:9644", "example.org:9644", "9644", "127.0.0.1:x", "[::]:1"], 3),
+    ["0.0.0.0:9644", "192.0.2.1:9644", "example.org:9644", "9644", "127.0.0.1:x", "[::]:1"],
 )
 def test_an_address_that_others_could_reach_stops_the_start(tmp_path: Path, address: str) -> None:
     command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--data-dir", str(tmp_path / "data")]
@@ -329,7 +329,8 @@ def test_rules_in_a_file_hold_what_a_start_would_finish(start_daemon: Start, tmp
     assert read_all(daemon, topic) == [b"promised"]
 
 
-@pytest.mark.parametrize("text", sampled(['[{"point": "nowhere"}]', None, "{", "{}", "[7]"], 5))
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("text", ['[{"point": "nowhere"}]', None, "{", "{}", "[7]"])
 def test_rules_that_cannot_be_read_stop_the_start(tmp_path: Path, text: str | None) -> None:
     rules = tmp_path / "rules.json"
     if text is not None:

@@ -144,6 +144,7 @@ def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> 
         daemon.stop()
 
 
+@pytest.mark.slow
 def test_each_command_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
     kafka, _ = recorded(tmp_path)
     kafka.rename(tmp_path / "kafka-logs")

@@ -3,10 +3,14 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.clients.__main__ import WORKLOADS, measure
 from bench.clients.workers import CLIENTS
 from bench.harness.interpreters import make_place
 from tests.support.daemon import Daemon
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_round_measures_each_client_with_each_workload(daemon: Daemon, tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.peers.contestants import CONTESTANTS, WITH_TLS
 from bench.peers.run import Plan, run
 from bench.peers.workloads import TLS_WORKLOADS, WORKLOADS
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_round_measures_the_daemon_and_leaves_no_files(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from tests.conftest import Start
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
 
 PARTITIONS = 3
 COUNT = 300
@@ -73,7 +72,8 @@ async def results(bootstrap: str) -> AsyncIterator[list[list[int]]]:
             yield found
 
 
-@pytest.mark.parametrize(("seed", "version"), sampled(product(range(1, 10), (1, 2)), 7))
+@pytest.mark.sampled(13)
+@pytest.mark.parametrize(("seed", "version"), list(product(range(1, 10), (1, 2))))
 async def test_two_instances_copy_each_record_once_and_in_order(start_daemon: Start, seed: int, version: int) -> None:
     protocol = list(PROTOCOLS)[seed % len(PROTOCOLS)]
     # A repeated EndTxn of the first protocol may end the next transaction: that is what the second one is for.

@@ -323,6 +323,7 @@ async def test_each_call_ends_by_its_deadline_and_says_what_to_do(start_daemon: 
         assert dict(zip(expected, await asyncio.gather(*calls), strict=True)) == expected
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("turns", [1, 30])
 async def test_each_call_can_be_cancelled_and_leaves_nothing_behind(start_daemon: Start, turns: int) -> None:
     async with scenes(start_daemon) as made:
@@ -344,6 +345,7 @@ def opened_alone(kind: str, address: str, timeout_ms: float = TIMEOUT_MS) -> Any
     return {"Producer": scene.producer, "Consumer": reader, "Admin": scene.admin, "Session": scene.session}[kind]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["Producer", "Consumer", "Admin", "Session"])
 async def test_a_client_that_is_not_opened_leaves_nothing_behind(start_daemon: Start, kind: str) -> None:
     async with silent_broker(start_daemon) as proxy:

@@ -7,14 +7,12 @@ import pytest
 from oncelog import Admin, NewTopic, Producer, ProducerFenced
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
-from tests.support.samples import sampled
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
 
 
-@pytest.mark.parametrize(
-    ("by", "is_late", "version"), sampled(product(("instance", "operator"), (False, True), (1, 2)), 3)
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("by", "is_late", "version"), list(product(("instance", "operator"), (False, True), (1, 2))))
 async def test_an_instance_and_an_operator_are_told_apart(
     start_daemon: Start, by: str, is_late: bool, version: int
 ) -> None:

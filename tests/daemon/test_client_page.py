@@ -17,7 +17,8 @@ from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
+
+pytestmark = pytest.mark.slow
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DOCS = Path(__file__).parent.parent.parent / "docs" / "clients"
@@ -33,7 +34,8 @@ def scripts(page: Path) -> list[str]:
     return [each for each in _BLOCK.findall(page.read_text(encoding="utf-8")) if "from oncelog" in each]
 
 
-@pytest.mark.parametrize("page", sampled(_WITH_SCRIPTS, 3), ids=lambda page: page.stem)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("page", _WITH_SCRIPTS, ids=lambda page: page.stem)
 def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Daemon], page: Path) -> None:
     daemon = start_daemon("group.initial.rebalance.delay.ms=0", "oncelog.flush.policy=os")
     with Producer(daemon.bootstrap) as producer:

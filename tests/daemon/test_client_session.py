@@ -11,7 +11,6 @@ from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S
-from tests.support.samples import sampled
 
 COUNT = 20
 
@@ -32,12 +31,10 @@ async def results(daemon: Daemon) -> list[bytes | None]:
         return found
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("api", "point", "version"),
-    sampled(
-        product((ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN), (Point.REQUEST, Point.ANSWER), (1, 2)),
-        5,
-    ),
+    list(product((ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN), (Point.REQUEST, Point.ANSWER), (1, 2))),
     ids=lambda value: getattr(value, "name", value),
 )
 async def test_a_broker_that_dies_in_a_transaction_changes_nothing_and_raises_nothing(

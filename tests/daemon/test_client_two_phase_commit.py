@@ -13,7 +13,6 @@ from oncelog.client.values.errors import ConfigError, FatalError, InvalidState, 
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
 
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 PARTITION = TopicPartition("transfers", 0)
@@ -73,7 +72,8 @@ def running(daemon: Daemon) -> None:
     """It is not restarted."""
 
 
-@pytest.mark.parametrize(("restart", "is_decided"), sampled(product((killed, stopped, running), (True, False)), 5))
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(("restart", "is_decided"), list(product((killed, stopped, running), (True, False))))
 async def test_the_next_process_ends_what_is_prepared_as_the_outer_coordinator_has_decided(
     start_daemon: Start, restart: Stop, is_decided: bool
 ) -> None:

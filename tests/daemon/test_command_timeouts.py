@@ -17,6 +17,8 @@ from oncelog.faults import Action, FaultClient, Point, Rule, Selector
 from tests.support.command_tree import ARGUMENTS, ASKING
 from tests.support.daemon import Daemon
 
+pytestmark = pytest.mark.sampled(3)
+
 TIMEOUT_S = 0.5
 WAITS_S = 60
 """Longer than a busy machine needs for half a second, and shorter than any patience of the client's."""

@@ -20,6 +20,8 @@ from oncelog.tools.copy.survey import CopyError, Side, Wish
 from tests.support.copies import Recorder, contents, copy, expected_offset, fill, placed
 from tests.support.patience import PATIENCE_MS
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @dataclass(frozen=True)
 class Pair:

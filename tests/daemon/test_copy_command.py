@@ -22,7 +22,6 @@ from oncelog.testing import Broker
 from tests.support.copies import contents, fill, placed
 from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -58,19 +57,17 @@ def pair() -> Iterator[tuple[Broker, Broker]]:
         yield source, target
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "rule",
-    sampled(
-        [
-            Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=3),
-            Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=5),
-            Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.CREATE_TOPICS)),
-            Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2),
-            Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2),
-            Rule(Point.MARKER, Action.HOLD, Selector(topic="mixed"), times=None),
-        ],
-        4,
-    ),
+    [
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=3),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=5),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.CREATE_TOPICS)),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2),
+        Rule(Point.MARKER, Action.HOLD, Selector(topic="mixed"), times=None),
+    ],
     ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
 )
 def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
@@ -87,18 +84,16 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker],
     assert asyncio.run(contents(target.bootstrap_servers)) == asyncio.run(contents(source.bootstrap_servers))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "rule",
-    sampled(
-        [
-            Rule(Point.APPEND, Action.NO_ROOM, Selector(topic="mixed"), nth=2, times=None),
-            Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=3, times=None),
-            Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2, times=None),
-            Rule(Point.REQUEST, Action.HOLD, Selector(), nth=20, times=None),
-            Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2, times=None),
-        ],
-        4,
-    ),
+    [
+        Rule(Point.APPEND, Action.NO_ROOM, Selector(topic="mixed"), nth=2, times=None),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.PRODUCE), nth=3, times=None),
+        Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2, times=None),
+        Rule(Point.REQUEST, Action.HOLD, Selector(), nth=20, times=None),
+        Rule(Point.ANSWER, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2, times=None),
+    ],
     ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
 )
 def test_a_copy_that_gave_up_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:

@@ -10,24 +10,21 @@ from tests.conftest import Start
 from tests.daemon.test_admin_http import ADMIN, address_of
 from tests.support.confluent import new_topic, read_all
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
 
 STATE = "__transaction_state"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("point", "action", "state"),
-    sampled(
-        [
-            (Point.APPEND, Action.TEAR, "PrepareCommit"),
-            (Point.APPEND, Action.CRASH, "PrepareCommit"),
-            (Point.APPENDED, Action.CRASH, "PrepareCommit"),
-            (Point.APPENDED, Action.CRASH, None),
-            (Point.APPEND, Action.CRASH, None),
-            (Point.APPEND, Action.TEAR, "CompleteCommit"),
-        ],
-        3,
-    ),
+    [
+        (Point.APPEND, Action.TEAR, "PrepareCommit"),
+        (Point.APPEND, Action.CRASH, "PrepareCommit"),
+        (Point.APPENDED, Action.CRASH, "PrepareCommit"),
+        (Point.APPENDED, Action.CRASH, None),
+        (Point.APPEND, Action.CRASH, None),
+        (Point.APPEND, Action.TEAR, "CompleteCommit"),
+    ],
     ids=lambda value: getattr(value, "value", value or "marker"),
 )
 def test_a_commit_survives_a_kill_at_any_of_its_writes(

@@ -30,7 +30,6 @@ from tests.support.damage import (
     read_committed,
 )
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
 
 STOPS = ("kill -9", "clean stop")
 
@@ -63,7 +62,8 @@ def started(data_dir: Path) -> Iterator[tuple[WireBroker, Daemon]]:
 
 
 # Each takes a start of the daemon. Over a disk in memory all are in test_no_damage_is_silent.
-@pytest.mark.parametrize("damage", sampled(HARMLESS, 8))
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("damage", HARMLESS)
 def test_what_can_be_rebuilt_makes_no_difference(stopped: tuple[Path, Filled], tmp_path: Path, damage: str) -> None:
     original, filled = stopped
     data_dir = Path(shutil.copytree(original, tmp_path / "data"))
@@ -76,7 +76,8 @@ def test_what_can_be_rebuilt_makes_no_difference(stopped: tuple[Path, Filled], t
         assert produce(broker, filled.last_batch) == (ErrorCode.NONE, END_OFFSET - 1)
 
 
-@pytest.mark.parametrize("damage", sampled(DESTRUCTIVE, 4))
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("damage", DESTRUCTIVE)
 def test_what_destroys_records_takes_the_partition_offline_and_is_told(
     stopped: tuple[Path, Filled], tmp_path: Path, damage: str
 ) -> None:
@@ -114,6 +115,7 @@ def _file_for_the_directory(data_dir: Path) -> str:
     return f"{TOPIC}-0 is offline"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("change", [_without_directory, _directory_for_a_log, _file_for_the_directory])
 def test_what_stands_in_the_place_of_files_costs_one_partition(
     stopped: tuple[Path, Filled], tmp_path: Path, change: Callable[[Path], str]

@@ -23,6 +23,8 @@ from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TOPIC = "orders"
 VOLUME_BYTES = 40 * 1024 * 1024

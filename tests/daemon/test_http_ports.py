@@ -182,6 +182,7 @@ def test_names_of_this_machine_are_those_that_it_advertises_and_those_of_a_setti
         daemon.stop()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

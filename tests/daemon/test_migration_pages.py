@@ -22,7 +22,8 @@ from oncelog import Consumer, ConsumerSettings, NewTopic, Producer, ProducerSett
 from oncelog import sync as blocking
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.samples import sampled
+
+pytestmark = pytest.mark.slow
 
 _DOCS = Path(__file__).parent.parent.parent / "docs" / "clients"
 _PAIR = re.compile(
@@ -52,7 +53,8 @@ class Left(NamedTuple):
     committed: int | None
 
 
-@pytest.mark.parametrize(("page", "task"), sampled(product(PAGES, range(len(TASKS))), 4))
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("page", "task"), list(product(PAGES, range(len(TASKS)))))
 def test_both_columns_print_the_same_and_leave_the_same_behind(daemon: Daemon, page: str, task: int) -> None:
     suffixes = [f"-{page}-{task}-{side}" for side in ("theirs", "ours")]
     with ThreadPoolExecutor(2) as both:

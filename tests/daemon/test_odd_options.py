@@ -49,6 +49,7 @@ REST = [
 FOLLOWING = ("txn tail",)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", [each for each in ASKING if each not in FOLLOWING])
 def test_an_odd_value_is_refused_in_a_sentence(name: str, daemon: Daemon) -> None:
     assert failures(name, daemon, SAMPLE) == []

@@ -43,6 +43,7 @@ def run(folder: Path, text: str, *arguments: str) -> "subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_fixtures_of_every_scope_work_alone_and_in_workers(workers: str, tmp_path: Path) -> None:
     done = run(tmp_path, _SCOPES, "-n", workers)
@@ -57,6 +58,7 @@ def test_a_run_that_asks_for_no_broker_loads_none(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("marker", "said"),
     [

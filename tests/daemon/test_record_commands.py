@@ -155,6 +155,7 @@ def shell(command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 @pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
 def test_output_that_cannot_be_written_is_said_and_is_a_failure(shown: str, arguments: tuple[str, ...]) -> None:

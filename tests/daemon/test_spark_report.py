@@ -24,6 +24,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
 def test_a_batch_has_the_attempts_that_failed_or_the_replay_that_was_skipped(
     daemon: Daemon, tmp_path: Path, death: Death

@@ -21,12 +21,12 @@ from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, DriverDied, deaths
 from tests.support.faults import faults_of
-from tests.support.samples import sampled
 from tests.support.sink_batches import NOW_MS, OUTPUTS, ROWS, check, make_topics, outputs_of, read, settings, wanted
 
 DAY_MS = 86_400_000
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
 def test_a_driver_that_dies_anywhere_publishes_each_batch_once(daemon: Daemon, death: Death) -> None:
     """The next driver runs the batch again, in other tasks: it is published, or skipped because it was."""
@@ -207,15 +207,15 @@ async def test_a_publish_may_last_longer_than_60_seconds(start_daemon: Start, ti
     await check(daemon.bootstrap, "slow-", 1)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("api", "action", "point"),
-    sampled(
+    list(
         product(
             (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE),
             (Action.CRASH, Action.DROP),
             (Point.REQUEST, Point.ANSWER),
-        ),
-        7,
+        )
     ),
     ids=lambda value: value.name,
 )

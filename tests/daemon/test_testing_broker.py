@@ -21,6 +21,7 @@ KINDS: dict[str, dict[str, Any]] = {"memory": {}, "disk": {"storage": "disk"}, "
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.mark.sampled(3)
 @every_kind
 def test_what_was_acknowledged_is_there_after_a_crash_and_a_restart_on_the_same_port(kind: str) -> None:
     with Broker(partitions=3, **KINDS[kind]) as broker:

@@ -101,6 +101,7 @@ def test_a_restart_lets_no_time_pass_a_second_time(kind: str) -> None:
         assert [each.value for each in broker.records("orders")] == [b"kept"]
 
 
+@pytest.mark.sampled(3)
 @every_kind
 def test_a_transaction_that_was_open_at_a_restart_ends_at_its_timeout(kind: str) -> None:
     with Broker(**KINDS[kind]) as broker:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.sampled(4)
+
 _ROOT = Path(__file__).parent.parent.parent
 _PAGES = ("README.md", "docs/start/testing.md", "docs/start/from-testcontainers.md", "docs/operate/witness.md")
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -26,6 +26,7 @@ PARTITIONS = (*LEGS, INPUT, OUTPUT)
 TRANSFERS = 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_no_invariant_is_broken_while_the_daemon_is_killed(start_daemon: Start, kills: int) -> None:
     daemon = start_daemon()

@@ -127,6 +127,7 @@ def test_what_is_not_there_is_told_with_the_next_step_and_exit_code_2(operator: 
     assert operator.run("abort", "--topic", TOPIC, "--partition", "0").exit_code == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "command",
     [

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.samples import sampled
 from tests.support.walkthrough import steps_of, walk
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.parametrize(
-    "page", sampled(["start/tutorial.md", "operate/operations.md", "operate/beyond-one-node.md"], 3)
-)
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("page", ["start/tutorial.md", "operate/operations.md", "operate/beyond-one-node.md"])
 def test_each_command_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
     walk(steps_of(page), tmp_path)

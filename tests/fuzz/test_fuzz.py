@@ -15,6 +15,8 @@ from tests.fuzz.costliest import TAKING_PATTERNS, climb
 from tests.fuzz.search import GUARDED, Found, Tally, run, shorten
 from tests.fuzz.storm import storm
 
+pytestmark = pytest.mark.slow
+
 _SECONDS_IN_MEMORY = 25
 _SECONDS_OF_CLIMBING = 15
 _SECONDS_ON_SOCKETS = 12

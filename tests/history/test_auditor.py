@@ -25,6 +25,7 @@ def test_a_good_history_breaks_no_invariant(seed: int) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("anomaly", ANOMALIES, ids=lambda anomaly: anomaly.__name__)
 @settings(max_examples=examples(20))
 @given(seed=_seeds)

@@ -9,6 +9,8 @@ from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.interop.test_aiokafka import new_topic, producing
 
+pytestmark = pytest.mark.sampled(4)
+
 TRIES = 100
 POLICIES = pytest.mark.parametrize("policy", ["fsync", "os"])
 ACKS = pytest.mark.parametrize("acks", [1, "all"])

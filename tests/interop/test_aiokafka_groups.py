@@ -13,7 +13,6 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, unique
-from tests.support.samples import sampled
 
 PARTITIONS = 6
 POLLS = 400
@@ -64,7 +63,8 @@ async def reads_on(daemon: Daemon, topic: str, *members: AIOKafkaConsumer) -> bo
     return False
 
 
-@pytest.mark.parametrize("assignor", sampled(ASSIGNORS, 3), ids=lambda assignor: str(assignor.name))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda assignor: str(assignor.name))
 async def test_members_come_and_go_and_the_broker_is_killed(start_daemon: Start, assignor: type) -> None:
     daemon = start_daemon(*QUICK_GROUPS)
     topic, group = new_topic(daemon, partitions=PARTITIONS), unique("group")

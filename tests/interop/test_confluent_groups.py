@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
-from tests.support.samples import sampled
 
 PARTITIONS = 6
 POLLS = 600
@@ -106,6 +105,7 @@ def produce(daemon: Daemon, topic: str, count: int, prefix: str) -> set[bytes]:
     return values
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_come_and_go_and_every_partition_is_read(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK)
@@ -151,7 +151,8 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, 3))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session(
     start_daemon: Start, kind: str
 ) -> None:
@@ -171,7 +172,8 @@ def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session
     group.close()
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, 3))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_group_goes_on_after_the_broker_was_killed(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK)
     topic = new_topic(daemon, partitions=PARTITIONS)

@@ -24,7 +24,6 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, unique
-from tests.support.samples import sampled
 
 PARTITIONS = 6
 PATIENCE_S = 30.0
@@ -91,7 +90,8 @@ def is_shared(*members: Member) -> bool:
     return sum(sizes) == PARTITIONS == len(every) and max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("assignor", sampled(ASSIGNORS, 3), ids=lambda assignor: str(assignor.name))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda assignor: str(assignor.name))
 def test_members_come_and_go_and_every_partition_is_read(start_daemon: Start, assignor: type) -> None:
     daemon = start_daemon(*QUICK_GROUPS)
     topic, group, news = new_topic(daemon, partitions=PARTITIONS), unique("group"), threading.Condition()

@@ -95,6 +95,7 @@ def _check_slices(schema: Schema, version: int, message: Any, encoded: bytes) ->
         assert _last(codec.decode_in_slices(memoryview(encoded), version)) == (message, len(encoded))
 
 
+@pytest.mark.sampled(5)
 @SAMPLE_AND_MORE
 def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code_gives(
     schema: Schema, thoroughness: int

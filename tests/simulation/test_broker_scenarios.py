@@ -41,6 +41,8 @@ def test_of_twenty_clients_that_take_one_id_at_once_one_epoch_lives_in_the_end(v
     assert alive == [max(told.values())]
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_over_a_thousand_partitions_ends_in_all_of_them_though_the_broker_is_killed(commit: bool) -> None:
     """A18."""

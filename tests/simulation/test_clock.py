@@ -103,6 +103,7 @@ PLANTS: tuple[Plant, ...] = (
 )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.interpreted
 def test_a_planted_fault_of_the_clock_is_caught_within_fifty_seeds(plant: Plant) -> None:

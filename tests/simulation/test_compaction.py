@@ -17,6 +17,7 @@ STEPS = 150
 SEEDS = 60
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
 def test_every_reader_gets_what_was_committed_over_rounds_and_stops(first: int) -> None:
     counts: Counter[str] = Counter()
@@ -26,6 +27,7 @@ def test_every_reader_gets_what_was_committed_over_rounds_and_stops(first: int) 
     require_at_least(counts, looks_at_compaction=200, tables=200, stops=50, power_cuts=50)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:

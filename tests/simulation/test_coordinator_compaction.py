@@ -117,6 +117,7 @@ def known(virtual: VirtualBroker) -> list[str]:
     return sorted(lines)
 
 
+@pytest.mark.slow
 def test_what_the_coordinators_know_survives_the_compaction_of_their_topics() -> None:
     looks = forgotten = 0
     for seed in range(8):

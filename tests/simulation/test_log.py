@@ -10,6 +10,7 @@ STEPS = 150
 SEEDS = 60
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
 def test_what_was_promised_holds_over_every_kind_of_stop(first: int) -> None:
     for seed in range(first, first + 20):
@@ -30,6 +31,7 @@ def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
             LogWorld(seed, ruin_chance=1).run(STEPS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:

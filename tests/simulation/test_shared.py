@@ -102,11 +102,8 @@ PLANTS: list[Plant] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [pytest.param(plant, marks=[pytest.mark.slow] if at % 4 else []) for at, plant in enumerate(PLANTS)],
-    ids=lambda plant: plant.__name__.strip("_"),
-)
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__.strip("_"))
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_sixty_seeds(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

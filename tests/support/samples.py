@@ -3,20 +3,26 @@
 For rows that cost far more than pytest's own work on a test; a table of cheap rows is in `tests/support/tables.py`.
 """
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from hypothesis import settings
 
 
-def sampled(table: Iterable[Any], every: int) -> list[Any]:
-    """The rows, for `pytest.mark.parametrize`; all but one in so many are `slow`.
+def sample(items: Iterable[pytest.Item]) -> None:
+    """Of each test that is marked `sampled(every)`: the first case and then one in so many stay, the others are `slow`.
 
-    Of a product (`itertools.product`), the sample has each value if `every` has no common factor with any length.
+    Of cases that are a product, the sample has each value if `every` has no common factor with the length of any part.
     """
-    rows = (row if isinstance(row, tuple) else (row,) for row in table)
-    return [pytest.param(*row, marks=[pytest.mark.slow] if at % every else []) for at, row in enumerate(rows)]
+    seen: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is not None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % marker.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[test] += 1
 
 
 def examples(count: int) -> int:

@@ -19,7 +19,7 @@ from bench.log_worlds import (
 from bench.measure import Operation, count_lines
 from tests.fakes.logs import segments_of
 
-pytestmark = pytest.mark.interpreted
+pytestmark = [pytest.mark.interpreted, pytest.mark.slow]
 ALLOWED = 2.0
 """A search takes a step more for twice the size; a walk through all would be twenty times the work."""
 REPEATED = 40

@@ -20,7 +20,7 @@ from tests.clients.administration import (
     produce,
 )
 from tests.fakes.broker import VirtualBroker
-from tests.support.samples import examples, sampled
+from tests.support.samples import examples
 
 NAMES = st.sampled_from(["a", "b.c", "b_c"])
 VALUES = st.one_of(st.none(), st.integers(1, 3).map(lambda number: str(number * 1_000)))
@@ -105,7 +105,8 @@ def step_config(broker: VirtualBroker, model: Model, kind: str, name: str, value
 
 
 # With the default no snapshot of the metadata is taken here; with the others one now and then, and after every change.
-@pytest.mark.parametrize("bytes_between_snapshots", sampled([1, 1_000, 1_048_576], 3))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("bytes_between_snapshots", [1, 1_000, 1_048_576])
 @settings(max_examples=examples(50))
 @given(steps=st.lists(STEPS, min_size=15, max_size=40))
 def test_a_life_of_administration_ends_as_its_model(

@@ -31,6 +31,7 @@ def _problems(stage: Stage, attack: Attack, element_count: int, *, measures_memo
     return [f"{attack}: {problem}" for problem in over_budget(cost, len(frame))]
 
 
+@pytest.mark.sampled(11)
 @EVERY_API
 @pytest.mark.parametrize(
     ("element_count", "is_same"),

@@ -25,7 +25,6 @@ from tests.clients.administration import create
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import batch
 from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
-from tests.support.samples import sampled
 
 PARTITIONS = 5_000
 
@@ -109,7 +108,8 @@ LONG: dict[str, tuple[Message, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(LONG, 2))
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", LONG)
 def test_no_turn_of_a_long_answer_keeps_others_waiting_for_20_ms(broker: VirtualBroker, name: str) -> None:
     request, version = LONG[name]
     cost(broker, request, version)  # what is imported with a first request is not counted
@@ -119,6 +119,7 @@ def test_no_turn_of_a_long_answer_keeps_others_waiting_for_20_ms(broker: Virtual
     assert measured.longest_turn_calls < CALLS_IN_20_MS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [pytest.param(11, marks=pytest.mark.slow), 17])
 def test_no_turn_of_a_fetch_of_ten_thousand_partitions_keeps_others_waiting_for_20_ms(version: int) -> None:
     """Neither one that opens their logs, nor a session's first, nor the end of its wait for data in each of them."""

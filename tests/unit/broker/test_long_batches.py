@@ -68,6 +68,7 @@ def _many(count: int, codec: str | None = "zstd", *, key: bytes | None = b"k", *
     return encode_batch(records, compression=codec or "none", **options)
 
 
+@pytest.mark.sampled(7)
 @TOPICS
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_batch_that_inflates_a_thousandfold_is_opened_beside_the_loop(
@@ -83,6 +84,7 @@ def test_a_batch_that_inflates_a_thousandfold_is_opened_beside_the_loop(
     assert cost.longest_turn_calls < CALLS_IN_20_MS
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.interpreted
 @pytest.mark.parametrize("codec", [None, "zstd"])
 def test_the_records_of_a_large_batch_are_checked_in_slices(broker: VirtualBroker, codec: str | None) -> None:
@@ -94,6 +96,7 @@ def test_the_records_of_a_large_batch_are_checked_in_slices(broker: VirtualBroke
     assert broker.broker.topics.partition(topic, 0).log_end_offset == 60_000
 
 
+@pytest.mark.sampled(5)
 @TOPICS
 @pytest.mark.parametrize("codec", [None, "gzip", "zstd"])
 def test_what_was_opened_is_appended_as_a_small_batch_is(broker: VirtualBroker, topic: str, codec: str | None) -> None:

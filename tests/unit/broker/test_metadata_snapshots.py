@@ -119,6 +119,7 @@ def test_without_a_whole_snapshot_a_log_that_begins_later_does_not_start() -> No
 
 
 # Each seed cuts at every operation; what of the unsynced survives is its chance.
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_a_power_cut_at_any_operation_of_a_snapshot_loses_nothing_that_was_acknowledged(seed: int) -> None:
     operations_left, is_over = 0, False

@@ -27,7 +27,6 @@ from tests.support.damage import (
     list_offset,
     read_committed,
 )
-from tests.support.samples import sampled
 
 STOPS = ("kill -9", "clean stop")
 
@@ -53,9 +52,8 @@ def cases() -> Iterator[tuple[str, str]]:
             yield how, path
 
 
-# Every file after either stop, every kind, and of their combinations a third.
-A_SAMPLE = pytest.mark.parametrize(
-    ("how", "path", "kind"), sampled(((how, path, kind) for how, path in cases() for kind in KINDS), 3)
+EACH_DAMAGE = pytest.mark.parametrize(
+    ("how", "path", "kind"), [(how, path, kind) for how, path in cases() for kind in KINDS]
 )
 
 
@@ -79,7 +77,8 @@ def judge(broker: VirtualBroker, seen: Seen, path: str) -> None:
         assert path.rpartition("/")[0] in offline[0] and "oncelog log verify" in offline[0]
 
 
-@A_SAMPLE
+@pytest.mark.sampled(13)
+@EACH_DAMAGE
 def test_start_says_what_is_wrong_with_any_file(how: str, path: str, kind: str) -> None:
     disk = stopped(how)
     data = bytes(disk.files[path].data)
@@ -99,6 +98,7 @@ def test_start_says_what_is_wrong_with_any_file(how: str, path: str, kind: str) 
         disk = broker.disk.kill()
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("path", [path for how, path in cases() if how == "clean stop" and path.startswith(TOPIC)])
 def test_reader_that_meets_damage_makes_it_known(path: str, kind: str) -> None:
@@ -121,7 +121,8 @@ def told(examination: Examination) -> str:
     return "\n".join(lines)
 
 
-@A_SAMPLE
+@pytest.mark.sampled(13)
+@EACH_DAMAGE
 def test_verify_finds_what_a_start_finds_and_repair_mends_what_it_can(how: str, path: str, kind: str) -> None:
     disk = stopped(how)
     data = bytes(disk.files[path].data)

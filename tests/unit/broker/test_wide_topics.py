@@ -31,7 +31,6 @@ from oncelog.protocol.message import Message
 from tests.clients.administration import create, delete, partition_count, produce
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.costs import CALLS_IN_20_MS, cost_of
-from tests.support.samples import sampled
 
 MOST = 10_000
 TOPICS = 500
@@ -140,7 +139,8 @@ IN_ONE_TURN = ("one topic of 10,000 partitions", "growth", "a setting of the top
 """Decided, logged and applied at once: measured, 5 ms."""
 
 
-@pytest.mark.parametrize("name", sampled(LARGE, 3))
+@pytest.mark.sampled(13)
+@pytest.mark.parametrize("name", LARGE)
 def test_no_turn_of_the_largest_change_keeps_others_waiting_for_20_ms(name: str) -> None:
     prepare, request, version = LARGE[name]
     broker = VirtualBroker(NO_SNAPSHOT, with_faults=False)
@@ -152,6 +152,7 @@ def test_no_turn_of_the_largest_change_keeps_others_waiting_for_20_ms(name: str)
     assert measured.turn_count > 5 or name in IN_ONE_TURN
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["many topics", "deletion of many topics"])
 def test_what_becomes_durable_in_one_round_is_answered_in_slices(name: str) -> None:
     """On a slow disk, thousands of changes wait for the same sync."""
@@ -173,6 +174,7 @@ def test_what_becomes_durable_in_one_round_is_answered_in_slices(name: str) -> N
     assert max(first.longest_turn_calls, rest.longest_turn_calls) < CALLS_IN_20_MS
 
 
+@pytest.mark.slow
 def test_a_creation_is_in_force_in_the_turn_in_which_it_comes_however_many_partitions_it_has() -> None:
     broker = VirtualBroker()
     create(broker, "warm")
@@ -184,6 +186,7 @@ def test_a_creation_is_in_force_in_the_turn_in_which_it_comes_however_many_parti
     assert partition_count(broker.killed(), "new") == MOST
 
 
+@pytest.mark.slow
 def test_of_two_creations_of_one_name_exactly_one_wins() -> None:
     broker = VirtualBroker()
     replies = [broker.start(CREATED, 7) for _ in range(2)]
@@ -218,9 +221,8 @@ def dispatched(broker: VirtualBroker, request: Message, version: int, peer: Peer
 DELETION = DeleteTopicsRequest(topic_names=["files"])
 
 
-@pytest.mark.parametrize(
-    "settings", sampled([((),), (("oncelog.flush.policy=os",),), ((NO_SNAPSHOT.replace("1000000000", "1"),),)], 3)
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("settings", [(), ("oncelog.flush.policy=os",), (NO_SNAPSHOT.replace("1000000000", "1"),)])
 def test_a_stop_in_the_middle_of_a_deletion_is_made_good_by_the_next_start(settings: tuple[str, ...]) -> None:
     broker = with_files(*settings)
     broker.start(DELETION, 5)

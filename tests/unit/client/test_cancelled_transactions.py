@@ -21,7 +21,6 @@ from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, add_partitions
 from tests.fakes.transactional_broker import TransactionalBroker
 from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
-from tests.support.samples import sampled
 
 HOST = "host:1"
 COUNT = 40
@@ -34,7 +33,7 @@ PRODUCER: ProducerOptions[None, bytes] = {
     "delivery_timeout_ms": 9_000,
 }
 CONSUMER: ConsumerOptions[bytes, bytes] = {"request_timeout_ms": 3_000, "default_api_timeout_ms": 10_000}
-SEEDS = sampled(range(100), 16)
+SEEDS = range(100)
 
 
 class _Broken(Exception):
@@ -146,6 +145,7 @@ class Life:
 
 
 @pytest.mark.parametrize("is_second_protocol", [False, True], ids=["KIP-98", "KIP-890"])
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_session_writes_the_results_of_each_record_once_whatever_is_cancelled(
     seed: int, is_second_protocol: bool
@@ -156,6 +156,7 @@ def test_a_session_writes_the_results_of_each_record_once_whatever_is_cancelled(
 
 
 @pytest.mark.parametrize("is_second_protocol", [False, True], ids=["KIP-98", "KIP-890"])
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_transaction_is_what_its_producer_says_whatever_is_cancelled(seed: int, is_second_protocol: bool) -> None:
     life = Life(seed, is_second_protocol=is_second_protocol)

@@ -145,6 +145,7 @@ class Lives:
         assert all(member.assignment == member.target_assignment for member in group.members)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(15))
 def test_no_life_gives_a_partition_to_two_or_loses_one(seed: int) -> None:
     lives = Lives(seed)

@@ -98,6 +98,7 @@ def state_of(log: PartitionLog) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in found.items() if key is not None and value and key != b"f"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("memory_bytes", [1_000_000, 1], ids=["one round", "a round a batch"])
 @pytest.mark.parametrize("name", SCENES)
 def test_a_read_committed_reader_gets_what_was_committed_last(name: str, memory_bytes: int) -> None:

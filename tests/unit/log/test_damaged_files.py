@@ -25,6 +25,8 @@ from tests.support.damage import (
     read_committed,
 )
 
+pytestmark = pytest.mark.sampled(3)
+
 STOPS = ("kill -9", "clean stop")
 
 

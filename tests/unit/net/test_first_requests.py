@@ -118,6 +118,7 @@ def test_a_failed_import_is_tried_again(imports: Imports, monkeypatch: pytest.Mo
     assert correlation_ids(again.sent) == [2]
 
 
+@pytest.mark.slow
 def test_a_loaded_api_imports_nothing_more() -> None:
     """Each API in a process that has loaded no other; what it imports beyond is imported on the event loop."""
     command = [sys.executable, "-P", "-m", "tests.support.late_imports"]

@@ -54,6 +54,8 @@ from tests.support.command_tree import commands
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 from tests.support.tables import rows
 
+pytestmark = pytest.mark.sampled(5)
+
 ALL = [*HOSTILE.values(), SURROGATE]
 PLACE = ("--topic", "orders", "--partition", "0")
 VERIFIED_LINES = 14

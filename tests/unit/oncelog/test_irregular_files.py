@@ -22,6 +22,8 @@ from tests.support.damage import fill
 from tests.support.data_directories import store
 from tests.unit.oncelog.test_adopt import simple
 
+pytestmark = pytest.mark.sampled(3)
+
 WAITS_S = 120
 """Longer than a busy machine needs: only what waits for ever reaches it."""
 LOG = f"{0:020d}.log"
@@ -143,6 +145,7 @@ def test_commands_for_the_files_name_it(kind: str, tmp_path: Path, stopped: Path
         shutil.rmtree(tmp_path / "one")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_start_names_it_and_serves_the_rest_or_refuses(tmp_path: Path, stopped: Path, every: int) -> None:
     """Each file alone, of which one in so many is a sample."""

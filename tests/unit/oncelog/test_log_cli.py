@@ -66,6 +66,7 @@ def test_whole_directory_is_found_whole_and_left_as_it_is(filled: tuple[Path, Fi
     assert contents(data_dir) == before
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", HARMLESS)
 def test_what_a_start_can_rebuild_is_no_damage(filled: tuple[Path, Filled], damage: str) -> None:
     data_dir, _ = filled
@@ -77,6 +78,7 @@ def test_what_a_start_can_rebuild_is_no_damage(filled: tuple[Path, Filled], dama
     assert contents(data_dir) == before
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", DESTRUCTIVE)
 def test_damage_is_reported_with_its_file_before_anything_is_changed(filled: tuple[Path, Filled], damage: str) -> None:
     data_dir, _ = filled
@@ -97,6 +99,7 @@ def test_damage_is_reported_with_its_file_before_anything_is_changed(filled: tup
     assert contents(data_dir) == before
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", DESTRUCTIVE)
 def test_repaired_partition_serves_all_that_is_whole_and_says_what_is_lost(
     filled: tuple[Path, Filled], damage: str

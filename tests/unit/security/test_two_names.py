@@ -34,6 +34,8 @@ from tests.fakes.broker import VirtualBroker
 from tests.fuzz.requests import request_schema
 from tests.support.adversary import Stored, attacks
 
+pytestmark = pytest.mark.sampled(3)
+
 _SETTINGS = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ALICE, _BOB = "10.0.0.1", "10.0.0.2"
 _NAMES, _IDS = ("name", "topic", "topic_name"), ("topic_id",)

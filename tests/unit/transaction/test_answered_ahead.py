@@ -60,6 +60,7 @@ def test_a_kill_leaves_it_and_the_transaction_continues() -> None:
     assert log_of(producer.broker).last_stable_offset == 3
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("end", [1, 3, 5])
 def test_after_a_power_cut_the_transaction_is_aborted_and_its_producer_fenced(end: int, seed: int) -> None:
@@ -78,6 +79,7 @@ def test_after_a_power_cut_the_transaction_is_aborted_and_its_producer_fenced(en
     assert again.end() is E.NONE
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("setting", ["oncelog.flush.policy=fsync", "oncelog.flush.policy=os"])
 def test_a_file_system_that_is_mounted_again_aborts_what_it_has_lost(setting: str, seed: int) -> None:

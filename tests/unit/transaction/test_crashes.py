@@ -160,6 +160,7 @@ def has_no_power(broker: VirtualBroker) -> bool:
     return broker.disk.operations_left is not None and broker.disk.operations_left < 0
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_a_request_whose_decision_is_not_durable_has_to_look_up_the_coordinator_
     assert second.add(0) == [E.NONE]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("turns", range(12))
 @pytest.mark.parametrize("version", [3, 5])
 def test_at_whatever_step_of_an_end_the_topic_goes_the_id_does_not_come_back(turns: int, version: int) -> None:

@@ -12,6 +12,8 @@ from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.test_crashes import visible
 from tests.unit.transaction.two_phase import state_of
 
+pytestmark = pytest.mark.sampled(3)
+
 E = ErrorCode
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 SWITCHES = pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (0, 2), (2, 0)])

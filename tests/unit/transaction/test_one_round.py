@@ -92,6 +92,7 @@ def test_one_waiting_fetch_of_a_session_sees_a_commit_in_all_partitions_or_in_no
     assert sorted(shown) == [0, 1]
 
 
+@pytest.mark.sampled(7)
 @VERSIONS
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("seed", range(3))

@@ -20,6 +20,8 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
 )
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 
+pytestmark = pytest.mark.sampled(5)
+
 REFUSALS = {
     "PRODUCER_FENCED",
     "INVALID_PRODUCER_ID_MAPPING",

@@ -105,6 +105,7 @@ def test_a_prepared_transaction_is_never_ended_by_time(restart: Restart) -> None
     assert outcome(broker) == ([[b"value"], [b"value"]], True)
 
 
+@pytest.mark.sampled(4)
 @RESTARTS
 @VERSIONS
 @COMMITS
@@ -234,6 +235,7 @@ def fast_forwarded(producer_epoch: int) -> Producer:
     return producer
 
 
+@pytest.mark.sampled(7)
 @RESTARTS
 @pytest.mark.parametrize("start", [32_763, 32_764, 32_765, 32_766])
 @pytest.mark.parametrize("end", [3, 5])

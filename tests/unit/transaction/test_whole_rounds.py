@@ -23,7 +23,7 @@ from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_wit
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
-from tests.support.samples import examples, sampled
+from tests.support.samples import examples
 
 E, S = ErrorCode, TransactionState
 _FILE = "00000000000000000000.log"
@@ -110,6 +110,7 @@ def test_nor_a_batch_whose_addition_was_not_committed() -> None:
     assert not is_open(broker)[1], "a transaction of which no coordinator knows"
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("how", ["after a start", "at once"])
 def test_a_repair_keeps_all_of_a_round_that_was_not_committed_or_nothing(how: str) -> None:
     for seed in range(1) if how == "after a start" else range(100, 100 + examples(150)):
@@ -139,8 +140,9 @@ def test_a_repair_keeps_all_of_a_round_that_was_not_committed_or_nothing(how: st
         assert len(fates[0]) == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_add", [False, True])
-@pytest.mark.parametrize("seed", sampled(range(4), 4))
+@pytest.mark.parametrize("seed", range(4))
 def test_before_the_journal_can_be_begun_each_step_waits_for_the_one_before_it(seed: int, is_add: bool) -> None:
     """A start on a full disk: what has room is committed by syncing each file."""
     for operations in count():
