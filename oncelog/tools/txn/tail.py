@@ -3,7 +3,8 @@
 Owns: the transition that one record means, given the previous state of its id; which records count as live. Does not
 own: options and the printed line (`oncelog.tools.txn.tail_cli`). Works with any Kafka from 0.11 on; from 3.0 on the
 states at the start are requested (KIP-664), before that they are learned from the records.
-Invariant: every transition logged after the start is reported once, those of one id in order.
+Invariant: every transition logged after the start is reported once, those of one id in order; a record that only says
+again what is known is none (this broker's, of what is open for a while: `TransactionMetadata.is_settled`).
 """
 
 import asyncio
@@ -58,6 +59,7 @@ class _Known:
     producer_id: int = -1
     producer_epoch: int = -1
     partitions: tuple[str, ...] = ()
+    time_ms: int = -1
 
 
 class TransitionReader:
@@ -71,8 +73,8 @@ class TransitionReader:
         self._known[transactional_id] = _Known(state)
 
     def read(self, record: Record) -> Transition | None:
-        """Return the transition in a record; None for a record of another kind. Raises ProtocolError for one that
-        cannot be decoded."""
+        """Return the transition in a record; None for a record of another kind, and for one that changes nothing.
+        Raises ProtocolError for one that cannot be decoded."""
         if record.key is None or state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
             return None
         key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
@@ -88,11 +90,13 @@ class TransitionReader:
         has_ended = state.phase == "ended"
         if has_ended and before is not None:
             partitions = before.partitions
-        self._known[transactional_id] = _Known(
-            state.name, value.producer_id, value.producer_epoch, () if has_ended else partitions
-        )
         started_ms = value.transaction_start_timestamp_ms
         time_ms = value.transaction_last_update_timestamp_ms
+        left = () if has_ended else partitions
+        now = _Known(state.name, value.producer_id, value.producer_epoch, left, time_ms)
+        if now == before:
+            return None
+        self._known[transactional_id] = now
         return Transition(
             time_ms,
             transactional_id,

@@ -70,6 +70,15 @@ def test_a_tombstone_is_the_end_of_an_id() -> None:
     assert reader.read(tombstone) == replace(told, previous_state=None, producer_id=-1, producer_epoch=-1)
 
 
+def test_a_record_that_says_again_what_is_known_is_no_transition() -> None:
+    """This broker's, of a transaction that is open for longer than a moment: on a slow machine that is any."""
+    reader = TransitionReader()
+    read(reader, OPEN)
+    settled = to_record(OPEN._replace(is_settled=True), 2)
+    assert reader.read(Record(TRANSACTION_STATE, 0, 1, 5_000, settled.key, settled.value)) is None
+    assert read(reader, PREPARED).previous_state == "Ongoing"
+
+
 def test_records_of_other_kinds_are_passed_over_and_unreadable_ones_are_named() -> None:
     reader = TransitionReader()
     assert reader.read(Record(TRANSACTION_STATE, 0, 0, 0, b"\x00\x63of a later release", b"")) is None
