@@ -22,6 +22,7 @@ from shutil import rmtree
 from uuid import uuid4
 
 from oncelog.pipeline.own_directory import OwnDirectory
+from oncelog.pipeline.sink.spool_owner import claim, remove_those_of_the_dead
 
 _SUFFIX = ".batches"
 _INLINE_BYTES = 64 << 10
@@ -38,10 +39,15 @@ class Spool(OwnDirectory):
 
     @classmethod
     def open(cls, location: str | None, owner: str) -> "Spool | None":
-        """Open the spool of a sink, below `location` (default: the driver's directory for temporary files). None if no
-        directory can be had: everything then travels in messages."""
+        """Open the spool of a sink, below `location` (default: the driver's directory for temporary files), and remove
+        those that drivers have left there which were killed. None if no directory can be had: everything then travels
+        in messages."""
         name = sha256(owner.encode()).hexdigest()[:24]
-        return cls.make(location or tempfile.gettempdir(), f"oncelog-spool-{os.getuid()}", name)
+        spool = cls.make(location or tempfile.gettempdir(), f"oncelog-spool-{os.getuid()}", name)
+        if spool is not None:
+            claim(spool.directory)
+            remove_those_of_the_dead(Path(spool.directory).parent, name)
+        return spool
 
     def clear(self) -> None:
         """Remove the directory with what the batch has left; the next batch makes another."""

@@ -1,6 +1,9 @@
 """The sink's decision, what it reads of the checkpoint, what waits between tasks and driver, which columns it takes."""
 
 import json
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,9 @@ from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch, decide
 from oncelog.pipeline.sink.rows import SchemaError, check_columns
 from oncelog.pipeline.sink.spool import Spool, SpoolLost, SpoolWriter
+from tests.support.patience import PATIENCE_S
+
+ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def marker(batch_id: int, *, query: str = "query", fingerprint: str = "same", run: str = "") -> Marker:
@@ -100,6 +106,47 @@ def test_what_a_task_encoded_arrives_by_file_or_by_message(tmp_path: Path, size:
         with pytest.raises(SpoolLost, match="spoolLocation"):
             list(output.batches())
     spool.clear()
+
+
+DRIVER = """
+import sys
+from oncelog.pipeline.sink.spool import Spool, SpoolWriter
+spool = Spool.open(*sys.argv[1:])
+SpoolWriter(spool).add("t", 0, 1, bytes(100_000))
+print(spool.directory, flush=True)
+input()
+"""
+
+
+def test_what_a_killed_driver_has_left_is_removed_by_the_next_one_of_any_query(tmp_path: Path) -> None:
+    pipe = subprocess.PIPE
+    with ExitStack() as stack:
+        spools, drivers = [], []
+        for name in ("killed", "running"):
+            command = [sys.executable, "-c", DRIVER, str(tmp_path), name]
+            driver = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT))
+            stack.callback(driver.kill)
+            assert driver.stdout is not None
+            spools.append(Path(driver.stdout.readline().strip()))
+            drivers.append(driver)
+        drivers[0].kill()
+        drivers[0].wait(PATIENCE_S)
+        Spool.open(str(tmp_path), "another query")
+        assert [len(list(each.glob("*.batches"))) for each in spools] == [0, 1]
+        assert not spools[0].exists()
+
+
+def test_a_spool_of_another_machine_or_of_nobody_is_left_alone(tmp_path: Path) -> None:
+    for name, owner in (
+        ("elsewhere", '{"machine": "other", "process": 1, "started": "0"}'),
+        ("torn", "{"),
+        ("none", ""),
+    ):
+        spool = Spool.open(str(tmp_path), name)
+        assert spool is not None
+        Path(spool.directory, "owner").write_text(owner)
+    Spool.open(str(tmp_path), "another query")
+    assert len(list(next(tmp_path.iterdir()).iterdir())) == 4
 
 
 def test_a_spool_is_the_same_for_each_writer_of_a_sink(tmp_path: Path) -> None:
