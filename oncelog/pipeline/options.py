@@ -96,7 +96,8 @@ OPTIONS = (
         boolean,
         True,
         "`true`: stop with a sentence about what was lost, when a topic was deleted or created again, has fewer "
-        "partitions, was shortened by retention, or ends before the checkpoint. `false`: continue, and count the loss.",
+        "partitions, was shortened by retention, or ends before the checkpoint. `false`: continue; the loss is logged, "
+        "and counted where its size is known.",
     ),
     Option("maxOffsetsPerTrigger", _STREAM, positive, None, "The most offsets in a batch, shared by the partitions."),
     Option("minOffsetsPerTrigger", _STREAM, positive, None, "Wait until there are so many, or until maxTriggerDelay."),

@@ -110,7 +110,6 @@ def partition_counts(bootstrap_servers: str, security: SecurityOptions, *topics:
         return asyncio.run(describe())
     except KafkaError as error:
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise ConfigError(
-                f"{error.message} does not exist at {bootstrap_servers}", hint="create it first"
-            ) from None
+            missing = error.message.removeprefix(f"{error.name}: ")
+            raise ConfigError(f"{missing} at {bootstrap_servers}", hint="create it first") from None
         raise

@@ -13,7 +13,7 @@ from oncelog.client.blocking.clients import Admin
 from oncelog.client.values.records import IsolationLevel
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.options import OptionError, Options
-from oncelog.pipeline.source.losses import Logs, TopicLog
+from oncelog.pipeline.source.losses import Logs, TopicLog, partitions
 from oncelog.pipeline.source.offsets import INITIAL, ByPartition, StreamOffset
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.names import nearest
@@ -102,7 +102,7 @@ class Lookup:
         wanted: tuple[int, ...] = self._options["assign"][topic.name]
         if must_exist and max(wanted) >= topic.partition_count:
             raise OptionError(
-                f"assign names {topic.name}-{max(wanted)}: the topic has {topic.partition_count} partitions"
+                f"assign names {topic.name}-{max(wanted)}: the topic has {partitions(topic.partition_count)}"
             )
         return [index for index in wanted if index < topic.partition_count]
 

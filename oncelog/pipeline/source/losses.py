@@ -63,7 +63,7 @@ def _losses_of(name: str, topic: TopicOffsets, log: TopicLog | None) -> Iterator
         return
     for partition, position in sorted(topic.next.items()):
         if partition not in log.earliest:
-            sentence = f"{name}-{partition} is gone: the topic has {len(log.earliest)} partitions now"
+            sentence = f"{name}-{partition} is gone: the topic has {partitions(len(log.earliest))} now"
             yield Loss("shrunk", name, partition, None, sentence)
         elif position < log.earliest[partition]:
             first = log.earliest[partition]
@@ -78,6 +78,11 @@ def _losses_of(name: str, topic: TopicOffsets, log: TopicLog | None) -> Iterator
             yield Loss("overtaken", name, partition, position - end, sentence)
 
 
+def partitions(count: int) -> str:
+    """Return the count with its noun, for a sentence."""
+    return f"{count} partition" if count == 1 else f"{count} partitions"
+
+
 def _spans(positions: ByPartition) -> str:
     return ", ".join(f"{partition}: {offset}" for partition, offset in sorted(positions.items()))
 
@@ -85,9 +90,16 @@ def _spans(positions: ByPartition) -> str:
 def refusal(losses: list[Loss]) -> DataLost:
     """Return the error for a query that accepts no loss."""
     what = "; ".join(loss.sentence for loss in losses)
+    known = [loss.count is not None for loss in losses]
+    if all(known):
+        told = "the loss is counted in the checkpoint's offsets"
+    elif any(known):
+        told = "the loss is logged, and counted in the checkpoint's offsets where its size is known"
+    else:
+        told = "the loss is logged; how many records it was cannot be known"
     return DataLost(
-        f"{what}. Nothing was read. To continue with what there is, set failOnDataLoss=false: the loss is counted in "
-        "the checkpoint's offsets. To read everything that there is again, start with a new checkpointLocation"
+        f"{what}. Nothing was read. To continue with what there is, set failOnDataLoss=false: {told}. To read "
+        "everything that there is again, start with a new checkpointLocation"
     )
 
 

@@ -16,7 +16,7 @@ def log(topic_id: str = "old", earliest: tuple[int, ...] = (0, 0), stable: tuple
 CASES = {
     "deleted": ({}, "topic t is read no more"),
     "recreated": ({"t": log("new")}, r"topic t was deleted and created again \(id old, now new\).*0: 5, 1: 5"),
-    "shrunk": ({"t": log(earliest=(0,), stable=(8,))}, "t-1 is gone: the topic has 1 partitions now"),
+    "shrunk": ({"t": log(earliest=(0,), stable=(8,))}, "t-1 is gone: the topic has 1 partition now"),
     "truncated": ({"t": log(earliest=(0, 7))}, "t-1: offsets 5 to 6 were deleted before they were read"),
     "overtaken": ({"t": log(stable=(8, 3))}, "t-1 ends at offset 3, but the checkpoint is at 5"),
 }
@@ -28,6 +28,11 @@ def test_each_kind_of_loss_is_refused_with_what_was_lost_and_how_to_continue(kin
     losses = find_losses(KNOWN, logs)
     assert [loss.kind for loss in losses] == [kind]
     error = refusal(losses)
+    is_counted = losses[0].count is not None
+    assert ("the loss is counted in the checkpoint" in str(error), "cannot be known" in str(error)) == (
+        is_counted,
+        not is_counted,
+    )
     with pytest.raises(type(error), match=sentence + ".*set failOnDataLoss=false.*new checkpointLocation"):
         raise error
 
