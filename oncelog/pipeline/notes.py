@@ -151,11 +151,12 @@ def _address_towards(host_and_port: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def note_outcome(query_id: str, outcome: "Outcome") -> None:
+def note_outcome(query_id: str, outcome: "Outcome", query_name: str | None = None) -> None:
     """Note what the sink did with a batch, in the process that published it, which is on the driver's machine."""
     notes = Notes.open()
     if notes is not None:
-        notes.add(query_id, "sink", {**asdict(outcome), "time_ms": int(time.time() * 1000)})
+        more = {"time_ms": int(time.time() * 1000), "query_name": query_name}
+        notes.add(query_id, "sink", {**asdict(outcome), **more})
 
 
 def noted_marker_offset(query_id: str) -> int:

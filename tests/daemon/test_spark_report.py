@@ -90,13 +90,16 @@ def test_seconds_and_lag_are_told_if_this_machine_noted_them(daemon: Daemon, tmp
         query.plan_ends(batch_id, {topic: TopicOffsets(topic_id, {0: 0}, {0: end})})
         outcome = asyncio.run(query.publishing(batch_id))
         query.finish(batch_id)
-    note_outcome(query_id, outcome)
+    note_outcome(query_id, outcome, "hourly totals")
     notes = Notes.open()
     assert notes is not None
     notes.add(query_id, "source", {"batch_id": 1, "topic": topic, "partition": 0, "stable": 10})
     before, noted = query.report()["batches"]
     assert (before["seconds"], before["lag"]) == (None, None)
     assert (noted["seconds"].keys(), noted["lag"]) == (outcome.seconds.keys(), 4)
+    page = tmp_path / "page.html"
+    assert query.call("report", "-o", str(page))[0] == 0
+    assert "<title>hourly totals</title>" in page.read_text(encoding="utf-8")
 
 
 def test_the_page_is_one_file_that_interprets_nothing_and_says_what_is_not_recorded(

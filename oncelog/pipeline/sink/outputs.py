@@ -91,6 +91,8 @@ class ExactlyOnce:
                 f"checkpointLocation={self._checkpoint.location!r} is of query {self._checkpoint.query_id()}, and this "
                 f"batch is of query {query_id}: pass the location that the query was started with"
             )
+        active = batch.sparkSession.streams.active
+        self._query_name = next((each.name for each in active if each.id == query_id), None)
         self._wanted = wanted_marker(self._checkpoint, batch_id, context.getLocalProperty(_RUN) or "")
         self._on_step = on_step
         self._run = run
@@ -143,7 +145,7 @@ class ExactlyOnce:
             # An output without a row has no task perhaps; its name belongs into the marker all the same.
             outputs += [TaskOutput(name) for name in self._topics]
             self.outcome = self._run(self._write(settings, outputs))
-            note_outcome(query_id, self.outcome)
+            note_outcome(query_id, self.outcome, self._query_name)
         finally:
             for _, plan in self._topics.values():
                 if plan.spool is not None:

@@ -92,7 +92,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id), wanted.query_id)
         outcome = asyncio.run(publish(settings, wanted, outputs_of(messages)))
         _clear(self._plan.spool)
-        note_outcome(wanted.query_id, outcome)
+        note_outcome(wanted.query_id, outcome, self._options["queryName"])
         set_imported_aside("commit")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -17,27 +17,32 @@ _UNKNOWN = "<em>not recorded</em>"
 _BLUE, _GREEN, _RED, _GREY = "#3b7dd8", "#2f9e6e", "#d64545", "#9aa5b1"
 _LEFT, _WIDTH, _ROW = 70, 860, 22
 _MOST_DRAWN = 200
+_LONG = 4
+"""Of how many medians a batch is too long for the scale: the first one is, when Spark has yet to load everything."""
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #fbfbf9; margin: 2rem auto;
-       max-width: 1500px; padding: 0 1rem }
+       max-width: 1340px; padding: 0 1rem }
+.wide { overflow-x: auto; font-size: .85em } .wide th, .wide td { padding: .3rem .4rem }
 table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #e4e7eb }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } em { color: #7b8794 } .bad { color: #d64545 }
 .good { color: #2f9e6e } .r { white-space: nowrap }
 code { font-size: .92em } svg text { font: 12px system-ui, sans-serif; fill: #1f2933 }
+svg text.cut { fill: #fff; font-weight: 600 }
 """
 
 
 def page(report: Report) -> str:
     state = report.state
-    title = f"Query {state.query_id}"
+    title = report.name or f"Query {state.query_id}"
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_text(title)}</h1>",
-        f"<p>Checkpoint <code>{_text(report.checkpoint)}</code>, sink <code>{_text(state.sink_id)}</code> at "
-        f"<code>{_text(report.bootstrap)}</code>, {_time(report.made_ms)}.<br>",
+        f"<p>Query <code>{_text(state.query_id)}</code>, checkpoint <code>{_text(report.checkpoint)}</code>, "
+        f"sink <code>{_text(state.sink_id)}</code> at <code>{_text(report.bootstrap)}</code>, "
+        f"{_time(report.made_ms)}.<br>",
         f"Next start: <span class='{'good' if state.is_consistent else 'bad'}'>{_text(state.next_start)}</span></p>",
         *_readers(report),
         *_sinks(report),
@@ -90,10 +95,10 @@ def _sinks(report: Report) -> Iterator[str]:
 def _drawing(batches: Sequence[Batch]) -> Iterator[str]:
     """Draw each batch from its planning to Spark's own commit."""
     drawn = [each for each in batches if each.planned_ms is not None]
-    longest_ms = max((_end_ms(each) - (each.planned_ms or 0) for each in drawn), default=0)
-    if longest_ms <= 0:
+    scale_ms = _scale_ms([_end_ms(each) - (each.planned_ms or 0) for each in drawn])
+    if scale_ms <= 0:
         return
-    scale = _WIDTH / longest_ms
+    scale = _WIDTH / scale_ms
     height = len(drawn) * _ROW + 40
     yield "<h2>From planning to done</h2>"
     yield f"<svg viewBox='0 0 {_LEFT + _WIDTH + 20} {height}' width='100%' role='img'>"
@@ -107,8 +112,12 @@ def _drawing(batches: Sequence[Batch]) -> Iterator[str]:
         for attempts, colour, what in ((batch.failed, _RED, "failed"), (batch.skipped, _GREEN, "skipped")):
             for attempt in attempts:
                 yield _tick(batch, attempt, y, scale, colour, what)
+        took_ms = _end_ms(batch) - (batch.planned_ms or 0)
+        if took_ms > scale_ms:
+            end = _LEFT + _WIDTH
+            yield f"<text x='{end - 6}' y='{y + 12}' text-anchor='end' class='cut'>{took_ms / 1000:.1f} s ▸</text>"
     yield f"<text x='{_LEFT}' y='{height - 10}'>0 s</text>"
-    yield f"<text x='{_LEFT + _WIDTH}' y='{height - 10}' text-anchor='end'>{longest_ms / 1000:.1f} s</text>"
+    yield f"<text x='{_LEFT + _WIDTH}' y='{height - 10}' text-anchor='end'>{scale_ms / 1000:.1f} s</text>"
     yield "</svg>"
     legend = (
         (_BLUE, "until committed"),
@@ -119,6 +128,15 @@ def _drawing(batches: Sequence[Batch]) -> Iterator[str]:
     yield "<p>" + " &nbsp; ".join(f"<span style='color:{colour}'>■</span> {what}" for colour, what in legend) + "</p>"
 
 
+def _scale_ms(lengths_ms: Sequence[int]) -> int:
+    """Return the length of the axis: the longest batch's, but for those that are far longer than most, which are cut
+    off and say how long they were."""
+    if not lengths_ms:
+        return 0
+    most_ms = _LONG * sorted(lengths_ms)[len(lengths_ms) // 2]
+    return max((each for each in lengths_ms if each <= most_ms), default=0) or max(lengths_ms)
+
+
 def _end_ms(batch: Batch) -> int:
     ends = [batch.done_ms, batch.published.ended_ms if batch.published is not None else None]
     return max([batch.planned_ms or 0, *(each for each in ends if each is not None)])
@@ -127,7 +145,7 @@ def _end_ms(batch: Batch) -> int:
 def _bar(batch: Batch, end_ms: int | None, y: float, scale: float, colour: str, what: str) -> str:
     took_ms = max(0, end_ms - batch.planned_ms) if end_ms is not None and batch.planned_ms is not None else 0
     return (
-        f"<rect x='{_LEFT}' y='{y}' width='{took_ms * scale:.1f}' height='{_ROW - 6}' fill='{colour}'>"
+        f"<rect x='{_LEFT}' y='{y}' width='{min(took_ms * scale, _WIDTH):.1f}' height='{_ROW - 6}' fill='{colour}'>"
         f"<title>batch {batch.batch_id}: {what} after {took_ms / 1000:.2f} s</title></rect>"
     )
 
@@ -160,7 +178,7 @@ _COLUMNS = (
 
 
 def _batches(batches: Sequence[Batch]) -> Iterator[str]:
-    yield f"<h2>{len(batches):,} micro-batches</h2>"
+    yield f"<h2>{len(batches):,} micro-batches</h2><div class='wide'>"
     yield _head(*_COLUMNS)
     for each in batches:
         yield _row(
@@ -177,7 +195,7 @@ def _batches(batches: Sequence[Batch]) -> Iterator[str]:
             _Html(_seconds(each)),
             _Html(_time(each.done_ms)),
         )
-    yield "</table>"
+    yield "</table></div>"
 
 
 def _published(batch: Batch) -> str:
@@ -186,7 +204,8 @@ def _published(batch: Batch) -> str:
     marker = batch.published.marker
     outputs = {} if marker is None else marker.outputs
     records = ", ".join(f"{_text(name)}: {count:,}" for name, count in sorted(outputs.items())) or "no records"
-    return f"{records}<br>{_text(_attempt(batch.published))}"
+    published = batch.published
+    return f"{records}<br>epoch {published.producer_epoch}, {_text(_clock(published.ended_ms))}"
 
 
 def _attempts(batch: Batch, attempts: Sequence[Attempt]) -> str:

@@ -83,6 +83,8 @@ class Report:
     made_ms: int
     state: State
     batches: list[Batch]
+    name: str | None
+    """The query's name, if it has one and this machine noted it."""
 
     def source(self) -> Counts | None:
         """Return the counts of the ranges of all batches; None if one is not known."""
@@ -149,10 +151,12 @@ async def report_of(
     counted = await count_ranges(bootstrap, ranges, security)
     for each in batches.values():
         each.counts = _sum(each.ranges, counted)
+    name = None
     if notes is not None:
         _read_notes(notes, state.query_id, batches)
+        name = (notes.newest(state.query_id, "sink") or {}).get("query_name")
     kept = [batches[batch_id] for batch_id in sorted(batches)]
-    return Report(checkpoint.location, bootstrap, int(time.time() * 1000), state, kept)
+    return Report(checkpoint.location, bootstrap, int(time.time() * 1000), state, kept, name)
 
 
 def _planned(checkpoint: Checkpoint) -> Iterable[Batch]:
