@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from oncelog.pipeline.sink.publish import Outcome
 
 Kind = Literal["source", "sink"]
+WRITES = "writes"
+"""Stands for the query in the notes of batch writes, which have one file together."""
 _MOST_DATAGRAM_BYTES = 4096
 _MOST_BYTES = 1 << 20
 """The size of a file, some 5,000 lines; then a new one is begun, and the one before it is kept."""
@@ -79,6 +81,10 @@ class Notes(OwnDirectory):
 
     def newest(self, query_id: str, kind: Kind) -> dict[str, Any] | None:
         return next(self._backwards(query_id, kind), None)
+
+    def of_sink(self, query_id: str, sink_id: str) -> dict[str, Any] | None:
+        """Return the newest note of the sink with this id."""
+        return next((note for note in self._backwards(query_id, "sink") if note.get("sink_id") == sink_id), None)
 
     def of_batch(self, query_id: str, kind: Kind, batch_id: int) -> list[dict[str, Any]]:
         """Return the notes of one micro-batch, without looking at what is older."""

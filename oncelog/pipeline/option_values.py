@@ -28,6 +28,12 @@ def text(value: str) -> str:
     return value.strip()
 
 
+def output_name(value: str) -> str:
+    if "/" in value:
+        raise ValueError("it has a /, which ends the runId before it in the marker's key")
+    return text(value)
+
+
 def exactly(value: str) -> str:
     """Return the value unchanged: a password may begin with a space."""
     return value

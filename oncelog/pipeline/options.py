@@ -23,6 +23,7 @@ from oncelog.pipeline.option_values import (
     exactly,
     offsets,
     one_of,
+    output_name,
     pattern,
     positive,
     text,
@@ -123,7 +124,21 @@ OPTIONS = (
         "The transactional id, and the marker's key, where rules for names demand another than `spark-sink-QUERY_ID`. "
         "Of one query only.",
     ),
-    Option("runId", ("write",), text, None, "Publish once for this id, however often the job is run again."),
+    Option(
+        "runId",
+        ("write",),
+        text,
+        None,
+        "Publish once for this id to each topic, however often the job is run again; with other rows it is refused.",
+    ),
+    Option(
+        "outputName",
+        ("write",),
+        output_name,
+        None,
+        "Tells writes of one `runId` apart that go to one topic, or to the topics that their rows name. Default: the "
+        "topic, or `rows` without the option `topic`.",
+    ),
     Option("markerTopic", WRITE, text, MARKER_TOPIC, "Where the markers are: a compacted topic."),
     Option(
         "spoolLocation",
@@ -359,6 +374,10 @@ def _check_together(values: Mapping[str, Any], client: Mapping[str, Any], door: 
         raise OptionError("endingOffsets='earliest': a batch ends at latest, or at offsets given as JSON")
     if door == "read" and values["startingOffsets"] == "latest":
         raise OptionError("startingOffsets='latest': a batch starts at earliest, or at offsets given as JSON")
+    if values.get("outputName") is not None and values["runId"] is None:
+        raise OptionError(
+            f"outputName={values['outputName']!r} has no runId beside it: nothing is remembered by that name"
+        )
     least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")

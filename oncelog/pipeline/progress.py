@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import TopicPartition
-from oncelog.pipeline.notes import Notes
+from oncelog.pipeline.notes import WRITES, Notes
+from oncelog.pipeline.sink.plan import run_sink_id
 from oncelog.pipeline.source.offsets import INITIAL, StreamOffset, from_json
 from oncelog.pipeline.source.planning import OffsetRange, ranges
 
@@ -90,6 +91,14 @@ def progress(query: Any, notes: Notes | None = None) -> Progress | None:
         tuple(_source(source, readings) for source in told["sources"] if _end_of(source) is not None),
         sink_of(outcomes[-1]) if outcomes else None,
     )
+
+
+def written(run_id: str, output: str, notes: Notes | None = None) -> SinkProgress | None:
+    """Return what the newest batch write with this `runId` did with an output, named by its topic or `outputName`; None
+    if it was not noted on this machine."""
+    notes = notes or Notes.open()
+    found = None if notes is None else notes.of_sink(WRITES, run_sink_id(run_id, output))
+    return None if found is None else sink_of(found)
 
 
 def lag(told: Mapping[str, Any]) -> dict[TopicPartition, int]:

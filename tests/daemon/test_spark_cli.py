@@ -75,8 +75,8 @@ def test_a_batch_write_is_remembered_until_it_is_forgotten_by_its_id_or_its_age(
     """Streams are left alone, whatever their age."""
 
     def write(run_id: str) -> bool:
-        settings = SinkSettings(daemon.bootstrap, run_sink_id(run_id))
-        return asyncio.run(publish(settings, Marker(0), [])).published
+        settings = SinkSettings(daemon.bootstrap, run_sink_id(run_id, "totals"))
+        return asyncio.run(publish(settings, Marker(0, topics={"totals": "totals"}), [])).published
 
     query.run(0, 1)
     assert [write(name) for name in ("monday", "tuesday", "tuesday")] == [True, True, False]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from oncelog.client import Admin
+from oncelog.pipeline.progress import written
 from oncelog.pipeline.sink import Outcome, Step, exactly_once
 from oncelog.protocol.partitioning import partition_for_key
 from tests.spark.scenes import BATCHES, ROWS, create, expected, make_input, read, run_to_end, stream, values
@@ -41,6 +42,25 @@ def test_a_stream_is_written_and_a_replayed_batch_is_skipped(spark: Any, daemon:
     (checkpoint / "commits" / f".{BATCHES - 1}.crc").unlink()
     write(stream(spark, source).repartition(5))
     assert values(daemon, "stream") == expected()
+
+
+def test_a_batch_that_runs_again_to_another_topic_is_refused(spark: Any, daemon: Daemon, tmp_path: Path) -> None:
+    """Skipped, its records would be missing in the topic that the query writes to now."""
+    create(daemon, "before", "after")
+    source = make_input(tmp_path / "in")
+    checkpoint = tmp_path / "checkpoint"
+
+    def write(topic: str) -> None:
+        writer = stream(spark, source).writeStream.format("oncelog")
+        run_to_end(writer.options(**options(daemon, checkpoint, topic=topic)))
+
+    write("before")
+    (checkpoint / "commits" / str(BATCHES - 1)).unlink()
+    (checkpoint / "commits" / f".{BATCHES - 1}.crc").unlink()
+    with pytest.raises(Exception, match="rows to before then, rows to after now"):
+        write("after")
+    write("before")
+    assert values(daemon, "before") == expected()
 
 
 def test_queries_start_at_once_in_threads_that_know_the_session(spark: Any, daemon: Daemon, tmp_path: Path) -> None:
@@ -212,6 +232,29 @@ def test_a_batch_write_happens_once_for_its_run_id(spark: Any, daemon: Daemon) -
     assert first == [(2, None, b"\xff\x00\xfe", [("name", b"\x80")])]
     second = Counter((each.key, each.value) for each in read(daemon, "job-b"))
     assert second == Counter({(b"\xfe", None): 1, (None, b"1"): 1})
+
+
+def test_two_writes_of_one_run_id_are_two_topics_and_other_rows_are_refused(spark: Any, daemon: Daemon) -> None:
+    """Split differently and in another order they are the same; the driver can ask what became of the last one."""
+    create(daemon, "run-totals", "run-alerts")
+    totals = spark.range(10).selectExpr("cast(id % 3 as string) as key", "cast(id as string) as value")
+
+    def write(rows: Any, topic: str) -> None:
+        writer = rows.write.format("oncelog").option("kafka.bootstrap.servers", daemon.bootstrap)
+        writer.option("topic", topic).option("runId", "2026-11-22").mode("append").save()
+
+    write(totals, "run-totals")
+    write(totals.limit(7), "run-alerts")
+    first = written("2026-11-22", "run-totals")
+    write(totals.orderBy("value", ascending=False).repartition(5), "run-totals")
+    second = written("2026-11-22", "run-totals")
+    assert first is not None
+    assert second is not None
+    assert (first.published, second.published) == (True, False)
+    assert second.outputs == {"run-totals": 10}
+    with pytest.raises(Exception, match="10 records then, 9 now"):
+        write(totals.where("id < 9"), "run-totals")
+    assert (sum(values(daemon, "run-totals").values()), sum(values(daemon, "run-alerts").values())) == (10, 7)
 
 
 @pytest.mark.parametrize(

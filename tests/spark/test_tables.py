@@ -135,14 +135,19 @@ def batch_rows(batch_id: int) -> list[str]:
     return [each for each in expected() if each.startswith(f"{batch_id}:")]
 
 
-def test_a_batch_that_spark_runs_again_is_in_topic_and_tables_once(query: Query) -> None:
-    """Spark does not know of the last batch: nothing is written again, and no task runs for the tables."""
+def test_a_batch_that_spark_runs_again_is_in_topic_and_tables_once(
+    query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark does not know of the last batch: nothing is written again, no task runs for the tables, and it is said."""
     query.run()
     files = [len(list(table.glob("*.parquet"))) for table in query.tables]
     query.forget_last_commit()
     query.tasks = 5
     query.run()
     query.check()
+    skipped = [each for each in caplog.messages if "skipped" in each]
+    assert len(skipped) == 1 + len(query.tables)
+    assert all(any(f"is in table {table} already" in each for each in skipped) for table in query.tables)
     assert [len(list(table.glob("*.parquet"))) for table in query.tables] == files
     commits = [each for each in DeltaTable(str(query.tables[0])).history() if "oncelog.batch" in each]
     assert [each["oncelog.batch"] for each in commits] == ["2", "1", "0"]

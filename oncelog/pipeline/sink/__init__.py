@@ -13,7 +13,8 @@ compacted topic, which says the number of the last applied batch. It does not ex
 - **Fence first, then read the marker.** When InitProducerId has returned, an earlier driver is fenced and its last
   transaction is decided: what is read afterwards is final.
 - **The decision is a strict table** (`marker.decide`): publish, skip what is applied, or refuse with a sentence. An old
-  checkpoint, a lost marker, another query under the same name: none is skipped silently.
+  checkpoint, a lost marker, another query under the same name: none is skipped silently. What is skipped is compared
+  with what was published (`marker.check_same`), and is a line in the log.
 - The transaction is open only while the driver sends: tasks may take hours.
 
 `writers` has `format("oncelog")`, `exactly_once` the door for `foreachBatch`.

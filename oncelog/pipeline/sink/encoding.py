@@ -5,7 +5,7 @@ the driver sets when it publishes; where the bytes are kept until then (`spool`)
 
 No step of Python per row: columns of varints, lengths and contents are joined by Arrow, and the bytes of the joined
 column are the records of a batch. Some batches are joined at once, as many as a processor's cache holds: memory that is
-new to the process costs more than to fill it.
+new to the process costs more than to fill it. Only `digest_of`, for writes with a `runId`, looks at each row.
 Invariants
 - Rows of one key keep their order within a task, and go where Java's producer puts them.
 - A batch has at most `batch_size` bytes, unless a single row is larger. As in Kafka's producer that is after
@@ -17,7 +17,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from hashlib import sha256
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -153,6 +154,28 @@ def encode_headers(headers: Any) -> Any:
 
 NO_HEADERS = pa.scalar(b"\x00", pa.binary())
 """The headers of every row where there is no column."""
+
+
+def digest_of(topic: str, keys: Any, values: Any, headers: Any, wanted_partitions: Any) -> int:
+    """Return the sum of a digest of each row: the same in whatever order and number of tasks rows come. The columns are
+    those of `encode_rows`."""
+    if not len(keys):
+        return 0
+    before = pa.scalar(f"{topic}:".encode(), pa.binary())
+    wanted = pc.cast(pc.cast(wanted_partitions, pa.string()), pa.binary())
+    rows = pc.binary_join_element_wise(
+        before,
+        wanted,
+        pa.scalar(b":", pa.binary()),
+        *_Contents.of(keys, values, headers).parts,
+        _EMPTY,
+        null_handling="replace",
+        null_replacement=b"",
+    )
+    _, offsets_buffer, data_buffer = rows.buffers()
+    offsets = memoryview(offsets_buffer).cast("i")[rows.offset : rows.offset + len(rows) + 1]
+    data = memoryview(data_buffer)
+    return sum(int.from_bytes(sha256(data[start:end]).digest()[:16]) for start, end in pairwise(offsets))
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ Invariants
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -51,6 +52,10 @@ class Marker:
     """The start of the query that wrote it, if that is known."""
     outputs: dict[str, int] = field(default_factory=dict)
     """The number of records by output name."""
+    topics: dict[str, str] | None = None
+    """The topic by output name, empty where rows name theirs; None in a marker of an earlier version or a person."""
+    digest: str = ""
+    """The digest of the rows of a batch write."""
 
     def encode(self) -> bytes:
         return json.dumps({"version": _VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True).encode()
@@ -115,6 +120,41 @@ def _is_applied(wanted: Marker, marker: Marker) -> bool:
     return False
 
 
+def check_same(wanted: Marker, marker: Marker, title: str = "") -> None:
+    """Raise MarkerMismatch if this batch, which `decide` says is applied, was written to other topics than it is now,
+    or, if it is a batch write, with other rows. A stream computes a batch from the same offsets: what it published
+    stands, even if it would be other rows now. `title` names a batch write."""
+    if marker.topics is None or wanted.topics is None:
+        return
+    if marker.topics != wanted.topics:
+        difference = f"{_told(marker.topics)} then, {_told(wanted.topics)} now"
+    elif marker.query_id or (marker.digest, marker.outputs) == (wanted.digest, wanted.outputs):
+        return
+    elif marker.outputs != wanted.outputs:
+        difference = f"{sum(marker.outputs.values())} records then, {sum(wanted.outputs.values())} now"
+    else:
+        difference = f"{sum(marker.outputs.values())} records then and now, not the same"
+    if marker.query_id:
+        before = f"--applied {wanted.batch_id - 1}" if wanted.batch_id else "--forget"
+        raise MarkerMismatch(
+            f"batch {wanted.batch_id} was published already, with other outputs: {difference}. Start the query once "
+            f"with those of then; or, to publish it again, to those of now, oncelog spark repair CHECKPOINT {before}; "
+            f"or, to leave it out there, --applied {wanted.batch_id}"
+        )
+    raise MarkerMismatch(
+        f"{title} was published already, as another write: {difference}. Give this one another runId, or an "
+        f"outputName; or, to write again, forget the one of then: {_FORGET}"
+    )
+
+
+_FORGET = "oncelog spark forget --run-id ID"
+
+
+def _told(topics: Mapping[str, str]) -> str:
+    named = sorted(topics.items())
+    return ", ".join(f"{name} to {topic or 'the topics that rows name'}" for name, topic in named) or "no topic"
+
+
 async def ensure_topic(bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY) -> None:
     """Create the topic of markers, or check that it keeps them for ever. Raises ConfigError and KafkaError."""
     async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **security) as admin:
@@ -150,6 +190,27 @@ async def read_marker(
             if found is not None:
                 return (None, -1) if found.value is None else (Marker.decode(found.value), found.offset)
     return None, -1
+
+
+async def read_run_marker(
+    bootstrap_servers: str, topic: str, sink_id: str, former_id: str, security: SecurityOptions = NO_SECURITY
+) -> tuple[Marker | None, int]:
+    """The same for a batch write, which has no hint. Raises MarkerMismatch also for the marker of an earlier version,
+    which has the runId alone as key, `former_id`; an id with a slash makes either key look like the other."""
+    records = await read_records(bootstrap_servers, topic, security)
+    found = {
+        key: (Marker.decode(records[key].value or b""), records[key].offset)
+        for key in (sink_id, former_id)
+        if key in records
+    }
+    for marker, _ in found.values():
+        if marker.topics is None:
+            raise MarkerMismatch(
+                f"this runId was published by an earlier version of oncelog, {sum(marker.outputs.values())} records, "
+                "which did not keep to which topic. If this is that write, it is done; if not, give it another runId; "
+                f"or, to write again, forget the one of then: {_FORGET}"
+            )
+    return found.get(sink_id, (None, -1))
 
 
 async def read_markers(

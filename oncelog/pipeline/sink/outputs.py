@@ -10,6 +10,7 @@ Invariants
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +27,14 @@ from oncelog.pipeline.sink.plan import (
     sink_id_of,
     sink_settings,
     stream_sink_id,
+    topics_of,
     wanted_marker,
 )
 from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, publish
 from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.pipeline.sink.task import TaskPlan, encode_task
+
+logger = logging.getLogger("oncelog.spark.sink")
 
 Run = Callable[[Coroutine[Any, Any, Outcome]], Outcome]
 OnStep = Callable[[Any, Moment], Awaitable[None]]
@@ -142,6 +146,7 @@ class ExactlyOnce:
         settings = sink_settings(self._options, stream_sink_id(self._options, query_id), query_id)
         try:
             outputs = [output for rows, plan in self._topics.values() for output in _encode(rows, plan)]
+            self._wanted = replace(self._wanted, topics=topics_of(plan for _, plan in self._topics.values()))
             # An output without a row has no task perhaps; its name belongs into the marker all the same.
             outputs += [TaskOutput(name) for name in self._topics]
             self.outcome = self._run(self._write(settings, outputs))
@@ -169,11 +174,14 @@ class ExactlyOnce:
             # one table are two applications to it.
             app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
             work = partial(prepare, table.rows, table.location, app_id, batch_id, table.storage_options)
-            batches.append(await around(TableStep.WRITE, work))
+            batches.append((table.location, await around(TableStep.WRITE, work)))
         outcome = await publish(settings, self._wanted, outputs, self._on_step)
-        for batch in batches:
-            if batch is not None:
-                await around(TableStep.COMMIT, partial(commit, batch, self._checkpoint.offsets(batch_id)))
+        for location, batch in batches:
+            is_new = batch is not None and await around(
+                TableStep.COMMIT, partial(commit, batch, self._checkpoint.offsets(batch_id))
+            )
+            if not is_new:
+                logger.warning("batch %d is in table %s already and is skipped there", batch_id, location)
         return replace(outcome, seconds={**outcome.seconds, **seconds})
 
 

@@ -3,6 +3,7 @@
 Owns: the names of sinks, the defaults of batches. Shared by `writers` and `outputs`.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from oncelog.pipeline.notes import noted_marker_offset
@@ -17,7 +18,15 @@ from oncelog.pipeline.sink.task import TaskPlan, partition_counts
 RUN_PREFIX = "spark-run-"
 
 
-def plan_output(options: Options, columns: list[tuple[str, str]], name: str, topic: str | None, owner: str) -> TaskPlan:
+def plan_output(
+    options: Options,
+    columns: list[tuple[str, str]],
+    name: str,
+    topic: str | None,
+    owner: str,
+    *,
+    has_digest: bool = False,
+) -> TaskPlan:
     """Return how the tasks encode one output. Raises SchemaError, ConfigError for a topic that does not exist,
     KafkaError."""
     check_columns(columns, topic)
@@ -30,6 +39,7 @@ def plan_output(options: Options, columns: list[tuple[str, str]], name: str, top
         compression=options.client.get("compression_type", "none"),
         spool=Spool.open(options["spoolLocation"], owner),
         security=options.security,
+        has_digest=has_digest,
     )
 
 
@@ -64,9 +74,19 @@ def sink_id_of(query_id: str) -> str:
     return f"spark-sink-{query_id}"
 
 
-def run_sink_id(run_id: str) -> str:
-    """Return the sink's id of a batch write with the option runId."""
+def run_sink_id(run_id: str, output: str) -> str:
+    """Return the sink's id of a batch write with the option runId. The name of an output has no slash."""
+    return f"{former_run_sink_id(run_id)}/{output}"
+
+
+def former_run_sink_id(run_id: str) -> str:
+    """Return the sink's id that earlier versions gave all outputs of a runId."""
     return f"{RUN_PREFIX}{run_id}"
+
+
+def topics_of(plans: Iterable[TaskPlan]) -> dict[str, str]:
+    """Return the topic of each output by its name, as a marker has it."""
+    return {plan.name: plan.topic or "" for plan in plans}
 
 
 def wanted_marker(checkpoint: Checkpoint, batch_id: int, run_id: str = "") -> Marker:

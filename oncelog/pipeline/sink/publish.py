@@ -10,6 +10,7 @@ Invariants
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -19,9 +20,19 @@ from typing import Any, Literal
 
 from oncelog.client import CommitUnknown, ConfigError, Delivery, KafkaError, Producer, ProducerFenced, Transaction
 from oncelog.pipeline.options import security_in
-from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, decide, ensure_topic, read_marker
+from oncelog.pipeline.sink.marker import (
+    MARKER_TOPIC,
+    Marker,
+    check_same,
+    decide,
+    ensure_topic,
+    read_marker,
+    read_run_marker,
+)
 from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.protocol.errors import ErrorCode
+
+logger = logging.getLogger("oncelog.spark.sink")
 
 TRANSACTION_TIMEOUT_MS = 300_000
 """The timeout of the transaction, which is open only while the driver sends: five minutes are some 20 GB. A driver that
@@ -88,6 +99,10 @@ class SinkSettings:
     marker_topic: str = MARKER_TOPIC
     marker_hint: int = -1
     """The `marker_offset` of an earlier batch, if one is known."""
+    former_id: str = ""
+    """The key under which an earlier version left the marker of a batch write."""
+    title: str = ""
+    """What a person knows the sink by: the runId of a batch write."""
 
     def producer_options(self) -> dict[str, Any]:
         # What tasks have compressed is sent as it is.
@@ -112,7 +127,7 @@ async def publish(
     for output in outputs:
         counts[output.name] = counts.get(output.name, 0) + output.record_count
     if wanted is not None:
-        wanted = replace(wanted, outputs=counts)
+        wanted = replace(wanted, outputs=counts, digest=_digest(outputs))
 
     async def around(step: Step, work: Awaitable[Any]) -> Any:
         await on_step(step, "before")
@@ -130,6 +145,8 @@ async def publish(
         if wanted is not None:
             marker, offset = await around(Step.READ_MARKER, _read(settings))
             if not decide(wanted, marker):
+                check_same(wanted, marker, settings.title)
+                _say_skipped(settings, marker, counts)
                 return Outcome(batch_id, False, marker.outputs, epoch, seconds, settings.sink_id, offset)
         async with producer.transaction() as transaction:
             for name in counts:
@@ -141,6 +158,21 @@ async def publish(
             await around(Step.END, _end(transaction, settings.producer_options()["transaction_timeout_ms"]))
         offset = -1 if sent is None else sent.result().offset
         return Outcome(batch_id, True, counts, epoch, seconds, settings.sink_id, offset)
+
+
+def _digest(outputs: Sequence[TaskOutput]) -> str:
+    """Return the digest of a batch's rows, empty where none is asked for."""
+    total = sum(output.digest for output in outputs) % (1 << 128)
+    return f"{total:032x}" if total else ""
+
+
+def _say_skipped(settings: SinkSettings, marker: Marker, counts: Mapping[str, int]) -> None:
+    what = f"{settings.title or f'batch {marker.batch_id} of {settings.sink_id}'} was published already and is skipped"
+    then, now = (
+        ", ".join(f"{count} records of {name}" for name, count in sorted(each.items()) if count) or "no records"
+        for each in (marker.outputs, counts)
+    )
+    logger.warning("%s: %s%s", what, then, "" if then == now else f" then, and {now} as it is computed now")
 
 
 async def _fence(producer: Producer) -> Any:
@@ -158,6 +190,8 @@ async def _fence(producer: Producer) -> Any:
 async def _read(settings: SinkSettings) -> tuple[Marker | None, int]:
     servers, topic, security = settings.bootstrap_servers, settings.marker_topic, security_in(settings.client)
     await ensure_topic(servers, topic, security)
+    if settings.former_id:
+        return await read_run_marker(servers, topic, settings.sink_id, settings.former_id, security)
     return await read_marker(servers, topic, settings.sink_id, settings.marker_hint, security)
 
 

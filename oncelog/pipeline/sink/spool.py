@@ -75,13 +75,13 @@ class SpoolWriter:
         if self._spool is not None and self._waiting_bytes > _INLINE_BYTES:
             self._write(self._spool)
 
-    def finish(self, name: str) -> "TaskOutput":
+    def finish(self, name: str, digest: int = 0) -> "TaskOutput":
         path = ""
         if self._file is not None:
             self._file.writelines(self._parts)
             self._file.close()
             path, self._parts = str(self._file.name), []
-        return TaskOutput(name, tuple(self._index), self.record_count, path, b"".join(self._parts))
+        return TaskOutput(name, tuple(self._index), self.record_count, path, b"".join(self._parts), digest)
 
     def _write(self, spool: Spool) -> None:
         if self._file is None:
@@ -102,6 +102,8 @@ class TaskOutput:
     path: str = ""
     """The file with the bytes; empty if they are in `data`."""
     data: bytes = field(default=b"", repr=False)
+    digest: int = 0
+    """The sum of the digests of the rows (`encoding.digest_of`), where the plan of the task asks for it."""
 
     def batches(self) -> Iterator[tuple[str, int, memoryview]]:
         """Yield topic, partition and bytes of each batch, once: a file is mapped, not read, and it is removed after its

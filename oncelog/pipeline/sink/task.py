@@ -36,6 +36,8 @@ class TaskPlan:
     spool: Spool | None
     security: SecurityOptions = field(repr=False)
     """The security options with which to look up the topics that rows name."""
+    has_digest: bool = False
+    """Whether the rows are digested, for a write that is compared with the same one later."""
 
 
 def encode_task(plan: TaskPlan, rows: Iterable[Any]) -> TaskOutput:
@@ -51,7 +53,7 @@ def encode_task(plan: TaskPlan, rows: Iterable[Any]) -> TaskOutput:
             waiting, waiting_bytes = [], 0
     task.encode(waiting)
     set_imported_aside("encode")
-    return task.writer.finish(plan.name)
+    return task.writer.finish(plan.name, task.digest)
 
 
 class _Task:
@@ -64,6 +66,7 @@ class _Task:
         self._plan = plan
         self._packer = Packer(plan.compression)
         self._partition_counts = dict(plan.partition_counts)
+        self.digest = 0
 
     def encode(self, batches: Sequence[Any]) -> None:
         import pyarrow as pa
@@ -77,9 +80,11 @@ class _Task:
                 raise RowError(f"topic {rows.topic!r}: {error}") from error
 
     def _encode(self, rows: TopicRows) -> None:
-        from oncelog.pipeline.sink.encoding import encode_rows
+        from oncelog.pipeline.sink.encoding import digest_of, encode_rows
 
         plan = self._plan
+        if plan.has_digest:
+            self.digest += digest_of(rows.topic, rows.keys, rows.values, rows.headers, rows.partitions)
         if rows.topic not in self._partition_counts:
             self._partition_counts.update(partition_counts(plan.bootstrap_servers, plan.security, rows.topic))
         count = self._partition_counts[rows.topic]

@@ -7,23 +7,25 @@ Invariant: `abort` decides nothing: Spark calls it after any error in `commit`, 
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from oncelog.pipeline.imported import set_imported_aside
-from oncelog.pipeline.notes import note_outcome
+from oncelog.pipeline.notes import WRITES, note_outcome
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     columns_of,
+    former_run_sink_id,
     plan_output,
     run_sink_id,
     sink_settings,
     stream_sink_id,
+    topics_of,
     wanted_marker,
 )
 from oncelog.pipeline.sink.publish import publish
@@ -54,20 +56,30 @@ def stream_writer(options: Options, schema: Any) -> "StreamWriter":
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes in one transaction for the whole job; with `runId`, once per id."""
+    """Writes in one transaction for the whole job; with `runId`, once per id and output."""
 
     def __init__(self, options: Options, schema: Any) -> None:
         self._options = options
-        run_id = options["runId"]
-        self._sink_id = run_sink_id(run_id) if run_id else f"spark-write-{uuid4()}"
-        self._plan = plan_output(options, columns_of(schema), _OUTPUT, options["topic"], self._sink_id)
+        run_id, topic = options["runId"], options["topic"]
+        name = options["outputName"] or topic or _OUTPUT
+        self._sink_id = run_sink_id(run_id, name) if run_id else f"spark-write-{uuid4()}"
+        self._plan = plan_output(options, columns_of(schema), name, topic, self._sink_id, has_digest=run_id is not None)
 
     def write(self, iterator: Iterator[Any]) -> Written:
         return Written(encode_task(self._plan, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        wanted = Marker(0) if self._options["runId"] else None
-        asyncio.run(publish(sink_settings(self._options, self._sink_id), wanted, outputs_of(messages)))
+        # A write without a row has no task perhaps; its name belongs into the marker all the same.
+        outputs = [*outputs_of(messages), TaskOutput(self._plan.name)]
+        settings = sink_settings(self._options, self._sink_id)
+        run_id = self._options["runId"]
+        if run_id is None:
+            asyncio.run(publish(settings, None, outputs))
+        else:
+            title = f"runId {run_id} (output {self._plan.name})"
+            settings = replace(settings, former_id=former_run_sink_id(run_id), title=title)
+            wanted = Marker(0, topics=topics_of([self._plan]))
+            note_outcome(WRITES, asyncio.run(publish(settings, wanted, outputs)))
         _clear(self._plan.spool)
         set_imported_aside("commit")
 
@@ -88,7 +100,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Written(encode_task(self._plan, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        wanted = wanted_marker(checkpoint_of(self._options), batchId)
+        wanted = replace(wanted_marker(checkpoint_of(self._options), batchId), topics=topics_of([self._plan]))
         settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id), wanted.query_id)
         outcome = asyncio.run(publish(settings, wanted, outputs_of(messages)))
         _clear(self._plan.spool)

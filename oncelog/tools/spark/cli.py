@@ -235,6 +235,7 @@ def _try(work: Callable[[], T]) -> T:
 def _row(run: "Run") -> Row:
     return {
         "run id": run.run_id,
+        "output": run.output or "any (of an earlier version)",
         "written": datetime.fromtimestamp(run.written_ms / 1000, UTC).isoformat(timespec="seconds"),
         "records": sum(run.outputs.values()),
     }

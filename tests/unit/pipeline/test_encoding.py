@@ -1,7 +1,7 @@
 """Rows as record batches: what Kafka's own encoding says, in the partitions that Java's producer chooses."""
 
 import gc
-from collections import defaultdict
+from collections import Counter, defaultdict
 from random import Random
 from typing import Any, NamedTuple
 
@@ -30,19 +30,27 @@ class Encoded(NamedTuple):
     data: bytes
 
 
-def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none", packer: Any = None) -> list[Encoded]:
-    from oncelog.pipeline.sink.encoding import Packer, encode_headers, encode_rows
+def columns(rows: list[tuple]) -> tuple[Any, Any, Any, Any]:
+    from oncelog.pipeline.sink.encoding import encode_headers
 
     keys, values, headers, partitions = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 4
     dicts = [None if row is None else [{"key": name, "value": content} for name, content in row] for row in headers]
     header_type = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    return (
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        encode_headers(pa.array(dicts, header_type)),
+        pa.array(partitions, pa.int32()),
+    )
+
+
+def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none", packer: Any = None) -> list[Encoded]:
+    from oncelog.pipeline.sink.encoding import Packer, encode_rows
+
     return [
         Encoded(batch.partition, batch.record_count, b"".join(batch.parts))
         for batch in encode_rows(
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
-            encode_headers(pa.array(dicts, header_type)),
-            pa.array(partitions, pa.int32()),
+            *columns(rows),
             partition_count=PARTITIONS,
             first_sticky=1,
             batch_size=batch_size,
@@ -50,6 +58,12 @@ def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none"
             timestamp_ms=1_234,
         )
     ]
+
+
+def plain(row: tuple) -> tuple:
+    """A row as it is written: no headers are an empty list of them."""
+    key, value, headers, partition = row
+    return key, value, tuple(headers or ()), partition
 
 
 @given(ROWS, st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
@@ -74,6 +88,23 @@ def test_every_row_is_one_record_in_its_partition_in_order(rows: list[tuple], co
         (str(each.key), str(each.value), str(tuple(each.headers))) for part in found.values() for each in part
     )
     assert flat == sorted((str(key), str(value), str(tuple(headers or ()))) for key, value, headers, _ in rows)
+
+
+@given(ROWS, st.data())
+def test_rows_have_one_digest_in_any_order_and_split_and_no_other_rows_do(
+    rows: list[tuple], data: st.DataObject
+) -> None:
+    from oncelog.pipeline.sink.encoding import digest_of
+
+    def digest(*parts: list[tuple], topic: str = "topic") -> int:
+        return sum(digest_of(topic, *columns(part)) for part in parts)
+
+    shuffled = data.draw(st.permutations(rows))
+    middle = data.draw(st.integers(0, len(rows)))
+    assert digest(rows) == digest(shuffled[:middle], shuffled[middle:])
+    others = data.draw(ROWS)
+    assert (digest(rows) == digest(others)) is (Counter(map(plain, rows)) == Counter(map(plain, others)))
+    assert not rows or digest(rows) != digest(rows, topic="other")
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
