@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.pipeline.sink import Step, exactly_once
+from oncelog.pipeline.sink import Outcome, Step, exactly_once
 from oncelog.pipeline.sink.delta import (
     FilePlan,
     FilesLost,
@@ -58,12 +58,15 @@ class Query:
         self.tasks = 2
         self.harness: dict[str, Any] = {}
         """Of `exactly_once`, for the batch that the fault meets."""
+        self.outcome: Outcome | None = None
+        """Of the last batch."""
 
     def publish(self, batch: Any, batch_id: int, **harness: Any) -> None:
         options = {"kafka.bootstrap.servers": self._daemon.bootstrap, "checkpointLocation": str(self.checkpoint)}
         before, after = map(str, self.tables)
         with exactly_once(batch, batch_id, options, **harness) as once:
             once.to_delta(batch, before).to_topic(batch, self.topic).to_delta(batch, after)
+        self.outcome = once.outcome
 
     def run(self) -> None:
         def publish(batch: Any, batch_id: int) -> None:
@@ -145,6 +148,9 @@ def test_a_batch_that_spark_runs_again_is_in_topic_and_tables_once(
     query.tasks = 5
     query.run()
     query.check()
+    assert query.outcome is not None
+    assert not query.outcome.published
+    assert query.outcome.tables == {str(table): False for table in query.tables}
     skipped = [each for each in caplog.messages if "skipped" in each]
     assert len(skipped) == 1 + len(query.tables)
     assert all(any(f"is in table {table} already" in each for each in skipped) for table in query.tables)

@@ -168,21 +168,23 @@ class ExactlyOnce:
             await self._on_step(step, "after")
             return result
 
-        batches = []
+        batches = {}
         for name, table in self._tables.items():
             # Of the query, whatever the sinkId: a new query with that sinkId has a batch 0 of its own. Two outputs into
             # one table are two applications to it.
             app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
             work = partial(prepare, table.rows, table.location, app_id, batch_id, table.storage_options)
-            batches.append((table.location, await around(TableStep.WRITE, work)))
+            batches[name] = await around(TableStep.WRITE, work)
         outcome = await publish(settings, self._wanted, outputs, self._on_step)
-        for location, batch in batches:
-            is_new = batch is not None and await around(
+        tables = {}
+        for name, batch in batches.items():
+            tables[name] = batch is not None and await around(
                 TableStep.COMMIT, partial(commit, batch, self._checkpoint.offsets(batch_id))
             )
-            if not is_new:
+            if not tables[name]:
+                location = self._tables[name].location
                 logger.warning("batch %d is in table %s already and is skipped there", batch_id, location)
-        return replace(outcome, seconds={**outcome.seconds, **seconds})
+        return replace(outcome, seconds={**outcome.seconds, **seconds}, tables=tables)
 
 
 def _encode(rows: Any, plan: TaskPlan) -> list[TaskOutput]:

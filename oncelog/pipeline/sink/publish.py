@@ -81,6 +81,8 @@ class Outcome:
     """The transactional id of the sink."""
     marker_offset: int = -1
     """The offset of the marker in its topic: the next batch looks for it from there on."""
+    tables: dict[str, bool] = field(default_factory=dict)
+    """Whether the batch was added to each Delta table, by output; if not, the table had it already."""
 
     @property
     def records(self) -> int:
