@@ -51,9 +51,9 @@ def run(name: str, bootstrap: str, *more: str) -> tuple[int, str]:
     return invoke(*words, "--bootstrap", bootstrap)
 
 
-def invoke(*words: str) -> tuple[int, str]:
+def invoke(*words: str, timeout_s: float = TIMEOUT_S) -> tuple[int, str]:
     with ends():
-        result = CliRunner().invoke(main, [*words, "--timeout", str(TIMEOUT_S)], input="secret\nsecret\n")
+        result = CliRunner().invoke(main, [*words, "--timeout", str(timeout_s)], input="secret\nsecret\n")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
 
@@ -177,6 +177,7 @@ def test_copy_that_waits_for_an_open_transaction_ends_and_names_it(daemon: Daemo
     with Producer(source, transactional_id="open") as producer:
         with producer.transaction() as transaction:
             transaction.send("s", b"two")
-            exit_code, said = invoke("copy", source, daemon.bootstrap, "--once", "--topics", "s")
+            # Long enough for it to come as far as the transaction, also on a busy machine.
+            exit_code, said = invoke("copy", source, daemon.bootstrap, "--once", "--topics", "s", timeout_s=10)
     assert exit_code == 2
     assert "nothing was copied" in said, said
