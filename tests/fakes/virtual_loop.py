@@ -6,6 +6,7 @@ test can measure to the millisecond what a client waits for.
 """
 
 import asyncio
+import errno
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
@@ -52,9 +53,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now_s
 
-    async def create_connection(self, protocol_factory: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Any, host: str, *_: Any, **__: Any
+    ) -> Any:
+        if host in self._broker.refusing:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
+        if host in self._broker.unreachable:
+            await self.create_future()
         protocol = protocol_factory()
         transport = self._broker.connect(self, protocol)
+        transport.is_silent = host in self._broker.silent
         self._broker.connections.append(transport)
         self._broker.connect_count += 1
         protocol.connection_made(transport)
@@ -70,12 +78,22 @@ class ScriptedBroker:
         """By API: how long a response takes, if it takes any time."""
         self.reads = True
         """False: it stays connected and reads nothing, until `read_on`."""
+        self.silent: set[str] = set()
+        """Hosts that accept connections, over which nothing passes."""
+        self.unreachable: set[str] = set()
+        """Hosts that do not answer a connection."""
+        self.refusing: set[str] = set()
+        """Hosts where nothing listens."""
         self.connections: list[Connection] = []
         self.connect_count = 0
         self.seen: list[tuple[ApiKey, Any]] = []
 
     def connect(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol) -> "Connection":
         return Connection(loop, protocol, self)
+
+    @property
+    def open_count(self) -> int:
+        return sum(not each.is_closing() for each in self.connections)
 
     def silence(self) -> None:
         """Nothing passes any more over the connections that are open: a host between has forgotten them all."""

@@ -58,7 +58,7 @@ class Producer(Generic[K, V]):
 
     `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad options
     raise ConfigError at once. Entering the block connects: it raises ConnectionLost if nothing accepts a connection for
-    `bootstrap_timeout_ms`, and RequestTimedOut if what does responds to nothing for ten seconds. Leaving it delivers
+    `bootstrap_timeout_ms`, and RequestTimedOut if what does responds to nothing for `max_block_ms`. Leaving it delivers
     what is buffered, and raises as `flush` does; after an exception it closes at once. Every method raises InvalidState
     outside the block.
 

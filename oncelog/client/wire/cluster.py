@@ -24,7 +24,7 @@ from oncelog.client.values.errors import (
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import METADATA, Api, RequestT, ResponseT
-from oncelog.client.wire.connections import MAX_CONNECT_MS, Connections, Purpose
+from oncelog.client.wire.connections import Connections, Purpose
 from oncelog.client.wire.metadata import Metadata, Topic, no_partition
 from oncelog.client.wire.security import PLAINTEXT, Security
 from oncelog.protocol.errors import ErrorCode
@@ -226,10 +226,9 @@ class Cluster:
     # --- metadata -----------------------------------------------------------------------------------------------------
 
     async def bootstrap(self, deadline: Deadline, patience_ms: float | None = None) -> None:
-        """Find one responding broker, and the nodes through it. Where nothing accepts a connection it gives up after
-        `patience_ms` (default: at the deadline), and where what accepts it says nothing, after `MAX_CONNECT_MS`."""
+        """Find one responding broker, and the nodes through it. Where every address refuses connections it gives up
+        after `patience_ms` (default: at the deadline); silence is waited for until the deadline."""
         give_up = deadline if patience_ms is None else deadline.capped(patience_ms)
-        give_up_silence = deadline.capped(MAX_CONNECT_MS)
         self.connections.logs_unreachable = give_up.remaining_s > _SILENCE_S
         while True:
             try:
@@ -239,9 +238,10 @@ class Cluster:
                 if give_up.expired:
                     raise ConnectionLost(error.message, hint=_NOBODY_THERE) from None
                 await deadline.pause(self.retry_backoff_ms, "bootstrap", error)
-            except RequestTimedOut:
-                if give_up_silence.expired:
+            except RequestTimedOut as error:
+                if deadline.expired:
                     raise
+                await deadline.pause(self.retry_backoff_ms, "bootstrap", error)
         self.connections.logs_unreachable = True
         await self.refresh((), deadline)
 

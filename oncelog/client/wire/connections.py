@@ -26,8 +26,8 @@ from oncelog.client.wire.metadata import Metadata
 from oncelog.client.wire.security import Security
 from oncelog.client.wire.transport import Transport, connect
 
-MAX_CONNECT_MS = 10_000
-"""How long to wait for one address, and where what accepts connections says nothing."""
+_NEXT_S = 1.0
+"""How long an address has before the next one is tried beside it."""
 _CLOSE_TIMEOUT_S = 1.0
 _log = logging.getLogger("oncelog.client")
 
@@ -138,13 +138,33 @@ class Connections:
         return transport
 
     async def _open_any(self) -> Transport:
-        last: KafkaError = ConnectionLost("no broker is known")
-        for host, port in self._addresses():
-            try:
-                return await self._open(host, port)
-            except (ConnectionLost, RequestTimedOut) as error:
-                last = error
-        raise last
+        """Open a connection to the first address that answers. One that is silent takes no time from the others: the
+        next is tried beside it, all within the time that a request may take. Where one is silent, that is raised, and
+        not that others refuse: something may be there."""
+        addresses = self._addresses()
+        next_s = min(_NEXT_S, self._request_timeout_ms / 1000 / max(1, len(addresses)))
+        failure: KafkaError = ConnectionLost("no broker is known")
+        tasks: list[asyncio.Task[Transport]] = []
+        opening: set[asyncio.Task[Transport]] = set()
+        opened: Transport | None = None
+        try:
+            while opened is None and (addresses or opening):
+                if addresses:
+                    tasks.append(asyncio.ensure_future(self._open(*addresses.pop(0))))
+                    opening.add(tasks[-1])
+                done, opening = await asyncio.wait(
+                    opening, timeout=next_s if addresses else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for each in done:
+                    try:
+                        opened = opened or each.result()
+                    except (ConnectionLost, RequestTimedOut) as error:
+                        failure = failure if isinstance(failure, RequestTimedOut) else error
+        finally:
+            await _end(tasks, opened)
+        if opened is None:
+            raise failure
+        return opened
 
     def _addresses(self) -> list[tuple[str, int]]:
         return list(dict.fromkeys((*self._metadata.nodes.values(), *self._bootstrap)))
@@ -157,8 +177,7 @@ class Connections:
         return await self._open(*address)
 
     async def _open(self, host: str, port: int) -> Transport:
-        # One dead address among several must not take the whole time.
-        deadline = Deadline.after(min(MAX_CONNECT_MS, self._request_timeout_ms))
+        deadline = Deadline.after(self._request_timeout_ms)
         try:
             transport = await connect(
                 host,
@@ -215,3 +234,18 @@ class Connections:
         for transport in transports:
             transport.close()
         await asyncio.gather(*(transport.wait_closed(_CLOSE_TIMEOUT_S) for transport in transports))
+
+
+async def _end(attempts: Sequence["asyncio.Task[Transport]"], kept: Transport | None) -> None:
+    """End these attempts and close what they opened, but for what is kept: that only if this is cancelled."""
+    for each in attempts:
+        each.cancel()
+    try:
+        await asyncio.gather(*attempts, return_exceptions=True)
+    except asyncio.CancelledError:
+        kept = None
+        raise
+    finally:
+        for each in attempts:
+            if each.done() and not each.cancelled() and each.exception() is None and each.result() is not kept:
+                each.result().close()

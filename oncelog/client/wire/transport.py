@@ -29,6 +29,9 @@ _LOGIN_AGAIN_AT = 0.85
 """The part of a session's lifetime after which to log in again, the earliest of Java's client: what is left is for a
 request that the broker answers late, after which it sees the login."""
 _LEAST_S = 0.001
+_SETUP_MS = 10_000
+"""How long an address may take to accept a connection, TLS included, before it is looked up and tried again: the
+socket.connection.setup.timeout.ms of Java's clients. How often that happens is a matter of the caller's deadline."""
 
 
 class Transport(asyncio.BufferedProtocol):
@@ -271,7 +274,8 @@ async def connect(
         async with asyncio.timeout_at(deadline.at_s):
             login = await security.logins.new() if security.logins is not None else None
             opened = transport = Transport(address, client_id, request_timeout_ms, security, login, on_silent)
-            await loop.create_connection(lambda: opened, host, port, ssl=security.context)
+            async with asyncio.timeout_at(deadline.capped(_SETUP_MS).at_s):
+                await loop.create_connection(lambda: opened, host, port, ssl=security.context)
             await transport.wait_ready()
     except TimeoutError:
         if transport is not None:

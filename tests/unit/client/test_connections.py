@@ -16,10 +16,6 @@ from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
 HOST = "host:1"
 
 
-def open_count(broker: ScriptedBroker) -> int:
-    return sum(not each.is_closing() for each in broker.connections)
-
-
 def test_records_that_wait_for_metadata_after_all_connections_were_lost_share_one_connection() -> None:
     broker = ScriptedBroker(OF_A_PRODUCER)
 
@@ -34,7 +30,7 @@ def test_records_that_wait_for_metadata_after_all_connections_were_lost_share_on
             await asyncio.gather(*(producer.send(TOPIC, b"value") for _ in range(50)))
             # One for the metadata, and one for the records.
             assert broker.connect_count - before == 2
-        assert open_count(broker) == 0
+        assert broker.open_count == 0
 
     run_virtually(broker, main)
 
@@ -51,7 +47,7 @@ def test_a_client_that_is_closed_while_it_connects_keeps_no_connection() -> None
         await asyncio.gather(connecting, return_exceptions=True)
         await pass_time(60)
         assert broker.connect_count == 1
-        assert open_count(broker) == 0
+        assert broker.open_count == 0
 
     run_virtually(broker, main)
 
@@ -107,6 +103,6 @@ def test_a_reader_that_is_cancelled_while_it_opens_keeps_no_connection() -> None
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
         await pass_time(60)
-        assert open_count(broker) == 0
+        assert broker.open_count == 0
 
     run_virtually(broker, main)

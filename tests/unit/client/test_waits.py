@@ -116,13 +116,13 @@ def test_a_client_is_opened_although_its_first_connection_says_nothing() -> None
 
 
 @pytest.mark.parametrize("request_timeout_ms", [1_500, 30_000])
-def test_what_never_says_anything_is_given_up_after_ten_seconds(request_timeout_ms: int) -> None:
+def test_what_never_says_anything_is_given_up_when_a_call_may_block_no_longer(request_timeout_ms: int) -> None:
     broker = ScriptedBroker({ApiKey.API_VERSIONS: lambda _: None})
 
     async def main() -> None:
         with pytest.raises(RequestTimedOut):
             await Producer(HOST, request_timeout_ms=request_timeout_ms).__aenter__()
-        assert 10 <= now_s() < 10 + 1.5
+        assert 60 <= now_s() < 60 + 1.5
 
     run_virtually(broker, main)
 
