@@ -8,9 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-OPEN_PATIENCE_MS = 60_000
-"""How long to wait for a broker to connect: a query outlasts one that is being started again, wherever in a batch that
-happens."""
 MARKER_TOPIC = "__spark_sink_markers"
 """The default of the option markerTopic."""
 EARLIEST = -2

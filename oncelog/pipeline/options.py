@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, cast
 
-from oncelog.client import ConfigError, ConsumerSettings, ProducerSettings, SecurityOptions
+from oncelog.client import AdminOptions, AdminSettings, ConfigError, ConsumerSettings, ProducerSettings, SecurityOptions
 from oncelog.client.wire.security import security_of
 from oncelog.pipeline.option_values import (
     MARKER_TOPIC,
@@ -245,19 +245,18 @@ class Options:
     def bootstrap_servers(self) -> str:
         return str(self.values[BOOTSTRAP])
 
-    @property
-    def security(self) -> SecurityOptions:
-        return security_in(self.client)
+
+NO_SECURITY = cast("AdminOptions", MappingProxyType({}))
+"""The options for brokers that require no login, with the client's own patience."""
 
 
-NO_SECURITY = cast("SecurityOptions", MappingProxyType({}))
-"""The security options for brokers that require none."""
-
-
-def security_in(client: Mapping[str, Any]) -> SecurityOptions:
-    """Return those options of a client that any other client of the same brokers needs, too."""
-    found: Any = {name: value for name, value in client.items() if name in SecurityOptions.__annotations__}
-    options: SecurityOptions = found
+def reach_of(client: Mapping[str, Any]) -> AdminOptions:
+    """Return those options of a client that any other client of the same brokers needs, too: the login, and how long to
+    wait. A broker that refuses connections is waited for as long as one that is silent: a query outlasts one that is
+    being started again, wherever in a batch that happens."""
+    found: Any = {name: value for name, value in client.items() if name in AdminOptions.__optional_keys__}
+    most_ms = client.get("default_api_timeout_ms", client.get("max_block_ms", AdminSettings().default_api_timeout_ms))
+    options: AdminOptions = found | {"default_api_timeout_ms": most_ms, "bootstrap_timeout_ms": most_ms}
     return options
 
 

@@ -17,9 +17,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, Record, SecurityOptions, TopicPartition
+from oncelog.client import Admin, AdminOptions, ConfigError, Consumer, KafkaError, NewTopic, Record, TopicPartition
 from oncelog.pipeline.option_values import MARKER_TOPIC as MARKER_TOPIC
-from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.options import NO_SECURITY
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
@@ -155,9 +154,9 @@ def _told(topics: Mapping[str, str]) -> str:
     return ", ".join(f"{name} to {topic or 'the topics that rows name'}" for name, topic in named) or "no topic"
 
 
-async def ensure_topic(bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY) -> None:
+async def ensure_topic(bootstrap_servers: str, topic: str, reach: AdminOptions = NO_SECURITY) -> None:
     """Create the topic of markers, or check that it keeps them for ever. Raises ConfigError and KafkaError."""
-    async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **security) as admin:
+    async with Admin(bootstrap_servers, **reach) as admin:
         try:
             configs = await admin.describe_configs(topic=topic)
         except KafkaError as error:
@@ -174,7 +173,7 @@ async def ensure_topic(bootstrap_servers: str, topic: str, security: SecurityOpt
 
 
 async def read_marker(
-    bootstrap_servers: str, topic: str, sink_id: str, hint: int = -1, security: SecurityOptions = NO_SECURITY
+    bootstrap_servers: str, topic: str, sink_id: str, hint: int = -1, reach: AdminOptions = NO_SECURITY
 ) -> tuple[Marker | None, int]:
     """Return the newest committed marker of a sink whose transactional id the caller has fenced, and its offset; None
     and -1 if there is none. `hint` is the offset that was found or written the last time.
@@ -182,7 +181,7 @@ async def read_marker(
     Raises MarkerMismatch for a record that cannot be read, and KafkaError.
     """
     key_of = TopicPartition(topic, 0)
-    async with _consumer(bootstrap_servers, security) as consumer:
+    async with _consumer(bootstrap_servers, reach) as consumer:
         first = (await consumer.beginning_offsets([key_of]))[key_of]
         end = (await consumer.end_offsets([key_of]))[key_of]
         for start in (hint, first) if first < hint < end else (first,):
@@ -193,11 +192,11 @@ async def read_marker(
 
 
 async def read_run_marker(
-    bootstrap_servers: str, topic: str, sink_id: str, former_id: str, security: SecurityOptions = NO_SECURITY
+    bootstrap_servers: str, topic: str, sink_id: str, former_id: str, reach: AdminOptions = NO_SECURITY
 ) -> tuple[Marker | None, int]:
     """The same for a batch write, which has no hint. Raises MarkerMismatch also for the marker of an earlier version,
     which has the runId alone as key, `former_id`; an id with a slash makes either key look like the other."""
-    records = await read_records(bootstrap_servers, topic, security)
+    records = await read_records(bootstrap_servers, topic, reach)
     found = {
         key: (Marker.decode(records[key].value or b""), records[key].offset)
         for key in (sink_id, former_id)
@@ -213,31 +212,26 @@ async def read_run_marker(
     return found.get(sink_id, (None, -1))
 
 
-async def read_markers(
-    bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY
-) -> dict[str, Marker]:
+async def read_markers(bootstrap_servers: str, topic: str, reach: AdminOptions = NO_SECURITY) -> dict[str, Marker]:
     """Return the newest committed marker of every sink."""
-    records = await read_records(bootstrap_servers, topic, security)
+    records = await read_records(bootstrap_servers, topic, reach)
     return {name: Marker.decode(each.value or b"") for name, each in records.items()}
 
 
-async def read_records(
-    bootstrap_servers: str, topic: str, security: SecurityOptions = NO_SECURITY
-) -> dict[str, Record]:
+async def read_records(bootstrap_servers: str, topic: str, reach: AdminOptions = NO_SECURITY) -> dict[str, Record]:
     """Return the record of the newest committed marker of every sink, by the sink's id. Raises KafkaError."""
     key_of = TopicPartition(topic, 0)
-    async with _consumer(bootstrap_servers, security) as consumer:
+    async with _consumer(bootstrap_servers, reach) as consumer:
         start = (await consumer.beginning_offsets([key_of]))[key_of]
         committed = await _committed(consumer, key_of, start)
     return {key.decode(errors="replace"): each for key, each in committed.items() if each.value is not None}
 
 
-def _consumer(bootstrap_servers: str, security: SecurityOptions) -> Consumer:
+def _consumer(bootstrap_servers: str, reach: AdminOptions) -> Consumer:
     return Consumer(
         bootstrap_servers=bootstrap_servers,
-        bootstrap_timeout_ms=OPEN_PATIENCE_MS,
         isolation_level="read_uncommitted",  # offsets up to the high watermark, see above
-        **security,
+        **reach,
     )
 
 

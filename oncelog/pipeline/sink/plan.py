@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oncelog.pipeline.notes import noted_marker_offset
-from oncelog.pipeline.options import OptionError, Options
+from oncelog.pipeline.options import OptionError, Options, reach_of
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.publish import DEFAULTS, SinkSettings
@@ -30,15 +30,17 @@ def plan_output(
     """Return how the tasks encode one output. Raises SchemaError, ConfigError for a topic that does not exist,
     KafkaError."""
     check_columns(columns, topic)
+    client = {**DEFAULTS, **options.client}
+    reach = reach_of(client)
     return TaskPlan(
         name=name,
         bootstrap_servers=options.bootstrap_servers,
         topic=topic,
-        partition_counts={} if topic is None else partition_counts(options.bootstrap_servers, options.security, topic),
-        batch_size=options.client.get("batch_size", DEFAULTS["batch_size"]),
+        partition_counts={} if topic is None else partition_counts(options.bootstrap_servers, reach, topic),
+        batch_size=client["batch_size"],
         compression=options.client.get("compression_type", "none"),
         spool=Spool.open(options["spoolLocation"], owner),
-        security=options.security,
+        reach=reach,
         has_digest=has_digest,
     )
 

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from oncelog.client import CommitUnknown, ConfigError, Delivery, KafkaError, Producer, ProducerFenced, Transaction
-from oncelog.pipeline.options import security_in
+from oncelog.pipeline.options import reach_of
 from oncelog.pipeline.sink.marker import (
     MARKER_TOPIC,
     Marker,
@@ -42,7 +42,6 @@ DEFAULTS: Mapping[str, Any] = {
     "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "delivery_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "max_block_ms": 120_000,
-    "bootstrap_timeout_ms": 120_000,
     "buffer_memory": 64 << 20,
     "client_id": "oncelog-spark-sink",
 }
@@ -109,7 +108,8 @@ class SinkSettings:
     def producer_options(self) -> dict[str, Any]:
         # What tasks have compressed is sent as it is.
         chosen = {name: value for name, value in self.client.items() if name != "compression_type"}
-        return {**DEFAULTS, **chosen}
+        options = {**DEFAULTS, **chosen}
+        return {**options, "bootstrap_timeout_ms": options["max_block_ms"]}
 
 
 async def _ignore(step: Step, moment: Moment) -> None:
@@ -190,11 +190,11 @@ async def _fence(producer: Producer) -> Any:
 
 
 async def _read(settings: SinkSettings) -> tuple[Marker | None, int]:
-    servers, topic, security = settings.bootstrap_servers, settings.marker_topic, security_in(settings.client)
-    await ensure_topic(servers, topic, security)
+    servers, topic, reach = settings.bootstrap_servers, settings.marker_topic, reach_of(settings.producer_options())
+    await ensure_topic(servers, topic, reach)
     if settings.former_id:
-        return await read_run_marker(servers, topic, settings.sink_id, settings.former_id, security)
-    return await read_marker(servers, topic, settings.sink_id, settings.marker_hint, security)
+        return await read_run_marker(servers, topic, settings.sink_id, settings.former_id, reach)
+    return await read_marker(servers, topic, settings.sink_id, settings.marker_hint, reach)
 
 
 async def _send(transaction: Transaction, outputs: Sequence[TaskOutput]) -> None:

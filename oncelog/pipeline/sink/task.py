@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oncelog.client import Admin, ConfigError, KafkaError, SecurityOptions
+from oncelog.client import Admin, AdminOptions, ConfigError, KafkaError
 from oncelog.pipeline.imported import set_imported_aside
-from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.sink.rows import RowError, TopicRows, rows_by_topic
 from oncelog.pipeline.sink.spool import Spool, SpoolWriter, TaskOutput
 from oncelog.protocol.errors import ErrorCode
@@ -34,8 +33,8 @@ class TaskPlan:
     batch_size: int
     compression: str
     spool: Spool | None
-    security: SecurityOptions = field(repr=False)
-    """The security options with which to look up the topics that rows name."""
+    reach: AdminOptions = field(repr=False)
+    """The options with which to look up the topics that rows name."""
     has_digest: bool = False
     """Whether the rows are digested, for a write that is compared with the same one later."""
 
@@ -86,7 +85,7 @@ class _Task:
         if plan.has_digest:
             self.digest += digest_of(rows.topic, rows.keys, rows.values, rows.headers, rows.partitions)
         if rows.topic not in self._partition_counts:
-            self._partition_counts.update(partition_counts(plan.bootstrap_servers, plan.security, rows.topic))
+            self._partition_counts.update(partition_counts(plan.bootstrap_servers, plan.reach, rows.topic))
         count = self._partition_counts[rows.topic]
         batches = encode_rows(
             rows.keys,
@@ -103,12 +102,12 @@ class _Task:
             self.writer.add(rows.topic, batch.partition, batch.record_count, *batch.parts)
 
 
-def partition_counts(bootstrap_servers: str, security: SecurityOptions, *topics: str) -> dict[str, int]:
+def partition_counts(bootstrap_servers: str, reach: AdminOptions, *topics: str) -> dict[str, int]:
     """Return how many partitions each topic has. Raises ConfigError for one that does not exist: it is not created,
     since a mistyped name would swallow the results."""
 
     async def describe() -> dict[str, int]:
-        async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **security) as admin:
+        async with Admin(bootstrap_servers, **reach) as admin:
             return {each.name: each.partition_count for each in await admin.describe_topics(*topics)}
 
     try:

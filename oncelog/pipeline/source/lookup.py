@@ -11,14 +11,11 @@ from typing import Any, Protocol
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
 from oncelog.client.blocking.clients import Admin
 from oncelog.client.values.records import IsolationLevel
-from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
-from oncelog.pipeline.options import OptionError, Options
+from oncelog.pipeline.options import OptionError, Options, reach_of
 from oncelog.pipeline.source.losses import Logs, TopicLog, partitions
 from oncelog.pipeline.source.offsets import INITIAL, ByPartition, StreamOffset
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.names import nearest
-
-_ADMIN_SETTINGS = ("request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "client_id")
 
 
 class Brokers(Protocol):
@@ -49,11 +46,7 @@ class Lookup:
 
     def _opened(self) -> Admin:
         if self._admin is None:
-            settings: Any = {
-                name: self._options.client[name] for name in _ADMIN_SETTINGS if name in self._options.client
-            }
-            settings |= {**self._options.security, "bootstrap_timeout_ms": OPEN_PATIENCE_MS}
-            admin = Admin(self._options.bootstrap_servers, **settings)
+            admin = Admin(self._options.bootstrap_servers, **reach_of(self._options.client))
             admin.__enter__()
             self._admin = admin
         return self._admin

@@ -10,7 +10,7 @@ from oncelog.client import Record, SecurityOptions
 from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.marker import Marker, ensure_topic, read_records
 from oncelog.pipeline.sink.plan import RUN_PREFIX
-from oncelog.tools.spark.state import write_marker
+from oncelog.tools.spark.state import asking, write_marker
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Run:
 
 async def runs_of(bootstrap: str, topic: str, security: SecurityOptions = NO_SECURITY) -> list[Run]:
     """Return every batch write that is remembered, the oldest first. Raises ConfigError, MarkerMismatch, KafkaError."""
-    await ensure_topic(bootstrap, topic, security)
+    await ensure_topic(bootstrap, topic, asking(security))
     found = [
         _run(name, record)
-        for name, record in (await read_records(bootstrap, topic, security)).items()
+        for name, record in (await read_records(bootstrap, topic, asking(security))).items()
         if name.startswith(RUN_PREFIX)
     ]
     return sorted(found, key=lambda run: (run.written_ms, run.run_id))

@@ -5,12 +5,14 @@ Owns: the comparison, and the transaction that writes another marker. Does not o
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from oncelog.client import Producer, SecurityOptions
+from oncelog.client import AdminOptions, Producer, SecurityOptions
 from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch, decide, ensure_topic, read_markers
 from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
+from oncelog.tools.profiles import DEFAULT_TIMEOUT_S
 
 REPAIRED = "repaired"
 """The output in a marker that a person has set: what the batch really published is not known."""
@@ -33,6 +35,13 @@ class State:
     """False if the next start is refused."""
 
 
+def asking(security: SecurityOptions) -> AdminOptions:
+    """Return the options with which a command asks first, which waits for no longer than other commands do."""
+    found: Any = {**security, "default_api_timeout_ms": DEFAULT_TIMEOUT_S * 1000}
+    options: AdminOptions = found
+    return options
+
+
 async def state_of(
     checkpoint: Checkpoint, bootstrap: str, topic: str, sink_id: str | None, security: SecurityOptions = NO_SECURITY
 ) -> State:
@@ -42,8 +51,8 @@ async def state_of(
     """
     query_id = checkpoint.query_id()
     sink_id = sink_id or sink_id_of(query_id)
-    await ensure_topic(bootstrap, topic, security)
-    marker = (await read_markers(bootstrap, topic, security)).get(sink_id)
+    await ensure_topic(bootstrap, topic, asking(security))
+    marker = (await read_markers(bootstrap, topic, asking(security))).get(sink_id)
     planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
     last_planned, last_done = max(planned, default=None), max(done, default=None)
     sentence, is_consistent = _next_start(checkpoint, marker, last_planned, last_done)
@@ -72,7 +81,7 @@ async def write_marker(
     bootstrap: str, topic: str, sink_id: str, marker: Marker | None, security: SecurityOptions = NO_SECURITY
 ) -> None:
     """Fence the sink's driver, if one is running, and set its marker; None removes it. Raises KafkaError."""
-    await ensure_topic(bootstrap, topic, security)
+    await ensure_topic(bootstrap, topic, asking(security))
     producer = Producer(bootstrap, transactional_id=sink_id, **security)
     async with producer, producer.transaction() as transaction:
         value = None if marker is None else marker.encode()
