@@ -40,36 +40,44 @@ def write(daemon: Daemon) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_a_broker_that_is_stopped_ends_no_query(spark: Any, start_daemon: Start, tmp_path: Path) -> None:
-    """A stream that runs, and batches that begin meanwhile, at the default options."""
+    """A stream that runs, and a stream and batches that begin meanwhile, at the default options."""
     daemon = start_daemon()
     with Admin(daemon.bootstrap) as admin:
-        admin.create_topics(*(NewTopic(name, 1) for name in ("read", "streamed", "written")))
+        admin.create_topics(*(NewTopic(name, 1) for name in ("read", "before", "meanwhile", "batch")))
     write(daemon)
     where = {"kafka.bootstrap.servers": daemon.bootstrap}
-    rows = spark.readStream.format("oncelog").options(**where, subscribe="read", startingOffsets="earliest").load()
-    sink = rows.select("key", "value").writeStream.format("oncelog").options(**where, topic="streamed")
-    query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+    def stream_to(topic: str) -> Any:
+        rows = spark.readStream.format("oncelog").options(**where, subscribe="read", startingOffsets="earliest").load()
+        sink = rows.select("key", "value").writeStream.format("oncelog").options(**where, topic=topic)
+        return sink.option("checkpointLocation", str(tmp_path / topic)).start()
 
     def read_batch() -> int:
         return int(spark.read.format("oncelog").options(**where, subscribe="read").load().count())
 
     def write_batch() -> None:
         batch = spark.createDataFrame([(b"written",)], "value binary")
-        batch.write.format("oncelog").mode("append").options(**where, topic="written").save()
+        batch.write.format("oncelog").mode("append").options(**where, topic="batch").save()
 
+    queries = [stream_to("before")]
     try:
-        query.processAllAvailable()
+        queries[0].processAllAvailable()
         with ThreadPoolExecutor(2) as threads:
             with stopped(daemon):
+                queries.append(stream_to("meanwhile"))
                 reading, writing = threads.submit(read_batch), threads.submit(write_batch)
-                assert not query.awaitTermination(STOPPED_S), query.exception()
+                for seconds, query in zip((STOPPED_S, 1), queries, strict=True):
+                    assert not query.awaitTermination(seconds), query.exception()
                 assert not reading.done()
                 assert not writing.done()
             assert reading.result(PATIENCE_S) == ROWS
             writing.result(PATIENCE_S)
         write(daemon)
-        query.processAllAvailable()
+        for query in queries:
+            query.processAllAvailable()
     finally:
-        query.stop()
-    assert values(daemon, "streamed") == {str(number): 2 for number in range(ROWS)}
-    assert values(daemon, "written") == {"written": 1}
+        for query in queries:
+            query.stop()
+    for topic in ("before", "meanwhile"):
+        assert values(daemon, topic) == {str(number): 2 for number in range(ROWS)}
+    assert values(daemon, "batch") == {"written": 1}
