@@ -189,7 +189,8 @@ def spark_options(*doors: spark.Door) -> str:
     if not reads:
         defaults |= DEFAULTS
     settings = (
-        (f"`kafka.{name}`", f"`{defaults[name.replace('.', '_')]}`") for name in (*names, *spark.SECURITY_SETTINGS)
+        (f"`kafka.{name}`", f"`{defaults.get(name.replace('.', '_'))}`")
+        for name in (*names, *spark.SECURITY_SETTINGS, *spark.TOKEN_SETTINGS)
     )
     parts = [
         f"{spark.table(doors)}\n",

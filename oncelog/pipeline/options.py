@@ -199,32 +199,103 @@ SECURITY_SETTINGS = (
     "ssl.endpoint.identification.algorithm",
 )
 """The settings after `kafka.` for either: the options of TLS and SASL of every client."""
+TOKEN_SETTINGS = (
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.header.urlencode",
+)
+"""The settings after `kafka.` for a login by OAUTHBEARER, besides those above."""
+_CALLBACK_HANDLER = "sasl.login.callback.handler.class"
 _PEM = ("ssl.truststore.type", "ssl.keystore.type")
-WITHOUT_EFFECT = {
-    "group.id": "nothing joins a consumer group: the checkpoint holds the progress",
-    "session.timeout.ms": "nothing joins a consumer group",
-    "heartbeat.interval.ms": "nothing joins a consumer group",
-    "max.poll.records": "records are read by the batch",
-    "max.poll.interval.ms": "nothing joins a consumer group",
-    "fetch.min.bytes": "only what is stable already is fetched",
-    "fetch.max.wait.ms": "only what is stable already is fetched",
-    "metadata.max.age.ms": "topics and partitions are looked up for each batch",
-}
+
+
+def _by_name(names_by_text: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for text, names in names_by_text.items() for name in names.split()}
+
+
+WITHOUT_EFFECT = _by_name(
+    {
+        "nothing joins a consumer group: the checkpoint holds the progress": "group.id auto.commit.interval.ms",
+        "nothing joins a consumer group": """
+            session.timeout.ms heartbeat.interval.ms max.poll.interval.ms group.instance.id group.protocol
+            group.remote.assignor partition.assignment.strategy
+            internal.throw.on.fetch.stable.offset.unsupported""",
+        "nothing joins a share group": "share.acknowledgement.mode share.acquire.mode",
+        "records are read by the batch": "max.poll.records",
+        "only what is stable already is fetched": "fetch.min.bytes fetch.max.wait.ms",
+        "topics and partitions are looked up for each batch": """
+            metadata.max.age.ms metadata.max.idle.ms metadata.recovery.strategy
+            metadata.recovery.rebootstrap.trigger.ms""",
+        "nothing here creates a topic": "allow.auto.create.topics",
+        "subscribePattern leaves out internal topics, as Kafka's clients do": "exclude.internal.topics",
+        "the leader is read and written": "client.rack",
+        "a key selects the partition that Java's producer selects; rows without one fill a batch for each": """
+            partitioner.class partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+            partitioner.ignore.keys""",
+        "the time is what limits sending again: `kafka.delivery.timeout.ms`": "retries",
+        "the pause does not grow: `kafka.retry.backoff.ms`": """
+            retry.backoff.max.ms reconnect.backoff.ms reconnect.backoff.max.ms""",
+        "connections live as long as a batch or a task": "connections.max.idle.ms",
+        "connecting is part of the time that a request has": """
+            socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms""",
+        "the system chooses the sizes of its buffers": "receive.buffer.bytes send.buffer.bytes",
+        "every address of a name is tried": "client.dns.lookup",
+        "metrics are those of the query": """
+            metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+            enable.metrics.push""",
+        "each codec compresses at its usual level": """
+            compression.gzip.level compression.lz4.level compression.zstd.level""",
+        "a transaction ends with its micro-batch": "transaction.two.phase.commit.enable",
+        "a choice among Java's implementations": """
+            ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation ssl.provider
+            security.providers""",
+        "each login takes a new token, and waits ten seconds for it": """
+            sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+            sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+            sasl.login.retry.backoff.ms sasl.login.retry.backoff.max.ms""",
+        "the broker checks the token": """
+            sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+            sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+            sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+            sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name""",
+        "the newest TLS that the broker speaks is taken, 1.2 or 1.3": "ssl.protocol",
+    }
+)
 """Settings of Kafka's clients that are accepted, and why they have nothing to act on."""
-REFUSED = {
-    "auto.offset.reset": "use startingOffsets and failOnDataLoss",
-    "key.deserializer": "key is binary: cast it with DataFrame functions",
-    "value.deserializer": "value is binary: cast it with DataFrame functions",
-    "key.serializer": "key is binary or a string: cast it with DataFrame functions",
-    "value.serializer": "value is binary or a string: cast it with DataFrame functions",
-    "enable.auto.commit": "nothing joins a consumer group: the checkpoint holds the progress",
-    "interceptor.classes": "use DataFrame functions",
-    "transactional.id": "it is made from the id of the query",
-    "ssl.keystore.password": "stores are PEM files: see docs/clients/client-security.md",
-    "ssl.truststore.password": "stores are PEM files: see docs/clients/client-security.md",
-    "ssl.keystore.key": "Spark would show it in plans: name a file by kafka.ssl.keystore.location",
-    "ssl.keystore.certificate.chain": "name a file with key and chain by kafka.ssl.keystore.location",
-}
+REFUSED = _by_name(
+    {
+        "use startingOffsets and failOnDataLoss": "auto.offset.reset",
+        "key is binary: cast it with DataFrame functions": "key.deserializer",
+        "value is binary: cast it with DataFrame functions": "value.deserializer",
+        "key is binary or a string: cast it with DataFrame functions": "key.serializer",
+        "value is binary or a string: cast it with DataFrame functions": "value.serializer",
+        "nothing joins a consumer group: the checkpoint holds the progress": "enable.auto.commit",
+        "use DataFrame functions": "interceptor.classes",
+        "it is made from the id of the query": "transactional.id",
+        "write the value itself: no class of Java is called": "config.providers",
+        "stores are PEM files: see docs/clients/client-security.md": "ssl.keystore.password ssl.truststore.password",
+        "Spark would show it in plans: name a file by kafka.ssl.keystore.location": "ssl.keystore.key",
+        "name a file with key and chain by kafka.ssl.keystore.location": "ssl.keystore.certificate.chain",
+        "name PEM files by kafka.ssl.truststore.location and kafka.ssl.keystore.location": "ssl.engine.factory.class",
+        "OpenSSL offers TLS 1.2 and 1.3 with its own suites: narrow them at the broker": """
+            ssl.cipher.suites ssl.enabled.protocols""",
+        "no class of Java is called: log in by kafka.sasl.mechanism and kafka.sasl.jaas.config": """
+            sasl.client.callback.handler.class sasl.login.class sasl.login.callback.handler.class
+            sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class""",
+        "Kerberos is not offered: log in by PLAIN or SCRAM": """
+            sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+            sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor""",
+        "not offered: give a client's id and secret, or the file of a token": """
+            sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+            sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+            sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+            sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+            sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+            sasl.oauthbearer.assertion.template.file""",
+    }
+)
 """Settings of Kafka's clients that would contradict what the source and the sink do, and what to write instead."""
 
 
@@ -272,6 +343,8 @@ def check_reading(options: Mapping[str, str]) -> Options:
 
 
 def _parse(options: Mapping[str, str], doors: tuple[Door, ...], door: Door) -> Options:
+    if not options or any(key.lower() == "provider" for key in options):
+        raise OptionError(f"{BOOTSTRAP} is missing. {_NO_TABLE}" if not options else _NO_TABLE)
     allowed = [option for option in OPTIONS if set(doors) & set(option.doors)]
     values = {option.name: option.default for option in allowed}
     client: dict[str, Any] = {}
@@ -290,8 +363,16 @@ def _parse(options: Mapping[str, str], doors: tuple[Door, ...], door: Door) -> O
         if len(chosen) != 1:
             found = f"found {' and '.join(chosen)}" if chosen else "none is there"
             raise OptionError(f"exactly one of {', '.join(CHOICES)} says what to read; {found}")
+    _give_token_provider(client)
     _check_together(values, client, door)
     return Options(door, values, client)
+
+
+# CREATE TABLE asks for the columns with the options and properties of the table; SELECT and INSERT pass no options.
+_NO_TABLE = (
+    "Spark keeps none of a table's OPTIONS for a format in Python: write CREATE TEMPORARY VIEW name USING oncelog "
+    "OPTIONS (...) to read by SQL, and DataFrame.write to write"
+)
 
 
 def _refuse(key: str, option: Option | None, allowed: Iterable[Option], doors: tuple[Door, ...]) -> NoReturn:
@@ -299,6 +380,8 @@ def _refuse(key: str, option: Option | None, allowed: Iterable[Option], doors: t
     if option is not None:
         raise OptionError(f"option {option.name} is for {' and '.join(option.doors)}, not for {where}")
     names = {each.name.lower(): each.name for each in allowed}
+    if key.lower() in ("bootstrap.servers", *_known_settings(doors[-1])):
+        raise OptionError(f"unknown option {key!r} for {where}: did you mean kafka.{key.lower()}?")
     raise OptionError(f"unknown option {key!r} for {where}{_perhaps(key.lower(), names)}")
 
 
@@ -316,7 +399,9 @@ def _value(name: str, parser: Callable[[str], Any], value: str) -> Any:
 
 def _setting(name: str, value: str, door: Door) -> dict[str, Any]:
     """Return a setting of Kafka's clients as our client's keyword argument; nothing if it has no effect."""
-    known = (*(READ_SETTINGS if door in READ else WRITE_SETTINGS), *SECURITY_SETTINGS)
+    known = _known_settings(door)
+    if name == _CALLBACK_HANDLER and value.strip().endswith(".OAuthBearerLoginCallbackHandler"):
+        return {}  # Kafka 3 needs it for what the token settings say here
     if name in known:
         field = name.replace(".", "_")
         return {field: _value(f"kafka.{name}", _parser_of(field, door), value)}
@@ -329,12 +414,17 @@ def _setting(name: str, value: str, door: Door) -> dict[str, Any]:
     other = "a producer" if door in READ else "a consumer"
     if owner_of(name) == other:
         raise OptionError(f"unknown option kafka.{name}: it is a setting of {other}, and {door} has none")
-    names = {f"kafka.{each}": f"kafka.{each}" for each in known}
-    raise OptionError(f"unknown option kafka.{name}{_perhaps(f'kafka.{name}', names)}")
+    # Without the prefix, which would make every name long enough for two slips.
+    names = {each: f"kafka.{each}" for each in ("bootstrap.servers", *known)}
+    raise OptionError(f"unknown option kafka.{name}{_perhaps(name, names)}")
+
+
+def _known_settings(door: Door) -> tuple[str, ...]:
+    return (*(READ_SETTINGS if door in READ else WRITE_SETTINGS), *SECURITY_SETTINGS, *TOKEN_SETTINGS)
 
 
 def _parser_of(field: str, door: Door) -> Callable[[str], Any]:
-    if field in SecurityOptions.__annotations__:
+    if field in SecurityOptions.__annotations__ or field.startswith("sasl_oauthbearer_"):
         return _SECURITY_PARSERS.get(field, exactly)
     settings = ConsumerSettings if door in READ else ProducerSettings
     default = next(each.default for each in fields(settings) if each.name == field)
@@ -350,8 +440,23 @@ _SECURITY_PARSERS: Mapping[str, Callable[[str], Any]] = {
     "security_protocol": lambda value: text(value).upper(),
     "sasl_mechanism": text,
     "sasl_tokenauth": boolean,
+    "sasl_oauthbearer_header_urlencode": boolean,
 }
 _CONVERTED = "which docs/clients/client-security.md makes of a Java store"
+
+
+def _give_token_provider(client: dict[str, Any]) -> None:
+    """Replace Kafka's settings of OAUTHBEARER by the provider of tokens that our client takes. Raises OptionError."""
+    given = {name: client.pop(name) for name in [*client] if name.startswith("sasl_oauthbearer_")}
+    if client.get("sasl_mechanism") == "OAUTHBEARER":
+        from oncelog.pipeline.tokens import token_login
+
+        try:
+            client.update(token_login(given, client.pop("sasl_jaas_config", None)))
+        except ConfigError as error:
+            raise OptionError(f"kafka.*: {error}") from None
+    elif given:
+        raise OptionError(f"kafka.{next(iter(given)).replace('_', '.')} needs kafka.sasl.mechanism=OAUTHBEARER")
 
 
 def _acks(value: str) -> str | int:

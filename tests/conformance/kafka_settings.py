@@ -12,6 +12,9 @@ from pathlib import Path
 RECORDED = Path(__file__).parent / "answers" / "kafka_settings.tsv"
 _PROGRAM = Path(__file__).with_name("KafkaSettings.java")
 
+RECORDED_CLIENTS = RECORDED.with_name("kafka_client_settings.tsv")
+"""What `KafkaClientSettings.java` says of the clients: whose, and the name."""
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaSetting:
@@ -30,6 +33,12 @@ def kafka_settings(kind: str) -> dict[str, KafkaSetting]:
             has_none = default in ("required", "=null")
             found[name] = KafkaSetting(type_name, default == "required", None if has_none else text)
     return found
+
+
+def client_settings(owner: str) -> set[str]:
+    """The names of all settings of one client: `owner` is "producer", "consumer" or "admin"."""
+    lines = (line.split("\t") for line in RECORDED_CLIENTS.read_text(encoding="utf-8").splitlines())
+    return {name for of_owner, name in lines if of_owner == owner}
 
 
 def asked() -> str:

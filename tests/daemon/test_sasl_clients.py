@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from oncelog.client import AuthenticationFailed
+from oncelog.client.blocking.clients import Admin
+from oncelog.pipeline.options import parse
 from oncelog.testing import Broker
 from tests.support.certificates import Certificates
 from tests.support.patience import PATIENCE_S
@@ -55,3 +59,28 @@ def test_clients_log_in_write_and_read(
     token = issuer.token() if mechanism == "OAUTHBEARER" else ""
     security = Security("SASL_SSL", certificates.authority_path, "", mechanism, "alice", PASSWORD, token)
     assert ROUND_TRIPS[client](broker.bootstrap_servers, security, client.encode()) == client.encode()
+
+
+def test_sparks_options_log_in_with_the_token_of_a_file(
+    broker: Broker, certificates: Certificates, issuer: Issuer, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text(issuer.token())
+    options = parse(
+        {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.ssl.truststore.location": str(certificates.authority_path),
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauthbearer.token.endpoint.url": path.as_uri(),
+        },
+        "write",
+    )
+    with Admin(options.bootstrap_servers, **options.security) as admin:
+        admin.list_topics()
+    path.write_text("none")
+    with (
+        pytest.raises(AuthenticationFailed, match="the token is not accepted"),
+        Admin(options.bootstrap_servers, **options.security) as admin,
+    ):
+        admin.list_topics()

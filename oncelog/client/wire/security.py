@@ -234,15 +234,20 @@ _MODULES = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "S
 
 def _jaas(line: str, mechanism: str) -> tuple[str, str, bool]:
     """Return user, password, and whether they are a token's. Raises ConfigError, which does not show the line."""
-    found = _JAAS.fullmatch(line)
     module = _MODULES[mechanism]
+    values = jaas_values(line, mechanism, module, f'{module} required username="..." password="...";')
+    return values.get("username", ""), values.get("password", ""), values.get("tokenauth", "").lower() == "true"
+
+
+def jaas_values(line: str, mechanism: str, module: str, example: str) -> dict[str, str]:
+    """Return what an entry of sasl_jaas_config says. Raises ConfigError, which does not show the line."""
+    found = _JAAS.fullmatch(line)
     if found is None or found[1].rpartition(".")[2] != module:
         raise ConfigError(
             f"sasl_jaas_config: {mechanism} needs one entry of {module}",
-            hint=f'org.apache.kafka.common.security...{module} required username="..." password="...";',
+            hint=f"org.apache.kafka.common.security...{example}",
         )
-    values: dict[str, Any] = {
+    return {
         name: re.sub(r"\\(.)", r"\1", double or single or plain)
         for name, double, single, plain in _JAAS_PAIR.findall(found[2])
     }
-    return values.get("username", ""), values.get("password", ""), values.get("tokenauth", "").lower() == "true"

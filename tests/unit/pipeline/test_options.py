@@ -1,11 +1,29 @@
 """The options of `format("oncelog")`: names as Spark's Kafka source has them, and a sentence for whatever is wrong."""
 
+import pickle
 from typing import Any
 
 import pytest
 
 from oncelog.client import SecurityOptions
-from oncelog.pipeline.options import EVERY, OPTIONS, READ, Door, OptionError, check_reading, parse, reach_of
+from oncelog.pipeline.options import (
+    EVERY,
+    OPTIONS,
+    READ,
+    READ_SETTINGS,
+    REFUSED,
+    SECURITY_SETTINGS,
+    TOKEN_SETTINGS,
+    WITHOUT_EFFECT,
+    WRITE_SETTINGS,
+    Door,
+    OptionError,
+    check_reading,
+    parse,
+    reach_of,
+)
+from oncelog.pipeline.tokens import TokenEndpoint
+from tests.conformance.kafka_settings import client_settings
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 READING = {**SERVERS, "subscribe": "purchases"}
@@ -82,6 +100,12 @@ def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
             "unknown option 'subscrbe' for readStream: did you mean subscribe?",
         ),
         ({**READING, "bootstrap": "a:1"}, "readStream", "unknown option 'bootstrap'"),
+        (
+            {**READING, "provider": "oncelog", "option.subscribe": "purchases"},
+            "readStream",
+            "Spark keeps none of a table's OPTIONS for a format in Python: write CREATE TEMPORARY VIEW",
+        ),
+        ({}, "write", "Spark keeps none of a table's OPTIONS for a format in Python: write CREATE TEMPORARY VIEW"),
         ({**READING, "topic": "a"}, "readStream", "option topic is for write and writeStream, not for readStream"),
         ({**READING, "endingOffsets": "latest"}, "readStream", "option endingOffsets is for read, not for readStream"),
         (
@@ -117,7 +141,11 @@ def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
         ({**READING, "kafka.ssl.truststore.type": "JKS"}, "read", "a store is a PEM file"),
         ({**READING, "kafka.ssl.truststore.password": "x"}, "read", "stores are PEM files"),
         ({**READING, "kafka.ssl.keystore.key": "x"}, "read", "Spark would show it in plans"),
-        ({**READING, "kafka.sasl.login.class": "x"}, "read", "unknown option kafka.sasl.login.class"),
+        (
+            {**READING, "kafka.sasl.login.class": "x"},
+            "read",
+            "kafka.sasl.login.class cannot be set: no class",
+        ),
         (
             {"kafka.bootstrap.servers": "a:1", "topic": "t", "kafka.acks": "some"},
             "write",
@@ -129,6 +157,60 @@ def test_what_is_wrong_is_named_in_a_sentence(options: dict[str, str], door: Doo
     with pytest.raises(OptionError) as raised:
         parse(options, door)
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("door", "hints"),
+    [
+        (
+            "read",
+            {
+                "subscribe_pattern": "subscribePattern",
+                "asign": "assign",
+                "startingOffset": "startingOffsets",
+                "startingTimestamps": "startingTimestamp",
+                "failOnDataLoos": "failOnDataLoss",
+                "minPartition": "minPartitions",
+                "includeHeader": "includeHeaders",
+                "bootstrap.servers": "kafka.bootstrap.servers",
+                "Isolation.Level": "kafka.isolation.level",
+                "kafka.boostrap.servers": "kafka.bootstrap.servers",
+                "kafka.bootstrap.server": "kafka.bootstrap.servers",
+                "kafka.sasl.mechanisms": "kafka.sasl.mechanism",
+                "kafka.client": "kafka.client.id",
+            },
+        ),
+        (
+            "write",
+            {
+                "topics": "topic",
+                "run_id": "runId",
+                "compression.type": "kafka.compression.type",
+                "kafka.ack": "kafka.acks",
+                "kafka.batchsize": "kafka.batch.size",
+                "kafka.linger": "kafka.linger.ms",
+            },
+        ),
+    ],
+)
+def test_a_typo_is_answered_with_what_was_meant(door: Door, hints: dict[str, str]) -> None:
+    for typo, meant in hints.items():
+        with pytest.raises(OptionError) as raised:
+            parse({**(READING if door in READ else SERVERS), typo: "x"}, door)
+        assert str(raised.value).endswith(f": did you mean {meant}?"), typo
+
+
+@pytest.mark.parametrize("door", EVERY)
+def test_a_word_that_is_like_no_option_is_answered_with_all_and_no_hint(door: Door) -> None:
+    words = """path header mode format paths queue group id ids url dbtable schema delimiter inferSchema user password
+        compression multiLine sep partitions maxRate offsets timestamps catalog database table location key value
+        kafka.acl kafka.user kafka.ca kafka.ssl.ca.location kafka.client.name kafka.zookeeper.connect kafka.topic
+        kafka.partition kafka.schema.registry.url kafka.key kafka.offset"""
+    for word in words.split():
+        with pytest.raises(OptionError) as raised:
+            parse({**(READING if door in READ else SERVERS), word: "x"}, door)
+        assert "did you mean" not in str(raised.value)
+        assert "there are " in str(raised.value)
 
 
 @pytest.mark.parametrize("door", EVERY)
@@ -159,6 +241,82 @@ def test_options_of_tls_and_sasl_reach_every_client_and_are_shown_by_nothing(doo
 def test_no_error_shows_a_secret(more: dict[str, str]) -> None:
     with pytest.raises(OptionError) as raised:
         parse({**READING, **SCRAM, **more}, "read")
+    assert "hunter2" not in str(raised.value)
+
+
+BY_VALUE = {"ssl.truststore.type", "ssl.keystore.type"}
+"""Accepted as PEM, refused as anything else."""
+
+
+@pytest.mark.parametrize(
+    ("client", "settings", "door"), [("consumer", READ_SETTINGS, "read"), ("producer", WRITE_SETTINGS, "write")]
+)
+def test_every_setting_of_kafkas_clients_has_an_effect_or_none_or_is_refused(
+    client: str, settings: tuple[str, ...], door: Door
+) -> None:
+    kinds = [
+        {"bootstrap.servers", *settings, *SECURITY_SETTINGS, *TOKEN_SETTINGS},
+        {*WITHOUT_EFFECT},
+        {*REFUSED},
+        BY_VALUE,
+    ]
+    kafkas = client_settings(client)
+    assert {name: sum(name in kind for kind in kinds) for name in kafkas} == dict.fromkeys(kafkas, 1)
+    for name in kafkas & {*WITHOUT_EFFECT}:
+        assert parse({**(READING if door in READ else SERVERS), f"kafka.{name}": "any"}, door).client == {}
+    for name in kafkas & {*REFUSED}:
+        with pytest.raises(OptionError, match=f"kafka.{name} cannot be set: "):
+            parse({**(READING if door in READ else SERVERS), f"kafka.{name}": "any"}, door)
+
+
+def test_what_is_accepted_or_refused_are_settings_that_kafkas_clients_have() -> None:
+    assert {*WITHOUT_EFFECT, *REFUSED} <= client_settings("consumer") | client_settings("producer")
+
+
+OAUTH = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "OAUTHBEARER",
+    "kafka.sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+    "OAuthBearerLoginCallbackHandler",
+    "kafka.sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+}
+JAAS = 'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="job" {};'
+CREDENTIALS = "kafka.sasl.oauthbearer.client.credentials.client"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kafka.sasl.jaas.config": JAAS.format('clientSecret="hunter2" scope="kafka"')},
+        {f"{CREDENTIALS}.id": "job", f"{CREDENTIALS}.secret": "hunter2", "kafka.sasl.oauthbearer.scope": "kafka"},
+    ],
+    ids=["jaas", "settings"],
+)
+@pytest.mark.parametrize("door", EVERY)
+def test_a_clients_credentials_for_a_token_reach_every_client_and_are_shown_by_nothing(
+    door: Door, more: dict[str, str]
+) -> None:
+    options = parse({**(READING if door in READ else SERVERS), **OAUTH, **more}, door)
+    provider = pickle.loads(pickle.dumps(options.security["sasl_oauth_token_provider"]))
+    assert provider == TokenEndpoint("https://issuer.example/token", "job", "hunter2", "kafka")
+    assert "hunter2" not in repr(options) + repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"kafka.sasl.oauthbearer.token.endpoint.url": ""}, "needs sasl.oauthbearer.token.endpoint.url"),
+        ({"kafka.sasl.oauthbearer.token.endpoint.url": "https://a:hunter2@b/"}, "the https: of an endpoint"),
+        ({}, "client.id and .client.secret, or clientId and clientSecret in sasl.jaas.config"),
+        ({"kafka.sasl.jaas.config": "hunter2"}, "needs one entry of OAuthBearerLoginModule"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "url needs kafka.sasl.mechanism=OAUTHBEARER"),
+        ({"kafka.sasl.login.callback.handler.class": "MyHandler"}, "no class of Java is called"),
+    ],
+)
+def test_what_is_missing_for_a_token_is_said_without_a_secret(more: dict[str, str], sentence: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse({**READING, **OAUTH, **more}, "read")
+    assert sentence in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
 

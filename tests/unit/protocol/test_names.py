@@ -12,6 +12,7 @@ from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from oncelog.client.values.errors import error_for
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.names import nearest, owner_of
+from tests.conformance.kafka_settings import RECORDED_CLIENTS
 
 _PROGRAM = Path(__file__).parents[2] / "conformance" / "KafkaClientSettings.java"
 
@@ -55,6 +56,7 @@ def test_whose_a_setting_is_is_what_kafkas_own_classes_say() -> None:
         pytest.skip("needs ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
     command = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", str(_PROGRAM)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    assert said == RECORDED_CLIENTS.read_text(encoding="utf-8")
     owners: dict[str, set[str]] = {}
     for line in said.splitlines():
         owner, name = line.split("\t")
