@@ -338,8 +338,15 @@ def parse(options: Mapping[str, str], door: Door) -> Options:
 
 def check_reading(options: Mapping[str, str]) -> Options:
     """Parse the options of reading before it is known whether a batch or a stream will be read: Spark asks for the
-    schema first."""
-    return _parse(options, READ, "readStream")
+    schema first. Raises OptionError for what neither takes."""
+    refused = []
+    for door in READ:
+        try:
+            return parse(options, door)
+        except OptionError as error:
+            refused.append(f"{door}: {error}")
+    _parse(options, READ, "readStream")
+    raise OptionError("; ".join(refused))
 
 
 def _parse(options: Mapping[str, str], doors: tuple[Door, ...], door: Door) -> Options:

@@ -320,8 +320,24 @@ def test_what_is_missing_for_a_token_is_said_without_a_secret(more: dict[str, st
     assert "hunter2" not in str(raised.value)
 
 
-def test_before_the_door_is_known_the_options_of_both_reading_doors_are_allowed() -> None:
-    both = {**READING, "endingOffsets": "latest", "maxOffsetsPerTrigger": "5", "includeHeaders": "true"}
-    assert check_reading(both)["includeHeaders"]
+@pytest.mark.parametrize("more", [{"endingOffsets": "latest"}, {"maxOffsetsPerTrigger": "5"}], ids=str)
+def test_before_the_door_is_known_the_options_of_both_reading_doors_are_allowed(more: dict[str, str]) -> None:
+    assert check_reading({**READING, **more, "includeHeaders": "true"})["includeHeaders"]
     with pytest.raises(OptionError, match="unknown option 'includeHeader' for read and readStream"):
-        check_reading({**READING, "includeHeader": "true"})
+        check_reading({**READING, **more, "includeHeader": "true"})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"endingOffsets": "latest", "maxOffsetsPerTrigger": "5"},
+        {"endingOffsets": "earliest"},
+        {"startingOffsets": "latest", "endingTimestamp": "5"},
+        {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+        {"topic": "a"},
+    ],
+    ids=str,
+)
+def test_what_neither_reading_door_takes_is_refused_before_the_door_is_known(more: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="not for|ends at latest|is more than|starts at earliest"):
+        check_reading({**READING, **more})
