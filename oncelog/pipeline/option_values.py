@@ -17,6 +17,8 @@ ByPartition = Mapping[str, Mapping[int, int]]
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _UNIT_MS = {"ms": 1, None: 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _JAVA_QUOTE = re.compile(r"\\Q(.*?)\\E", re.DOTALL)
+_JAVA_SET = re.compile(r"(?:\\.|[^\\[]|\[(?:\\.|[^\\[\]])*\])*\[(?:\\.|[^\\[\]])*?(?:\[|&&)")
+"""A union or an intersection of sets, to which Python gives another meaning."""
 
 
 def text(value: str) -> str:
@@ -82,6 +84,8 @@ def topics(value: str) -> tuple[str, ...]:
 def pattern(value: str) -> str:
     """Parse a regular expression; of Java's syntax, what Python has too, and quotes (`\\Q...\\E`)."""
     expression = _JAVA_QUOTE.sub(lambda match: re.escape(match[1]), value.strip())
+    if _JAVA_SET.match(expression):
+        raise ValueError("a set within a set, or && in one, is Java's alone: write one set")
     try:
         re.compile(expression)
     except re.error as error:

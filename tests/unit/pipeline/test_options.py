@@ -56,6 +56,7 @@ def test_names_are_taken_in_any_case_as_spark_does() -> None:
     [
         ("subscribe", "a, b,a,", ("a", "b")),
         ("subscribePattern", r"\Qa.b\E-.*", r"a\.b-.*"),
+        ("subscribePattern", r"\[[^a]&&[b\[]", r"\[[^a]&&[b\[]"),
         ("assign", '{"a": [2, 0, 2]}', {"a": (0, 2)}),
         ("startingOffsets", '{"a": {"0": 23, "1": -2}}', {"a": {0: 23, 1: -2}}),
         ("startingOffsetsByTimestamp", '{"a": {"0": 1577836800000}}', {"a": {0: 1_577_836_800_000}}),
@@ -157,6 +158,12 @@ def test_what_is_wrong_is_named_in_a_sentence(options: dict[str, str], door: Doo
     with pytest.raises(OptionError) as raised:
         parse(options, door)
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize("expression", [r"\p{Lu}.*", r"[a-z&&[^b]]+", r"[a[b-c]]", r"\h", r"(?<a>b)"])
+def test_what_only_javas_regular_expressions_have_is_refused(expression: str) -> None:
+    with pytest.raises(OptionError, match="subscribePattern="):
+        parse({**SERVERS, "subscribePattern": expression}, "read")
 
 
 @pytest.mark.parametrize(
@@ -339,5 +346,5 @@ def test_before_the_door_is_known_the_options_of_both_reading_doors_are_allowed(
     ids=str,
 )
 def test_what_neither_reading_door_takes_is_refused_before_the_door_is_known(more: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match="not for|ends at latest|is more than|starts at earliest"):
+    with pytest.raises(OptionError, match=r"not for|ends at latest|is more than|starts at earliest"):
         check_reading({**READING, **more})
