@@ -17,19 +17,25 @@ compacted topic, which says the number of the last applied batch. It does not ex
   with what was published (`marker.check_same`), and is a line in the log.
 - The transaction is open only while the driver sends: tasks may take hours.
 
-`writers` has `format("oncelog")`, `exactly_once` the door for `foreachBatch`.
+`writers` has `format("oncelog")`, `exactly_once` and `publisher` the doors for `foreachBatch`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oncelog.pipeline.sink.marker import MarkerMismatch
-    from oncelog.pipeline.sink.outputs import exactly_once
+    from oncelog.pipeline.sink.outputs import exactly_once, publisher
     from oncelog.pipeline.sink.publish import Outcome, Step
 
-__all__ = ["MarkerMismatch", "Outcome", "Step", "exactly_once"]
+__all__ = ["MarkerMismatch", "Outcome", "Step", "exactly_once", "publisher"]
 
-_WHERE = {"MarkerMismatch": "marker", "Outcome": "publish", "Step": "publish", "exactly_once": "outputs"}
+_WHERE = {
+    "MarkerMismatch": "marker",
+    "Outcome": "publish",
+    "Step": "publish",
+    "exactly_once": "outputs",
+    "publisher": "outputs",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -39,6 +39,8 @@ logger = logging.getLogger("oncelog.spark.sink")
 Run = Callable[[Coroutine[Any, Any, Outcome]], Outcome]
 OnStep = Callable[[Any, Moment], Awaitable[None]]
 """Called around each `publish.Step` and each `TableStep`."""
+_ROWS = "rows"
+"""The name of an output that has none of its own."""
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
 """The property with the group of a job: Spark runs the jobs of a streaming query in one with the name of its run."""
@@ -72,6 +74,33 @@ def exactly_once(
     next start runs the batch again.
     """
     return ExactlyOnce(batch, batch_id, options, on_step, run)
+
+
+def publisher(options: Mapping[str, str], *, topic: str | None = None) -> "Publisher":
+    """The function for `foreachBatch` that publishes each micro-batch, exactly once, as `format("oncelog")` does.
+
+        totals.writeStream.outputMode("update").option("checkpointLocation", CHECKPOINT).foreachBatch(
+            publisher(OPTIONS, topic="totals")
+        ).start()
+
+    For `outputMode("update")`, which Spark refuses for every sink in Python. `options` are those of
+    `writeStream.format("oncelog")`, with the query's own `checkpointLocation`; without `topic`, here and in them, each
+    row names its own. Raises OptionError at once; what a batch raises: see `exactly_once`.
+    """
+    checkpoint_of(parse(options, "writeStream"))
+    return Publisher(dict(options), topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """See `publisher`."""
+
+    options: Mapping[str, str] = field(repr=False)
+    topic: str | None
+
+    def __call__(self, batch: Any, batch_id: int) -> None:
+        with exactly_once(batch, batch_id, self.options) as once:
+            once.to_topic(batch, self.topic, name=_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +148,7 @@ class ExactlyOnce:
         """Publish a DataFrame with Spark's columns of a Kafka sink. Without `topic` each row names its own; `name`
         (default: the topic) names the output in the marker. Raises ValueError for a name that is taken, SchemaError,
         ConfigError for a topic that does not exist."""
-        chosen = self._free_name(name or topic or "rows")
+        chosen = self._free_name(name or topic or _ROWS)
         owner = f"{self._checkpoint.location} {chosen}"
         plan = plan_output(self._options, rows.dtypes, chosen, topic or self._options["topic"], owner)
         self._topics[chosen] = (rows, plan)
