@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener, url2pathname
 
-from oncelog.client import ConfigError, SecurityOptions
+from oncelog.client import AuthenticationFailed, ConfigError, SecurityOptions
 from oncelog.client.wire.security import jaas_values
 
 _MODULE = "OAuthBearerLoginModule"
@@ -25,10 +25,6 @@ _CREDENTIALS = "sasl_oauthbearer_client_credentials_client_"
 _PATIENCE_S = 10
 
 
-class TokenError(Exception):
-    """Raised if there is no token; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class TokenFile:
     """A file with a token, read for each login: whoever renews the token replaces the file."""
@@ -36,7 +32,13 @@ class TokenFile:
     path: str
 
     async def __call__(self) -> str:
-        return (await asyncio.to_thread(Path(self.path).read_text, encoding="ascii")).strip()
+        """Raises AuthenticationFailed, with what is wrong with the file."""
+        try:
+            return (await asyncio.to_thread(Path(self.path).read_text, encoding="ascii")).strip()
+        except OSError as error:
+            raise AuthenticationFailed(f"the token's file {self.path!r}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise AuthenticationFailed(f"the token's file {self.path!r} has more than ASCII") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class TokenEndpoint:
     scope: str = ""
 
     async def __call__(self) -> str:
+        """Raises AuthenticationFailed, with what the endpoint answered."""
         return await asyncio.to_thread(self._ask)
 
     def _ask(self) -> str:
@@ -61,11 +64,11 @@ class TokenEndpoint:
             ) as answer:
                 return str(json.load(answer)["access_token"])
         except HTTPError as error:
-            raise TokenError(f"{self.url} answered {error.code}") from None
+            raise AuthenticationFailed(f"{self.url} answered {error.code}") from None
         except OSError as error:
-            raise TokenError(f"{self.url} cannot be asked: {error}") from None
+            raise AuthenticationFailed(f"{self.url} cannot be asked: {error}") from None
         except (ValueError, KeyError, TypeError):
-            raise TokenError(f"{self.url} answered without an access_token") from None
+            raise AuthenticationFailed(f"{self.url} answered without an access_token") from None
 
 
 class _NoRedirect(HTTPRedirectHandler):

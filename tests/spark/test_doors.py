@@ -111,3 +111,24 @@ def test_continuous_and_real_time_triggers_are_refused(spark: Any, daemon: Daemo
         writer.option("checkpointLocation", str(tmp_path / "b")).outputMode("update").trigger(
             realTime="5 minutes"
         ).start()
+
+
+def test_the_secret_of_a_client_that_asks_for_tokens_is_in_no_plan_and_no_error(spark: Any) -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    common = {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "kafka.default.api.timeout.ms": "1000",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+    }
+    client = "kafka.sasl.oauthbearer.client.credentials.client"
+    for secret in (
+        {"kafka.sasl.jaas.config": f'{module} required clientId="job" clientSecret="hunter2";'},
+        {f"{client}.id": "job", f"{client}.secret": "hunter2"},
+    ):
+        rows = spark.read.format("oncelog").options(**common, **secret, subscribe="any").load()
+        assert "hunter2" not in rows._jdf.queryExecution().toString()
+        with pytest.raises(Exception, match="1:1/token cannot be asked") as raised:
+            rows.collect()
+        assert "hunter2" not in str(raised.value)

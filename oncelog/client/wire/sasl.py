@@ -96,6 +96,8 @@ class TokenLogins:
             token = self._provider()
             if inspect.isawaitable(token):
                 token = await token
+        except AuthenticationFailed:  # one that says itself what is wrong
+            raise
         except Exception as error:  # the application's function may raise anything
             raise AuthenticationFailed(
                 f"sasl_oauth_token_provider raised {type(error).__name__}",

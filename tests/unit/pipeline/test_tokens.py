@@ -11,7 +11,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from oncelog.pipeline.tokens import TokenEndpoint, TokenError, TokenFile, token_login
+from oncelog.client import AuthenticationFailed
+from oncelog.client.wire.sasl import TokenLogins
+from oncelog.pipeline.tokens import TokenEndpoint, TokenFile, token_login
 
 
 @contextmanager
@@ -65,14 +67,14 @@ def test_an_endpoint_is_asked_with_the_clients_credentials_for_each_token() -> N
     ],
 )
 def test_what_the_endpoint_does_not_give_is_said_without_a_secret(status: int, answer: bytes, sentence: str) -> None:
-    with endpoint(status, answer) as (url, asked), pytest.raises(TokenError, match=sentence) as raised:
+    with endpoint(status, answer) as (url, asked), pytest.raises(AuthenticationFailed, match=sentence) as raised:
         asyncio.run(TokenEndpoint(url, "job", "hunter2")())
     assert "hunter2" not in str(raised.value)
     assert len(asked) == 1
 
 
 def test_an_endpoint_that_is_not_there_is_named() -> None:
-    with pytest.raises(TokenError, match=r"http://127\.0\.0\.1:1/token cannot be asked"):
+    with pytest.raises(AuthenticationFailed, match=r"http://127\.0\.0\.1:1/token cannot be asked"):
         asyncio.run(TokenEndpoint("http://127.0.0.1:1/token", "job", "hunter2")())
 
 
@@ -84,6 +86,12 @@ def test_a_file_is_read_for_each_token(tmp_path: Path) -> None:
     for token in ("abc", "def"):
         path.write_text(f"{token}\n")
         assert asyncio.run(TokenFile(str(path))()) == token
+    path.write_bytes(b"\xff")
+    with pytest.raises(AuthenticationFailed, match="has more than ASCII"):
+        asyncio.run(TokenFile(str(path))())
+    path.unlink()
+    with pytest.raises(AuthenticationFailed, match="a token': No such file or directory"):
+        asyncio.run(TokenLogins(TokenFile(str(path)), {}).new())
 
 
 def test_extensions_in_the_line_of_jaas_are_passed_on() -> None:
