@@ -5,7 +5,7 @@ Owns: how a table of the code becomes one of a page. Does not own: which page ha
 
 import ast
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
@@ -195,10 +195,18 @@ def spark_options(*doors: spark.Door) -> str:
     parts = [
         f"{spark.table(doors)}\n",
         table("setting|default", settings),
-        table("accepted, without effect|why", ((f"`kafka.{name}`", why) for name, why in spark.WITHOUT_EFFECT.items())),
-        table("refused|instead", ((f"`kafka.{name}`", what) for name, what in spark.REFUSED.items())),
+        table("accepted, without effect|why", _by_text(spark.WITHOUT_EFFECT)),
+        table("refused|instead", _by_text(spark.REFUSED)),
     ]
     return "\n".join(parts)
+
+
+def _by_text(texts: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """One row for all settings with the same text."""
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(text, []).append(f"`kafka.{name}`")
+    return ((", ".join(of_text), text) for text, of_text in names.items())
 
 
 def spark_metrics() -> str:
