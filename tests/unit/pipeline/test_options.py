@@ -304,7 +304,7 @@ def test_a_clients_credentials_for_a_token_reach_every_client_and_are_shown_by_n
     door: Door, more: dict[str, str]
 ) -> None:
     options = parse({**(READING if door in READ else SERVERS), **OAUTH, **more}, door)
-    provider = pickle.loads(pickle.dumps(options.security["sasl_oauth_token_provider"]))
+    provider = pickle.loads(pickle.dumps(reach_of(options.client)["sasl_oauth_token_provider"]))
     assert provider == TokenEndpoint("https://issuer.example/token", "job", "hunter2", "kafka")
     assert "hunter2" not in repr(options) + repr(provider)
 
