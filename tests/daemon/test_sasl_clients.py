@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from oncelog.client import AuthenticationFailed
 from oncelog.client.blocking.clients import Admin
-from oncelog.pipeline.options import parse
+from oncelog.pipeline.options import parse, reach_of
 from oncelog.testing import Broker
 from tests.support.certificates import Certificates
 from tests.support.patience import PATIENCE_S
@@ -76,11 +76,11 @@ def test_sparks_options_log_in_with_the_token_of_a_file(
         },
         "write",
     )
-    with Admin(options.bootstrap_servers, **options.security) as admin:
+    with Admin(options.bootstrap_servers, **reach_of(options.client)) as admin:
         admin.list_topics()
     path.write_text("none")
     with (
         pytest.raises(AuthenticationFailed, match="the token is not accepted"),
-        Admin(options.bootstrap_servers, **options.security) as admin,
+        Admin(options.bootstrap_servers, **reach_of(options.client)) as admin,
     ):
         admin.list_topics()
