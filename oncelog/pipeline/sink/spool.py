@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from io import BufferedWriter
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from shutil import rmtree
 from uuid import uuid4
@@ -27,6 +27,8 @@ from oncelog.pipeline.sink.spool_owner import claim, remove_those_of_the_dead
 _SUFFIX = ".batches"
 _INLINE_BYTES = 64 << 10
 """The size below which a file costs more than it saves."""
+_WINDOW_BYTES = 16 << 20
+"""How much of a file the driver maps at a time."""
 
 
 class SpoolLost(Exception):
@@ -106,27 +108,51 @@ class TaskOutput:
     """The sum of the digests of the rows (`encoding.digest_of`), where the plan of the task asks for it."""
 
     def batches(self) -> Iterator[tuple[str, int, memoryview]]:
-        """Yield topic, partition and bytes of each batch, once: a file is mapped, not read, and it is removed after its
-        last batch. What it took of memory goes to the log that is written from it, instead of memory that is new to the
-        system. Raises SpoolLost."""
-        view = memoryview(self._content())
-        if len(view) != sum(size for _, _, size in self.index):
-            raise SpoolLost(f"{self.path} has {len(view)} bytes, and its task wrote more")
-        position = 0
-        for topic, partition, size in self.index:
-            yield topic, partition, view[position : position + size]
-            position += size
-        if self.path:
-            with suppress(OSError):  # `Spool.clear` tries again
-                os.unlink(self.path)
-
-    def _content(self) -> bytes | mmap.mmap:
+        """Yield topic, partition and bytes of each batch, once: a file is mapped, not read, a window at a time, and it
+        is removed after its last batch. What it took of memory goes to the log that is written from it, instead of
+        memory that is new to the system. Raises SpoolLost, before the first batch."""
         if not self.path:
-            return self.data
+            yield from self._in(memoryview(self.data), self.index)
+            return
+        with self._opened() as file:
+            position = 0
+            for window, size_bytes in _windows(self.index):
+                before = position % mmap.ALLOCATIONGRANULARITY  # where a mapping may begin
+                mapped = mmap.mmap(
+                    file.fileno(), before + size_bytes, offset=position - before, access=mmap.ACCESS_READ
+                )
+                yield from self._in(memoryview(mapped)[before:], window)
+                position += size_bytes
+        with suppress(OSError):  # `Spool.clear` tries again
+            os.unlink(self.path)
+
+    def _in(self, view: memoryview, index: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, memoryview]]:
+        position = 0
+        for topic, partition, size_bytes in index:
+            yield topic, partition, view[position : position + size_bytes]
+            position += size_bytes
+
+    def _opened(self) -> BufferedReader:
         try:
-            with open(self.path, "rb") as file:
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
+            file = open(self.path, "rb")  # noqa: SIM115  # by the caller's `with`
+        except OSError as error:
             raise SpoolLost(
                 f"the driver cannot read {self.path}, which a task has written ({error}): is the spoolLocation shared?"
             ) from error
+        found, wanted = os.fstat(file.fileno()).st_size, sum(size for _, _, size in self.index)
+        if found != wanted:
+            file.close()
+            raise SpoolLost(f"{self.path} has {found} bytes, and its task wrote {wanted}")
+        return file
+
+
+def _windows(index: Sequence[tuple[str, int, int]]) -> Iterator[tuple[Sequence[tuple[str, int, int]], int]]:
+    """Yield parts of an index of some 16 MiB, or of one batch that is larger, and their sizes in bytes."""
+    first = size_bytes = 0
+    for at, (_, _, more) in enumerate(index):
+        if size_bytes and size_bytes + more > _WINDOW_BYTES:
+            yield index[first:at], size_bytes
+            first, size_bytes = at, 0
+        size_bytes += more
+    if size_bytes:
+        yield index[first:], size_bytes

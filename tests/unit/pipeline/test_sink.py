@@ -1,10 +1,12 @@
 """The sink's decision, what it reads of the checkpoint, what waits between tasks and driver, which columns it takes."""
 
 import json
+import mmap
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +108,29 @@ def test_what_a_task_encoded_arrives_by_file_or_by_message(tmp_path: Path, size:
         with pytest.raises(SpoolLost, match="spoolLocation"):
             list(output.batches())
     spool.clear()
+
+
+def test_a_driver_maps_no_more_of_a_file_than_it_sends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window ends before the batch that it has no room for; a batch that is larger has one of its own."""
+    monkeypatch.setattr("oncelog.pipeline.sink.spool._WINDOW_BYTES", 100_000)
+    mapped: list[int] = []
+
+    class Counting(mmap.mmap):
+        def __init__(self, *_: Any, **__: Any) -> None:
+            mapped.append(len(self))
+
+    monkeypatch.setattr("oncelog.pipeline.sink.spool.mmap.mmap", Counting)
+    spool = Spool.open(str(tmp_path), "sink")
+    writer = SpoolWriter(spool)
+    sizes = [40_000, 60_000, 1, 300_000, 0, 99_999]
+    batches = [bytes((index,)) * size for index, size in enumerate(sizes)]
+    for index, batch in enumerate(batches):
+        writer.add("topic", index, 1, batch)
+    output = writer.finish("name")
+    assert [bytes(data) for _, _, data in output.batches()] == batches
+    assert len(mapped) == 4
+    assert sum(mapped) < sum(sizes) + 4 * mmap.ALLOCATIONGRANULARITY
+    assert max(mapped) < 300_000 + mmap.ALLOCATIONGRANULARITY
 
 
 DRIVER = """
