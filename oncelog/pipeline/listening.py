@@ -2,9 +2,9 @@
 
     session.streams.addListener(MetricsFile("/var/lib/node_exporter/textfile/oncelog.prom"))
 
-Owns: when the file is written: after each progress, whole or not at all, for node_exporter's textfile collector or
-anything else that reads it. Does not own: the metrics (`prometheus`). Invariant: a query never fails by it; Spark logs
-what a listener raises.
+Owns: when the file is written: after each progress, and now and then while there is no batch; whole or not at all, for
+node_exporter's textfile collector or anything else that reads it. Does not own: the metrics (`prometheus`). Invariant:
+a query never fails by it; Spark logs what a listener raises.
 """
 
 import os
@@ -37,7 +37,12 @@ class MetricsFile(StreamingQueryListener):
             self._write()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: what was last written is still true."""
+        """Write what the sources say, such as what waits behind an open transaction: no batch comes that would."""
+        query = None if self.spark is None else self.spark.streams.get(str(event.id))
+        found = None if query is None else progress(query)
+        if found is not None:
+            self.metrics.add_idle(found)
+            self._write()
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Remove the gauges of a query that has ended: they would look alive."""

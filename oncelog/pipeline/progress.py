@@ -18,6 +18,8 @@ from oncelog.pipeline.notes import WRITES, Notes
 from oncelog.pipeline.sink.plan import run_sink_id
 from oncelog.pipeline.source.offsets import INITIAL, StreamOffset, from_json
 from oncelog.pipeline.source.planning import OffsetRange, ranges
+from oncelog.pipeline.source.waiting import Waiting
+from oncelog.pipeline.source.waiting import from_json as waiting_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class SourceProgress:
     """The bytes fetched, also of what is not shown."""
     aborted: int | None
     """The number of records of aborted transactions that were skipped."""
+    waiting: tuple[Waiting, ...] = ()
+    """What waits behind open transactions, which `lag` does not count, where that is so for some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,8 @@ def _source(source: Mapping[str, Any], readings: Sequence[Mapping[str, Any]]) ->
     wanted = tuple(ranges(_offset(source["startOffset"]) or INITIAL, _end_of(source) or INITIAL))
     noted = totals_of(readings, wanted)
     size, aborted = noted if noted is not None else (None, None)
-    return SourceProgress(wanted, _lag(source), _lost(source), source["numInputRows"], size, aborted)
+    waiting = waiting_from_json((_json(source["latestOffset"]) or {}).get("waiting", ()))
+    return SourceProgress(wanted, _lag(source), _lost(source), source["numInputRows"], size, aborted, waiting)
 
 
 def _lag(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
@@ -171,10 +176,15 @@ def _end_of(source: Mapping[str, Any]) -> StreamOffset | None:
 
 
 def _offset(text: Any) -> StreamOffset | None:
-    """Return an offset; None before the first batch, and for one of another source. Spark has offsets as JSON, or as
-    the text of it."""
+    """Return an offset; None before the first batch, and for one of another source."""
+    value = _json(text)
+    return None if value is None else from_json(value)
+
+
+def _json(text: Any) -> dict[str, Any] | None:
+    """Return an offset as JSON has it. Spark has it so, or as the text of it."""
     try:
         value = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return None
-    return from_json(value) if isinstance(value, dict) and "topics" in value else None
+    return value if isinstance(value, dict) and "topics" in value else None

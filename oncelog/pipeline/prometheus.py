@@ -10,7 +10,7 @@ any endpoint, `listening` writes it to a file for node_exporter's textfile colle
 - A counter grows by a trigger once, however often that is reported.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from oncelog.pipeline.progress import Progress, SinkProgress, SourceProgress
@@ -32,6 +32,14 @@ METRICS = {
     "source_lag_records": _Metric(
         "gauge", "Offsets from the end of the batch to the last stable one.", ("topic", "partition")
     ),
+    "source_waiting_records": _Metric(
+        "gauge", "Offsets from the last stable one to the high watermark, behind a transaction.", ("topic", "partition")
+    ),
+    "source_waiting_seconds": _Metric(
+        "gauge",
+        "How long they have waited; the labels say for whom, and what ends it.",
+        ("topic", "partition", "transactional_id", "producer_id", "command"),
+    ),
     "source_lost_records": _Metric(
         "gauge", "Offsets lost over the life of the query, with failOnDataLoss=false.", ("topic", "partition")
     ),
@@ -45,6 +53,7 @@ METRICS = {
     "sink_seconds": _Metric("gauge", "How long publishing the newest batch took, by step.", ("step",)),
 }
 """The metrics by name, without the prefix. Counters begin at 0 with the process."""
+_SOURCE_GAUGES = [name for name, each in METRICS.items() if each.kind == "gauge" and name.startswith("source_")]
 
 
 class Metrics:
@@ -61,8 +70,7 @@ class Metrics:
         self._set("batch", query, found.batch_id)
         for step, took_ms in found.duration_ms.items():
             self._set("batch_seconds", (*query, ("step", step)), took_ms / 1000)
-        for source in found.sources:
-            self._add_state(query, source)
+        self._add_sources(query, found)
         if found.sink is not None:
             self._set("sink_epoch", query, found.sink.producer_epoch)
             for step, seconds in found.sink.seconds.items():
@@ -71,22 +79,45 @@ class Metrics:
             self._counted[found.query_id] = found.timestamp
             self._count(query, found)
 
+    def add_idle(self, found: Progress) -> None:
+        """Add the progress of a query that has had no new batch: only its sources have anything new."""
+        query = _labels(found)
+        self._remove(query, _SOURCE_GAUGES)
+        self._add_sources(query, found)
+
     def remove(self, found: Progress, kinds: tuple[str, ...] = ("gauge", "counter")) -> None:
         """Remove the samples of a query that has ended."""
-        query = _labels(found)
-        for name, samples in self._samples.items():
-            if METRICS[name].kind in kinds:
-                for labels in [each for each in samples if each[: len(query)] == query]:
-                    del samples[labels]
+        self._remove(_labels(found), [name for name, metric in METRICS.items() if metric.kind in kinds])
 
     def text(self) -> str:
         """Return the metrics in Prometheus' text format, version 0.0.4."""
         return "".join(f"{line}\n" for line in self._lines())
 
+    def _remove(self, query: Labels, names: Iterable[str]) -> None:
+        for name in names:
+            samples = self._samples[name]
+            for labels in [each for each in samples if each[: len(query)] == query]:
+                del samples[labels]
+
+    def _add_sources(self, query: Labels, found: Progress) -> None:
+        for source in found.sources:
+            self._add_state(query, source)
+            self._add_waiting(query, source)
+
     def _add_state(self, query: Labels, source: SourceProgress) -> None:
         for name, counts in (("source_lag_records", source.lag), ("source_lost_records", source.lost)):
             for (topic, partition), count in counts.items():
                 self._set(name, (*query, ("topic", topic), ("partition", str(partition))), count)
+
+    def _add_waiting(self, query: Labels, source: SourceProgress) -> None:
+        for each in source.waiting:
+            place = (*query, ("topic", each.topic), ("partition", str(each.partition)))
+            whose = (each.transactional_id, each.producer_id, each.command)
+            names = METRICS["source_waiting_seconds"].labels[2:]
+            labels = ((name, "" if value is None else str(value)) for name, value in zip(names, whose, strict=True))
+            self._set("source_waiting_records", place, each.records)
+            if each.for_ms is not None:
+                self._set("source_waiting_seconds", (*place, *labels), each.for_ms / 1000)
 
     def _count(self, query: Labels, found: Progress) -> None:
         for source in found.sources:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from click.testing import CliRunner
 
 from oncelog.cli import main
 from oncelog.client import TopicPartition
+from oncelog.client.blocking.clients import Producer
 from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.sink import Step, exactly_once
 from tests.spark.test_source import new_topic, reading, write, write_aborted
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 STEPS = {each.value for each in Step}
@@ -41,6 +44,35 @@ def lines(spark: Any, metrics: Path) -> list[str]:
     """Of the file, once Spark has called its listeners."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     return metrics.read_text(encoding="utf-8").splitlines()
+
+
+def test_an_idle_query_shows_what_waits_behind_an_open_transaction(
+    spark: Any, daemon: Daemon, checkpoint: str, metrics: Path
+) -> None:
+    """No batch comes: its lag is 0, and the file for Prometheus is written all the same."""
+    topic = new_topic(daemon)
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "1000")
+    stream = reading(spark.readStream, daemon, subscribe=topic, startingOffsets="earliest")
+    hanging = Producer(daemon.bootstrap, transactional_id=topic, transaction_timeout_ms=600_000)
+    with hanging as producer, producer.transaction() as transaction:
+        transaction.send(topic, b"open")
+        write(daemon, topic, range(100))
+        query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not (metrics.exists() and "waiting_seconds{" in metrics.read_text(encoding="utf-8")):
+                assert time.monotonic() < deadline and query.isActive
+                time.sleep(0.2)
+            found = progress(query)
+        finally:
+            query.stop()
+            spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
+    assert found is not None
+    (source,) = found.sources
+    (waiting,) = source.waiting
+    assert (sum(source.lag.values()), source.records) == (0, 0)
+    assert (waiting.records, waiting.transactional_id) == (101, topic)
+    assert waiting.command == f"oncelog txn fence {topic}"
 
 
 def forget(checkpoint: str, batch_id: int) -> None:

@@ -5,7 +5,7 @@ own: what is done with the answers. No look-up creates a topic.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
@@ -14,6 +14,7 @@ from oncelog.client.values.records import IsolationLevel
 from oncelog.pipeline.options import OptionError, Options, reach_of
 from oncelog.pipeline.source.losses import Logs, TopicLog, partitions
 from oncelog.pipeline.source.offsets import INITIAL, ByPartition, StreamOffset
+from oncelog.pipeline.source.waiting import Gap, Waiting, describe, find_gaps
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.names import nearest
 
@@ -136,6 +137,13 @@ class Lookup:
         for time_ms in sorted(set(times.values())):
             found |= self.offsets([each for each, when in times.items() if when == time_ms], time_ms)
         return found
+
+    def gaps(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Gap]:
+        """Return where records wait behind open transactions: nowhere for a reader of what is not committed."""
+        return find_gaps(self._opened(), partitions) if self._isolation == "read_committed" else {}
+
+    def describe_gap(self, place: TopicPartition, gap: Gap, now_ms: int) -> Waiting:
+        return describe(self._opened(), place, gap, now_ms)
 
 
 def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, ByPartition]:

@@ -4,7 +4,7 @@ Owns: what Spark calls, and when. Does not own: the plan of a stream (`stream`),
 (`edges`), reading in a task (`reading`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,6 +21,8 @@ from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, to_json
 from oncelog.pipeline.source.planning import OffsetRange, grouped, ranges, split
 from oncelog.pipeline.source.reading import Reading, read_range
 from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
+from oncelog.pipeline.source.waiting import Watch, wall_clock_ms
+from oncelog.pipeline.source.waiting import to_json as waiting_to_json
 
 
 class RangePartition(InputPartition):
@@ -62,8 +64,9 @@ def stream_reader(options: Options) -> "OncelogStreamReader":
 
 
 class OncelogBatchReader(DataSourceReader):
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._options = options
+        self._now_ms = now_ms
 
     def partitions(self) -> list[RangePartition]:
         """Raises OptionError."""
@@ -73,6 +76,9 @@ class OncelogBatchReader(DataSourceReader):
             logs = lookup.logs(must_exist=True)
             first, after = starts(options, logs, lookup), ends(options, logs, lookup)
             check_order(first, after)
+            if options["endingOffsets"] == "latest":
+                places = [TopicPartition(name, index) for name, log in logs.items() for index in log.stable]
+                Watch(lookup, self._now_ms).look(places, at_once=True)
         finally:
             lookup.close()
         end = {name: TopicOffsets(logs[name].topic_id, first[name], after[name]) for name in logs}
@@ -87,17 +93,19 @@ class OncelogBatchReader(DataSourceReader):
 class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader: one object lives in the driver as long as the query; each task has a copy of its own."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._options = options
         self._lookup = Lookup(options)
         self._plan = StreamPlan(options, self._lookup)
+        self._watch = Watch(self._lookup, now_ms)
+        self._is_available_now = False
         self._notes = Notes.open()
         self._has_planned = False
         self._receiver: Receiver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a task's copy, which does not listen."""
-        return {**self.__dict__, "_receiver": None}
+        """Return the state of a task's copy, which neither listens nor watches."""
+        return {**self.__dict__, "_receiver": None, "_watch": None}
 
     def initialOffset(self) -> JsonOffset:  # noqa: N802  # Spark's names
         return to_json(INITIAL)
@@ -108,14 +116,20 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._plan.fix_target()
+        self._is_available_now = True
 
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:  # noqa: N802
         """Raises DataLost, OptionError."""
-        return self._plan.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        end = self._plan.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        # A run of AvailableNow ends before it can see what stands still.
+        self._watch.look(self._plan.stable_at(end), at_once=self._is_available_now)
+        return end
 
     def reportLatestOffset(self) -> JsonOffset | None:  # noqa: N802
-        """Return the last stable offsets: `query.lastProgress` shows them beside where the batch ends."""
-        return self._plan.stable_ends
+        """Return the last stable offsets, and what waits behind them: `query.lastProgress` shows them beside where the
+        batch ends."""
+        stable, waiting = self._plan.stable_ends, self._watch.waiting
+        return {**stable, "waiting": waiting_to_json(waiting)} if stable is not None and waiting else stable
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
         """Raises DataLost."""

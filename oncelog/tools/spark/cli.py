@@ -84,7 +84,7 @@ def state(
     marker_topic: str,
     as_json: bool,
 ) -> None:
-    """Show the marker beside the checkpoint, and what the next start of the query does.
+    """Show the marker beside the checkpoint, what the next start of the query does, and what it waits for.
 
     CHECKPOINT is the checkpointLocation of the query. Exits with 1 if the next start is refused.
     """
@@ -257,3 +257,5 @@ def _show(found: "State", as_json: bool) -> None:
     say_pairs(row)
     say()
     say(f"Next start: {found.next_start}")
+    for each in found.waiting or ():
+        say(f"Waiting: {each}")

@@ -44,6 +44,7 @@ def page(report: Report) -> str:
         f"sink <code>{_text(state.sink_id)}</code> at <code>{_text(report.bootstrap)}</code>, "
         f"{_time(report.made_ms)}.<br>",
         f"Next start: <span class='{'good' if state.is_consistent else 'bad'}'>{_text(state.next_start)}</span></p>",
+        *_waiting(report),
         *_readers(report),
         *_sinks(report),
         *_drawing(report.batches[-_MOST_DRAWN:]),
@@ -52,6 +53,17 @@ def page(report: Report) -> str:
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _waiting(report: Report) -> Iterator[str]:
+    """Show what lag does not count: it ends at the last stable offset."""
+    waiting = report.state.waiting
+    if waiting is None or waiting:
+        yield "<h2>Waiting behind open transactions, when this page was made</h2>"
+    if waiting is None:
+        yield f"<p>{_UNKNOWN}</p>"
+    for each in waiting or ():
+        yield f"<p class='bad'>{_text(str(each))}</p>"
 
 
 def _readers(report: Report) -> Iterator[str]:

@@ -4,11 +4,11 @@ Owns: what belongs to which batch, and the sums. Does not own: reading the broke
 (`page`). Invariant: what is not recorded any more is None, never 0 and never a guess. Which source has what:
 
     checkpoint   the offsets of a batch, when it was planned and done: of the newest 100 batches, by default
-    broker       attempts, their records and ends, what became of the source's records: while its retention lasts
+    broker       attempts, their records and ends, what became of the source's records: while its retention lasts;
+                 what waits behind open transactions, now
     notes        lag when it was planned, seconds by step of publishing: on the driver's machine
 """
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +18,10 @@ from oncelog.client import SecurityOptions
 from oncelog.pipeline.notes import Notes
 from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
-from oncelog.pipeline.source.offsets import INITIAL, ForeignOffset, StreamOffset, from_json
+from oncelog.pipeline.source.offsets import INITIAL, StreamOffset
 from oncelog.pipeline.source.planning import OffsetRange, ranges
 from oncelog.tools.spark.attempts import Attempt, attempts_of
+from oncelog.tools.spark.planned import planned
 from oncelog.tools.spark.ranges import Counts, count_ranges
 from oncelog.tools.spark.state import REPAIRED, State, state_of
 
@@ -165,32 +166,13 @@ def _planned(checkpoint: Checkpoint) -> Iterable[Batch]:
     before: tuple[int, list[StreamOffset | None]] = (-1, [])
     for batch_id in checkpoint.batches("offsets"):
         try:
-            planned_ms, offsets = _offsets(checkpoint.offsets(batch_id))
+            planned_ms, offsets = planned(checkpoint.offsets(batch_id))
         except CheckpointError:  # a query that runs deletes the oldest
             continue
         previous = before[1] if before[0] == batch_id - 1 and batch_id else []
         done_ms = checkpoint.modified_ms(f"commits/{batch_id}") if batch_id in done else None
         yield Batch(batch_id, planned_ms, None, done_ms, _ranges(batch_id, previous, offsets))
         before = batch_id, offsets
-
-
-def _offsets(content: bytes) -> tuple[int | None, list[StreamOffset | None]]:
-    """Return when a batch was planned, and its end in each source; None for one of another format."""
-    values: list[Any] = []
-    for line in content.decode(errors="replace").splitlines()[1:]:
-        try:
-            values.append(json.loads(line))
-        except ValueError:
-            values.append(None)
-    planned_ms = values[0].get("batchTimestampMs") if values and isinstance(values[0], dict) else None
-    return planned_ms, [_offset(value) for value in values[1:]]
-
-
-def _offset(value: Any) -> StreamOffset | None:
-    try:
-        return from_json(value) if isinstance(value, dict) and value else None
-    except ForeignOffset:
-        return None
 
 
 def _ranges(

@@ -12,7 +12,9 @@ from oncelog.pipeline.options import NO_SECURITY
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch, decide, ensure_topic, read_markers
 from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
+from oncelog.pipeline.source.waiting import Waiting
 from oncelog.tools.profiles import DEFAULT_TIMEOUT_S
+from oncelog.tools.spark.behind import waiting_behind
 
 REPAIRED = "repaired"
 """The output in a marker that a person has set: what the batch really published is not known."""
@@ -33,6 +35,8 @@ class State:
     """What the next start of the query does, as a sentence."""
     is_consistent: bool
     """False if the next start is refused."""
+    waiting: tuple[Waiting, ...] | None
+    """What waits behind open transactions in the topics that the query reads; None where that is not known."""
 
 
 def asking(security: SecurityOptions) -> AdminOptions:
@@ -56,7 +60,8 @@ async def state_of(
     planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
     last_planned, last_done = max(planned, default=None), max(done, default=None)
     sentence, is_consistent = _next_start(checkpoint, marker, last_planned, last_done)
-    return State(sink_id, query_id, last_planned, last_done, marker, sentence, is_consistent)
+    waiting = await waiting_behind(checkpoint, last_planned, bootstrap, asking(security))
+    return State(sink_id, query_id, last_planned, last_done, marker, sentence, is_consistent, waiting)
 
 
 def _next_start(

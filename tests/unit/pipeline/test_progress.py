@@ -4,7 +4,7 @@ import json
 import pickle
 import socket
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,14 @@ from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.prometheus import METRICS, Metrics
 from oncelog.pipeline.sink.publish import Outcome
 from oncelog.pipeline.source.offsets import TopicOffsets, to_json
+from oncelog.pipeline.source.waiting import Waiting
 from tests.support.patience import PATIENCE_S
 
 QUERY = "6a1f"
+WAITING = (
+    Waiting("t", 0, 100, 70, 34_500, "mover", 7, 1, "Ongoing", 5, "oncelog txn fence mover"),
+    Waiting("t", 1, 20, 5, unknown="not asked"),
+)
 SECONDS = {"connect": 0.25, "end the transaction": 0.5}
 
 
@@ -40,7 +45,9 @@ def offset(end: int, lost: int = 0) -> str:
 
 def told(batch_id: int = 1, start: int = 10, end: int = 30, latest: int = 100) -> dict[str, Any]:
     """As `query.lastProgress`."""
-    source = {"startOffset": offset(start, lost=3), "endOffset": offset(end, lost=3), "latestOffset": offset(latest)}
+    waiting = [asdict(each) for each in WAITING]
+    latest_offset = json.dumps(json.loads(offset(latest)) | {"waiting": waiting})
+    source = {"startOffset": offset(start, lost=3), "endOffset": offset(end, lost=3), "latestOffset": latest_offset}
     return {
         "id": QUERY,
         "name": "totals",
@@ -75,7 +82,7 @@ def test_a_batch_has_its_lag_and_what_its_tasks_and_its_sink_have_noted() -> Non
     (source,) = found.sources
     partition = TopicPartition("t", 0)
     assert (source.lag, source.lost, source.records) == ({partition: 70}, {partition: 3}, 12)
-    assert (source.bytes, source.aborted) == (100, 4)
+    assert (source.bytes, source.aborted, source.waiting) == (100, 4, WAITING)
     assert found.sink is not None
     assert (found.sink.published, found.sink.producer_epoch, found.sink.seconds) == (True, 4, SECONDS)
 
@@ -166,6 +173,10 @@ def test_metrics_have_names_types_and_values_of_each_batch_once() -> None:
         f"oncelog_spark_batch{{{query}}} 2",
         f'oncelog_spark_batch_seconds{{{query},step="triggerExecution"}} 1.5',
         f'oncelog_spark_source_lag_records{{{query},topic="t",partition="0"}} 60',
+        f'oncelog_spark_source_waiting_records{{{query},topic="t",partition="0"}} 70',
+        f'oncelog_spark_source_waiting_records{{{query},topic="t",partition="1"}} 5',
+        f'oncelog_spark_source_waiting_seconds{{{query},topic="t",partition="0",transactional_id="mover",'
+        'producer_id="7",command="oncelog txn fence mover"} 34.5',
         f'oncelog_spark_source_lost_records{{{query},topic="t",partition="0"}} 3',
         f"oncelog_spark_source_records_total{{{query}}} 24",
         f"oncelog_spark_source_bytes_total{{{query}}} 100",
@@ -191,6 +202,21 @@ def test_what_is_not_known_has_no_sample_and_gauges_of_a_query_that_ended_are_go
     assert [each for each in metrics.text().splitlines() if not each.startswith("#")] == [
         f'oncelog_spark_source_records_total{{query="{QUERY}",name="totals"}} 12'
     ]
+
+
+def test_a_query_without_a_new_batch_changes_only_what_its_sources_say() -> None:
+    metrics = Metrics()
+    note_outcome(QUERY, Outcome(1, True, {"rows": 12}, 4, SECONDS, "sink"))
+    metrics.add(given())
+    before = metrics.text().splitlines()
+    (source,) = given(batch_id=2, start=30, end=30).sources
+    metrics.add_idle(replace(given(batch_id=2), sources=(replace(source, waiting=()),)))
+    after = metrics.text().splitlines()
+    changed = {each for each in {*before} ^ {*after} if not each.startswith("#")}
+    assert {each.split("{")[0] for each in changed} == {
+        f"oncelog_spark_source_waiting_{each}" for each in ("records", "seconds")
+    }
+    assert changed <= {*before}
 
 
 def test_a_name_cannot_end_its_label() -> None:
