@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from oncelog.pipeline.progress import Progress, progress
@@ -38,7 +39,7 @@ class MetricsFile(StreamingQueryListener):
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Write what the sources say, such as what waits behind an open transaction: no batch comes that would."""
-        query = None if self.spark is None else self.spark.streams.get(str(event.id))
+        query = SparkSession.builder.getOrCreate().streams.get(str(event.id))
         found = None if query is None else progress(query)
         if found is not None:
             self.metrics.add_idle(found)

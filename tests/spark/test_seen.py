@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.blocking.clients import Producer
 from oncelog.pipeline.progress import Progress, progress
+from oncelog.pipeline.prometheus import Metrics
 from oncelog.pipeline.sink import Step, exactly_once
 from tests.spark.test_source import new_topic, reading, write, write_aborted
 from tests.support.daemon import Daemon
@@ -46,12 +47,30 @@ def lines(spark: Any, metrics: Path) -> list[str]:
     return metrics.read_text(encoding="utf-8").splitlines()
 
 
+class NoticingMetrics(Metrics):
+    """Notices the first idle progress that has something waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noticed = Event()
+        self.found: Progress | None = None
+
+    def add_idle(self, found: Progress) -> None:
+        super().add_idle(found)
+        if found.sources[0].waiting:
+            self.found = found
+            self.noticed.set()
+
+
 def test_an_idle_query_shows_what_waits_behind_an_open_transaction(
-    spark: Any, daemon: Daemon, checkpoint: str, metrics: Path
+    spark: Any, daemon: Daemon, checkpoint: str, tmp_path: Path
 ) -> None:
     """No batch comes: its lag is 0, and the file for Prometheus is written all the same."""
-    topic = new_topic(daemon)
-    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "1000")
+    from oncelog.pipeline.listening import MetricsFile
+
+    topic, metrics = new_topic(daemon), NoticingMetrics()
+    listener = MetricsFile(tmp_path / "idle.prom", metrics)
+    spark.streams.addListener(listener)
     stream = reading(spark.readStream, daemon, subscribe=topic, startingOffsets="earliest")
     hanging = Producer(daemon.bootstrap, transactional_id=topic, transaction_timeout_ms=600_000)
     with hanging as producer, producer.transaction() as transaction:
@@ -59,16 +78,12 @@ def test_an_idle_query_shows_what_waits_behind_an_open_transaction(
         write(daemon, topic, range(100))
         query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
         try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not (metrics.exists() and "waiting_seconds{" in metrics.read_text(encoding="utf-8")):
-                assert time.monotonic() < deadline and query.isActive
-                time.sleep(0.2)
-            found = progress(query)
+            assert metrics.noticed.wait(PATIENCE_S)
         finally:
             query.stop()
-            spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
-    assert found is not None
-    (source,) = found.sources
+            spark.streams.removeListener(listener)
+    assert metrics.found is not None
+    (source,) = metrics.found.sources
     (waiting,) = source.waiting
     assert (sum(source.lag.values()), source.records) == (0, 0)
     assert (waiting.records, waiting.transactional_id) == (101, topic)
