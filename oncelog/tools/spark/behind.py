@@ -6,8 +6,7 @@ may be another than the source's). Does not own: whose transaction it is (`pipel
 
 import asyncio
 
-from oncelog.client import KafkaError, TopicPartition
-from oncelog.client.admin.settings import AdminOptions
+from oncelog.client import AdminOptions, KafkaError, TopicPartition
 from oncelog.client.blocking.clients import Admin
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.source.offsets import StreamOffset

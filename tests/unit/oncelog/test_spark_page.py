@@ -7,7 +7,7 @@ from oncelog.tools.spark.page import page
 from oncelog.tools.spark.report import Batch, Report
 from oncelog.tools.spark.state import State
 
-STATE = State("spark-sink-q", "q", 3, 3, None, "batch 4 is planned and published", True)
+STATE = State("spark-sink-q", "q", 3, 3, None, "batch 4 is planned and published", True, ())
 
 
 def drawn(*lengths_ms: int, name: str | None = None) -> str:
