@@ -83,6 +83,7 @@ PRINTS = {
 SHORT_DEADLINES = {
     "tests/conformance/replay.py": "repeats a question in the broker's virtual time",
     "tests/daemon/test_client_arguments.py": "is refused: a wrong type",
+    "tests/daemon/test_command_timeouts.py": "what has to pass; before it a copy needs a twentieth of that",
     "tests/simulation/": "virtual time",
     "tests/unit/client/": "virtual time",
     "tests/unit/observability/test_otlp.py": "less than the five seconds of what is not to be waited for",

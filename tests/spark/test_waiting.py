@@ -21,6 +21,7 @@ from tests.support.daemon import Daemon
 from tests.support.hanging import hang
 from tests.support.spark_query import Query
 
+pytestmark = pytest.mark.spark  # needs its classes, not its JVM
 START_MS = 2_000_000_000_000
 """Later than any record of these tests, by the clock that the source is given."""
 
