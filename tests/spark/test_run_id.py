@@ -23,7 +23,7 @@ from tests.support.daemon import Daemon
 from tests.support.sink_batches import OUTPUTS, outputs_of, read
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
+pytestmark = pytest.mark.spark  # needs its classes, not its JVM
 
 COLUMNS = ("key", "value", "topic", "partition")
 Rows = Sequence[dict[str, Any]]
