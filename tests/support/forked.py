@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NoReturn
 
 _ROOT = Path(__file__).parent.parent.parent
-_LONGEST_REQUEST = 1 << 20
 _LOADED = (
     "oncelog.broker.daemon.app",
     "oncelog.broker.daemon.cli",
@@ -52,11 +51,13 @@ class ForkedProcess:
         self._exit, exit_code = os.pipe()
         request = {"arguments": arguments, "stderr": str(stderr), "environ": environ, "directory": os.getcwd()}
         forks = _forks()
-        socket.send_fds(forks, [json.dumps(request).encode()], [stdout, exit_code])
+        body = json.dumps(request).encode()
+        socket.send_fds(forks, [len(body).to_bytes(4)], [stdout, exit_code])
+        forks.sendall(body)
         os.close(stdout)
         os.close(exit_code)
         self.args = arguments
-        self.pid = int(forks.recv(32))
+        self.pid = int.from_bytes(_read(forks, 4))
         self.stdout = os.fdopen(read_stdout, encoding="utf-8")
         self.returncode: int | None = None
 
@@ -95,10 +96,20 @@ class ForkedProcess:
         os.close(self._exit)
 
 
+def _read(stream: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = stream.recv(size - len(data))
+        if not part:
+            raise RuntimeError("the process that forks daemons has ended")
+        data += part
+    return data
+
+
 @cache
 def _forks() -> socket.socket:
     """To the process that forks, one for each worker of pytest; it ends with the worker."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket.socketpair()
     with theirs:
         # Not waited for: it outlives every test.
         process = subprocess.Popen(
@@ -116,11 +127,12 @@ def _serve(requests: socket.socket) -> None:
         import_module(module)
     gc.freeze()
     while True:
-        request, descriptors, _, _ = socket.recv_fds(requests, _LONGEST_REQUEST, 2)
-        if not request:
+        size, descriptors, _, _ = socket.recv_fds(requests, 4, 2)
+        if not size:
             return
+        body = _read(requests, int.from_bytes(size))
         if os.fork() == 0:
-            _watch(json.loads(request), requests, *descriptors)
+            _watch(json.loads(body), requests, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -133,7 +145,7 @@ def _watch(request: dict[str, object], requests: socket.socket, stdout: int, exi
         requests.close()
         os.close(exit_code)
         _run(stdout, **request)  # type: ignore[arg-type]
-    requests.send(str(pid).encode())
+    requests.sendall(pid.to_bytes(4))
     requests.close()
     os.close(stdout)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
