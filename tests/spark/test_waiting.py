@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from oncelog.client import NewTopic, TopicPartition
 from oncelog.client.blocking.clients import Admin, Producer
@@ -16,7 +15,6 @@ from oncelog.pipeline.options import parse
 from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.prometheus import Metrics
 from oncelog.pipeline.source.offsets import TopicOffsets
-from oncelog.pipeline.source.readers import OncelogBatchReader, OncelogStreamReader
 from tests.support.daemon import Daemon
 from tests.support.hanging import hang
 from tests.support.spark_query import Query
@@ -31,11 +29,15 @@ class Driver:
 
     def __init__(self, bootstrap: str, topic: str, clock_ms: list[int], **more: str) -> None:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", **more}
+        from oncelog.pipeline.source.readers import OncelogStreamReader
+
         self.reader = OncelogStreamReader(parse(options, "readStream"), lambda: clock_ms[0])
         self.at = self.reader.initialOffset()
 
     def trigger(self) -> Progress:
         """Return the progress of one trigger, as `query.lastProgress` has it."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable
+
         start, self.at = self.at, self.reader.latestOffset(self.at, ReadAllAvailable())
         source = {"startOffset": start, "endOffset": self.at, "latestOffset": self.reader.reportLatestOffset()}
         told = {"id": "q", "name": None, "batchId": 0, "timestamp": "", "durationMs": {}}
@@ -127,6 +129,8 @@ def test_a_run_of_available_now_sees_at_once_what_it_leaves_behind(
 def test_a_batch_read_up_to_the_latest_offsets_warns_of_what_it_leaves_behind(
     daemon: Daemon, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    from oncelog.pipeline.source.readers import OncelogBatchReader
+
     options = {"kafka.bootstrap.servers": daemon.bootstrap, "subscribe": topic}
     with open_transaction(daemon, topic, committed=10):
         assert OncelogBatchReader(parse(options, "read"), lambda: START_MS).partitions() == []

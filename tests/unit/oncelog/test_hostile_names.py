@@ -36,6 +36,7 @@ from oncelog.health import NotHealthy
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import sink_id_of
 from oncelog.pipeline.source.planning import OffsetRange
+from oncelog.pipeline.source.waiting import Waiting
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -499,6 +500,10 @@ def test_the_crash_demo_draws_whatever_is_in_its_files(monkeypatch: pytest.Monke
     require_shown(run("demo", "crash"))
 
 
+def waiting_of(name: str) -> Waiting:
+    return Waiting(name, 0, 1, 2, 3, name, 4, 5, name, 6, name, name)
+
+
 @every_name
 def test_spark_state_and_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     (tmp_path / "metadata").write_text(json.dumps({"id": name}))
@@ -509,9 +514,13 @@ def test_spark_state_and_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     async def markers(*_: Any) -> dict[str, Marker]:
         return {sink_id_of(name): marker}
 
+    async def waiting_behind(*_: Any) -> tuple[Waiting, ...]:
+        return (waiting_of(name),)
+
     monkeypatch.setattr(spark_state, "ensure_topic", nothing)
     monkeypatch.setattr(spark_state, "write_marker", nothing)
     monkeypatch.setattr(spark_state, "read_markers", markers)
+    monkeypatch.setattr(spark_state, "waiting_behind", waiting_behind)
     for command, *more in (("state",), ("state", "--json"), ("repair", "--forget", "--yes")):
         require_shown(run("spark", command, tmp_path, *more))
 
@@ -521,7 +530,7 @@ def test_spark_forget(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     async def nothing(*_: Any) -> None: ...
 
     async def runs_of(*_: Any) -> list[spark_runs.Run]:
-        return [spark_runs.Run(name, 0, {name: 1})]
+        return [spark_runs.Run(name, name, name, 0, {name: 1})]
 
     monkeypatch.setattr(spark_runs, "runs_of", runs_of)
     monkeypatch.setattr(spark_runs, "forget", nothing)
@@ -536,10 +545,10 @@ def test_spark_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     attempt = Attempt(1, 2, "committed", 3, 4, {name: 5}, Marker(0, name, outputs={name: 5}))
     batch = Batch(0, 1, attempt, 2, [OffsetRange(name, name, 0, 0, 5)], Counts(), [attempt], [attempt])
     batch.seconds = {name: 1.0}
-    state = spark_state.State(name, name, 0, 0, None, name, False)
+    state = spark_state.State(name, name, 0, 0, None, name, False, (waiting_of(name),))
 
     async def report_of(*_: object) -> Report:
-        return Report(name, name, 1, state, [batch])
+        return Report(name, name, 1, state, [batch], name)
 
     monkeypatch.setattr(spark_report, "report_of", report_of)
     page = tmp_path / "page.html"
