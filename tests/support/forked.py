@@ -57,7 +57,9 @@ class ForkedProcess:
         os.close(stdout)
         os.close(exit_code)
         self.args = arguments
-        self.pid = int.from_bytes(_read(forks, 4))
+        self.pid = int.from_bytes(forks.recv(4, socket.MSG_WAITALL))
+        if not self.pid:
+            raise RuntimeError("the process that forks daemons has ended")
         self.stdout = os.fdopen(read_stdout, encoding="utf-8")
         self.returncode: int | None = None
 
@@ -96,16 +98,6 @@ class ForkedProcess:
         os.close(self._exit)
 
 
-def _read(stream: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = stream.recv(size - len(data))
-        if not part:
-            raise RuntimeError("the process that forks daemons has ended")
-        data += part
-    return data
-
-
 @cache
 def _forks() -> socket.socket:
     """To the process that forks, one for each worker of pytest; it ends with the worker."""
@@ -130,7 +122,7 @@ def _serve(requests: socket.socket) -> None:
         size, descriptors, _, _ = socket.recv_fds(requests, 4, 2)
         if not size:
             return
-        body = _read(requests, int.from_bytes(size))
+        body = requests.recv(int.from_bytes(size), socket.MSG_WAITALL)
         if os.fork() == 0:
             _watch(json.loads(body), requests, *descriptors)
         for descriptor in descriptors:
