@@ -112,7 +112,7 @@ class TaskOutput:
         is removed after its last batch. What it took of memory goes to the log that is written from it, instead of
         memory that is new to the system. Raises SpoolLost, before the first batch."""
         if not self.path:
-            yield from self._in(memoryview(self.data), self.index)
+            yield from _slices(memoryview(self.data), self.index)
             return
         with self._opened() as file:
             position = 0
@@ -121,16 +121,10 @@ class TaskOutput:
                 mapped = mmap.mmap(
                     file.fileno(), before + size_bytes, offset=position - before, access=mmap.ACCESS_READ
                 )
-                yield from self._in(memoryview(mapped)[before:], window)
+                yield from _slices(memoryview(mapped)[before:], window)
                 position += size_bytes
         with suppress(OSError):  # `Spool.clear` tries again
             os.unlink(self.path)
-
-    def _in(self, view: memoryview, index: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, memoryview]]:
-        position = 0
-        for topic, partition, size_bytes in index:
-            yield topic, partition, view[position : position + size_bytes]
-            position += size_bytes
 
     def _opened(self) -> BufferedReader:
         try:
@@ -144,6 +138,13 @@ class TaskOutput:
             file.close()
             raise SpoolLost(f"{self.path} has {found} bytes, and its task wrote {wanted}")
         return file
+
+
+def _slices(view: memoryview, index: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, memoryview]]:
+    position = 0
+    for topic, partition, size_bytes in index:
+        yield topic, partition, view[position : position + size_bytes]
+        position += size_bytes
 
 
 def _windows(index: Sequence[tuple[str, int, int]]) -> Iterator[tuple[Sequence[tuple[str, int, int]], int]]:
