@@ -139,6 +139,15 @@ OPTIONS = (
         "Tells writes of one `runId` apart that go to one topic, or to the topics that their rows name. Default: the "
         "topic, or `rows` without the option `topic`.",
     ),
+    Option(
+        "commitGroup",
+        ("readStream", "writeStream"),
+        text,
+        None,
+        "A consumer group whose offsets say where the query is, for tools that show lag. On the sink they are "
+        "committed in the transaction of each micro-batch; on the source, for a query without this sink, once each one "
+        "is done. No consumer may join the group, and nothing reads its offsets here.",
+    ),
     Option("markerTopic", WRITE, text, MARKER_TOPIC, "Where the markers are: a compacted topic."),
     Option(
         "spoolLocation",
@@ -217,7 +226,7 @@ def _by_name(names_by_text: Mapping[str, str]) -> dict[str, str]:
 
 WITHOUT_EFFECT = _by_name(
     {
-        "nothing joins a consumer group: the checkpoint holds the progress": "group.id auto.commit.interval.ms",
+        "nothing joins a consumer group: the checkpoint holds the progress, `commitGroup` shows it": "group.id auto.commit.interval.ms",
         "nothing joins a consumer group": """
             session.timeout.ms heartbeat.interval.ms max.poll.interval.ms group.instance.id group.protocol
             group.remote.assignor partition.assignment.strategy

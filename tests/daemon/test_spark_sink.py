@@ -21,29 +21,46 @@ from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, DriverDied, deaths
 from tests.support.faults import faults_of
-from tests.support.sink_batches import NOW_MS, OUTPUTS, ROWS, check, make_topics, outputs_of, read, settings, wanted
+from tests.support.sink_batches import (
+    NOW_MS,
+    OUTPUTS,
+    ROWS,
+    check,
+    check_group,
+    group_of,
+    make_topics,
+    outputs_of,
+    read,
+    settings,
+    wanted,
+)
 
 DAY_MS = 86_400_000
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
+@pytest.mark.parametrize("death", deaths(len(OUTPUTS), commits_group=True), ids=repr)
 def test_a_driver_that_dies_anywhere_publishes_each_batch_once(daemon: Daemon, death: Death) -> None:
-    """The next driver runs the batch again, in other tasks: it is published, or skipped because it was."""
+    """The next driver runs the batch again, in other tasks: it is published, or skipped because it was. The offsets
+    of a group are committed with it, and at no other time."""
     prefix = f"death-{repr(death).replace(' ', '-')}-"
     asyncio.run(make_topics(daemon.bootstrap, prefix))
     sink = settings(daemon.bootstrap, prefix)
-    assert asyncio.run(publish(sink, wanted(0), outputs_of(0, prefix))).published
+    assert asyncio.run(publish(sink, wanted(0), outputs_of(0, prefix), group_offsets=group_of(0, prefix))).published
     with pytest.raises(DriverDied):
-        death.run(publish(sink, wanted(1), outputs_of(1, prefix), death.on_step))
-    again = asyncio.run(publish(sink, wanted(1), outputs_of(1, prefix, task_count=5)))
-    assert again.published is not (death.step is Step.END and death.moment == "after")
+        death.run(publish(sink, wanted(1), outputs_of(1, prefix), death.on_step, group_of(1, prefix)))
+    is_committed = death.step is Step.END and death.moment == "after"
+    asyncio.run(check_group(daemon.bootstrap, prefix, 2 if is_committed else 1, require_stable=False))
+    outputs = outputs_of(1, prefix, task_count=5)
+    again = asyncio.run(publish(sink, wanted(1), outputs, group_offsets=group_of(1, prefix)))
+    assert again.published is not is_committed
+    asyncio.run(check_group(daemon.bootstrap, prefix, 2))
     assert again.outputs == dict.fromkeys(OUTPUTS, ROWS)
     assert asyncio.run(publish(sink, wanted(2), outputs_of(2, prefix))).published
     asyncio.run(check(daemon.bootstrap, prefix, 3))
 
 
-@pytest.mark.parametrize("point", deaths(len(OUTPUTS)), ids=repr)
+@pytest.mark.parametrize("point", deaths(len(OUTPUTS), commits_group=True), ids=repr)
 async def test_of_two_drivers_one_publishes(daemon: Daemon, point: Death) -> None:
     """A second driver starts and publishes the same batch while the first is between two steps."""
     prefix = f"two-{repr(point).replace(' ', '-')}-"
@@ -56,16 +73,18 @@ async def test_of_two_drivers_one_publishes(daemon: Daemon, point: Death) -> Non
         nonlocal seen, second
         seen += (step, moment) == (point.step, point.moment)
         if seen == point.nth and second is None:
-            second = await publish(sink, wanted(0), outputs_of(0, prefix, task_count=3))
+            outputs = outputs_of(0, prefix, task_count=3)
+            second = await publish(sink, wanted(0), outputs, group_offsets=group_of(0, prefix))
 
     first: Outcome | None = None
     try:
-        first = await publish(sink, wanted(0), outputs_of(0, prefix), on_step)
+        first = await publish(sink, wanted(0), outputs_of(0, prefix), on_step, group_of(0, prefix))
     except KafkaError as error:
         assert isinstance(error, ProducerFenced)
     assert second is not None
     assert [each.published for each in (first, second) if each is not None].count(True) == 1
     await check(daemon.bootstrap, prefix, 1)
+    await check_group(daemon.bootstrap, prefix, 1)
 
 
 async def test_what_was_published_is_skipped_and_what_contradicts_it_is_refused(daemon: Daemon) -> None:

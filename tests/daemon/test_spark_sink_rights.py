@@ -11,7 +11,7 @@ from oncelog.pipeline.sink.marker import MARKER_TOPIC
 from oncelog.pipeline.sink.publish import SinkSettings, publish
 from tests.support.daemon import Daemon
 from tests.support.kafka import free_ports
-from tests.support.sink_batches import OUTPUTS, outputs_of, wanted
+from tests.support.sink_batches import OUTPUTS, group_of, outputs_of, wanted
 
 PASSWORD = "a password"
 _JAAS = (
@@ -21,6 +21,8 @@ RIGHTS = [
     *(Acl("User:spark", right, "TOPIC", MARKER_TOPIC) for right in ("CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")),
     *(Acl("User:spark", "WRITE", "TOPIC", f"p-{name}") for name in OUTPUTS),
     Acl("User:spark", "WRITE", "TRANSACTIONAL_ID", "spark-sink-", "PREFIXED"),
+    Acl("User:spark", "READ", "GROUP", "lag-p-"),
+    Acl("User:spark", "READ", "TOPIC", f"p-{OUTPUTS[0]}"),
 ]
 """CREATE comes first: later the topic of markers exists."""
 
@@ -56,8 +58,8 @@ async def test_the_sink_needs_each_of_its_rights_and_no_other(daemon: Daemon) ->
         for right in RIGHTS:
             await admin.create_acls(*(each for each in RIGHTS if each != right))
             with pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"):
-                await publish(settings, wanted(0), outputs_of(0, "p-"))
+                await publish(settings, wanted(0), outputs_of(0, "p-"), group_offsets=group_of(0, "p-"))
             await admin.delete_acls(AclFilter())
         await admin.create_acls(*RIGHTS)
-    assert (await publish(settings, wanted(0), outputs_of(0, "p-"))).published
-    assert not (await publish(settings, wanted(0), outputs_of(0, "p-"))).published
+    assert (await publish(settings, wanted(0), outputs_of(0, "p-"), group_offsets=group_of(0, "p-"))).published
+    assert not (await publish(settings, wanted(0), outputs_of(0, "p-"), group_offsets=group_of(0, "p-"))).published

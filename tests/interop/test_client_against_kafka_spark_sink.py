@@ -11,7 +11,17 @@ from oncelog.pipeline.sink.marker import MARKER_TOPIC, ensure_topic, read_marker
 from oncelog.pipeline.sink.publish import Moment, Outcome, Step, publish
 from tests.support.driver_death import Death, DriverDied, deaths
 from tests.support.kafka import Kafka
-from tests.support.sink_batches import OUTPUTS, ROWS, check, make_topics, outputs_of, settings, wanted
+from tests.support.sink_batches import (
+    OUTPUTS,
+    ROWS,
+    check,
+    check_group,
+    group_of,
+    make_topics,
+    outputs_of,
+    settings,
+    wanted,
+)
 from tests.support.spark_query import Query, check_report_of_a_death
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -24,18 +34,20 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     running.stop()
 
 
-@pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
+@pytest.mark.parametrize("death", deaths(len(OUTPUTS), commits_group=True), ids=repr)
 def test_a_driver_that_dies_anywhere_publishes_each_batch_once(kafka: Kafka, death: Death) -> None:
     prefix = f"death-{repr(death).replace(' ', '-')}-"
     asyncio.run(make_topics(kafka.bootstrap, prefix))
     sink = settings(kafka.bootstrap, prefix)
-    assert asyncio.run(publish(sink, wanted(0), outputs_of(0, prefix))).published
+    assert asyncio.run(publish(sink, wanted(0), outputs_of(0, prefix), group_offsets=group_of(0, prefix))).published
     with pytest.raises(DriverDied):
-        death.run(publish(sink, wanted(1), outputs_of(1, prefix), death.on_step))
-    again = asyncio.run(publish(sink, wanted(1), outputs_of(1, prefix, task_count=5)))
+        death.run(publish(sink, wanted(1), outputs_of(1, prefix), death.on_step, group_of(1, prefix)))
+    outputs = outputs_of(1, prefix, task_count=5)
+    again = asyncio.run(publish(sink, wanted(1), outputs, group_offsets=group_of(1, prefix)))
     assert again.published is not (death.step is Step.END and death.moment == "after")
     assert again.outputs == dict.fromkeys(OUTPUTS, ROWS)
     asyncio.run(check(kafka.bootstrap, prefix, 2))
+    asyncio.run(check_group(kafka.bootstrap, prefix, 2))
 
 
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)

@@ -70,11 +70,12 @@ class Death:
         return outcome
 
 
-def deaths(output_count: int) -> list[Death]:
-    """Before and after every step of a batch with so many outputs."""
+def deaths(output_count: int, *, commits_group: bool = False) -> list[Death]:
+    """Before and after every step of a batch with so many outputs, and perhaps a commitGroup."""
     return [
         Death(step, moment, nth)
         for step in Step
+        if commits_group or step is not Step.SEND_OFFSETS
         for nth in range(1, (output_count if step is Step.SEND else 1) + 1)
         for moment in MOMENTS
     ]

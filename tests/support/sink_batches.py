@@ -5,9 +5,11 @@ import time
 from collections import Counter
 
 from oncelog.client import Admin, Consumer, NewTopic
+from oncelog.pipeline.group_offsets import GroupOffsets, group_offsets
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.publish import SinkSettings
 from oncelog.pipeline.sink.spool import Spool, SpoolWriter, TaskOutput
+from oncelog.pipeline.source.offsets import TopicOffsets
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.support.patience import PATIENCE_S
@@ -37,6 +39,11 @@ def wanted(batch_id: int, *, offsets: str = "same") -> Marker:
 
 def settings(bootstrap: str, prefix: str, **client: object) -> SinkSettings:
     return SinkSettings(bootstrap, f"sink-{prefix}", client)
+
+
+def group_of(batch_id: int, prefix: str) -> GroupOffsets:
+    """As if the batches were read from one of the topics, an offset for each."""
+    return group_offsets(f"lag-{prefix}", [{prefix + OUTPUTS[0]: TopicOffsets("", {0: 0}, {0: batch_id + 1})}])
 
 
 async def make_topics(bootstrap: str, prefix: str) -> None:
@@ -69,3 +76,10 @@ def expected(batch_count: int) -> Counter[bytes]:
 async def check(bootstrap: str, prefix: str, batch_count: int) -> None:
     for name in OUTPUTS:
         assert await read(bootstrap, prefix + name) == expected(batch_count)
+
+
+async def check_group(bootstrap: str, prefix: str, batch_count: int, *, require_stable: bool = True) -> None:
+    """The group of `group_of` is behind the last batch. With `require_stable` it waits for an open transaction."""
+    async with Admin(bootstrap) as admin:
+        committed = await admin.list_group_offsets(f"lag-{prefix}", require_stable=require_stable)
+    assert [each.offset for each in committed.values()] == [batch_count]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog.pipeline.sink.files import Files, files_at
+from oncelog.pipeline.source.offsets import ForeignOffset, StreamOffset, from_json
 
 
 class CheckpointError(Exception):
@@ -62,3 +63,22 @@ class Checkpoint:
 
     def _files(self) -> Files:
         return files_at(self.location, self.spark)
+
+
+def planned(content: bytes) -> tuple[int | None, list[StreamOffset | None]]:
+    """Return when a batch was planned, and its end in each source; None for one of another format."""
+    values: list[Any] = []
+    for line in content.decode(errors="replace").splitlines()[1:]:
+        try:
+            values.append(json.loads(line))
+        except ValueError:
+            values.append(None)
+    planned_ms = values[0].get("batchTimestampMs") if values and isinstance(values[0], dict) else None
+    return planned_ms, [_offset(value) for value in values[1:]]
+
+
+def _offset(value: Any) -> StreamOffset | None:
+    try:
+        return from_json(value) if isinstance(value, dict) and value else None
+    except ForeignOffset:
+        return None

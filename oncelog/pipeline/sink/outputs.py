@@ -23,6 +23,7 @@ from oncelog.pipeline.options import parse
 from oncelog.pipeline.sink.delta import TableStep, commit, prepare
 from oncelog.pipeline.sink.plan import (
     checkpoint_of,
+    group_offsets_of,
     plan_output,
     sink_id_of,
     sink_settings,
@@ -204,7 +205,8 @@ class ExactlyOnce:
             app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
             work = partial(prepare, table.rows, table.location, app_id, batch_id, table.storage_options)
             batches[name] = await around(TableStep.WRITE, work)
-        outcome = await publish(settings, self._wanted, outputs, self._on_step)
+        positions = group_offsets_of(self._options, self._checkpoint, batch_id)
+        outcome = await publish(settings, self._wanted, outputs, self._on_step, positions)
         tables = {}
         for name, batch in batches.items():
             tables[name] = batch is not None and await around(

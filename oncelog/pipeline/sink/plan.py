@@ -6,9 +6,10 @@ Owns: the names of sinks, the defaults of batches. Shared by `writers` and `outp
 from collections.abc import Iterable
 from typing import Any
 
+from oncelog.pipeline.group_offsets import GroupOffsets, group_offsets
 from oncelog.pipeline.notes import noted_marker_offset
 from oncelog.pipeline.options import OptionError, Options, reach_of
-from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.checkpoint import Checkpoint, planned
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.publish import DEFAULTS, SinkSettings
 from oncelog.pipeline.sink.rows import check_columns
@@ -84,6 +85,17 @@ def run_sink_id(run_id: str, output: str) -> str:
 def former_run_sink_id(run_id: str) -> str:
     """Return the sink's id that earlier versions gave all outputs of a runId."""
     return f"{RUN_PREFIX}{run_id}"
+
+
+def group_offsets_of(options: Options, checkpoint: Checkpoint, batch_id: int) -> GroupOffsets | None:
+    """Return what the option commitGroup commits with this batch. Raises CheckpointError, OptionError."""
+    group_id = options["commitGroup"]
+    if group_id is None:
+        return None
+    ends = [end for end in planned(checkpoint.offsets(batch_id))[1] if end is not None]
+    if not ends:
+        raise OptionError(f"commitGroup={group_id!r} commits offsets of Kafka, and no source of this query reads Kafka")
+    return group_offsets(group_id, ends)
 
 
 def topics_of(plans: Iterable[TaskPlan]) -> dict[str, str]:

@@ -18,7 +18,17 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
-from oncelog.client import CommitUnknown, ConfigError, Delivery, KafkaError, Producer, ProducerFenced, Transaction
+from oncelog.client import (
+    CommitUnknown,
+    ConfigError,
+    ConsumerGroupMetadata,
+    Delivery,
+    KafkaError,
+    Producer,
+    ProducerFenced,
+    Transaction,
+)
+from oncelog.pipeline.group_offsets import GroupOffsets, checked
 from oncelog.pipeline.options import reach_of
 from oncelog.pipeline.sink.marker import (
     MARKER_TOPIC,
@@ -48,13 +58,14 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 class Step(Enum):
-    """The steps of publishing a batch, in order. SEND happens once for each output."""
+    """The steps of publishing a batch, in order. SEND happens once for each output, SEND_OFFSETS with a commitGroup."""
 
     CONNECT = "connect"
     FENCE = "fence"
     READ_MARKER = "read the marker"
     SEND = "send"
     SEND_MARKER = "send the marker"
+    SEND_OFFSETS = "send the offsets"
     FLUSH = "flush"
     END = "end the transaction"
 
@@ -117,9 +128,14 @@ async def _ignore(step: Step, moment: Moment) -> None:
 
 
 async def publish(
-    settings: SinkSettings, wanted: Marker | None, outputs: Sequence[TaskOutput], on_step: OnStep = _ignore
+    settings: SinkSettings,
+    wanted: Marker | None,
+    outputs: Sequence[TaskOutput],
+    on_step: OnStep = _ignore,
+    group_offsets: GroupOffsets | None = None,
 ) -> Outcome:
     """Publish one batch unless it is applied already. Without a marker (`wanted`) it is one transaction and no more.
+    The offsets of a group are committed with it.
 
     Raises MarkerMismatch, SpoolLost, ConfigError with what to change, and the client's errors; unless it is
     CommitUnknown, nothing of the batch is visible then.
@@ -156,6 +172,8 @@ async def publish(
             sent: Delivery | None = None
             if wanted is not None:
                 sent = await around(Step.SEND_MARKER, _send_marker(transaction, settings, wanted))
+            if group_offsets is not None:
+                await around(Step.SEND_OFFSETS, _send_offsets(transaction, settings, group_offsets))
             await around(Step.FLUSH, producer.flush())
             await around(Step.END, _end(transaction, settings.producer_options()["transaction_timeout_ms"]))
         offset = -1 if sent is None else sent.result().offset
@@ -206,6 +224,12 @@ async def _send(transaction: Transaction, outputs: Sequence[TaskOutput]) -> None
 async def _send_marker(transaction: Transaction, settings: SinkSettings, wanted: Marker) -> Delivery:
     key = settings.sink_id.encode()
     return await transaction.send_soon(settings.marker_topic, wanted.encode(), key=key, partition=0)
+
+
+async def _send_offsets(transaction: Transaction, settings: SinkSettings, wanted: GroupOffsets) -> None:
+    offsets = await checked(settings.bootstrap_servers, reach_of(settings.producer_options()), wanted)
+    if offsets:
+        await transaction.send_offsets(offsets, group=ConsumerGroupMetadata(wanted.group_id))
 
 
 async def _end(transaction: Transaction, patience_ms: float) -> None:

@@ -21,6 +21,7 @@ from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     columns_of,
     former_run_sink_id,
+    group_offsets_of,
     plan_output,
     run_sink_id,
     sink_settings,
@@ -100,9 +101,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Written(encode_task(self._plan, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        wanted = replace(wanted_marker(checkpoint_of(self._options), batchId), topics=topics_of([self._plan]))
+        checkpoint = checkpoint_of(self._options)
+        wanted = replace(wanted_marker(checkpoint, batchId), topics=topics_of([self._plan]))
         settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id), wanted.query_id)
-        outcome = asyncio.run(publish(settings, wanted, outputs_of(messages)))
+        positions = group_offsets_of(self._options, checkpoint, batchId)
+        outcome = asyncio.run(publish(settings, wanted, outputs_of(messages), group_offsets=positions))
         _clear(self._plan.spool)
         note_outcome(wanted.query_id, outcome, self._options["queryName"])
         set_imported_aside("commit")

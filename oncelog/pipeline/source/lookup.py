@@ -4,6 +4,7 @@ Owns: one connection from the driver, opened when first needed; the sentences ab
 own: what is done with the answers. No look-up creates a topic.
 """
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
@@ -11,12 +12,15 @@ from typing import Any, Protocol
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
 from oncelog.client.blocking.clients import Admin
 from oncelog.client.values.records import IsolationLevel
+from oncelog.pipeline.group_offsets import GroupOffsets
 from oncelog.pipeline.options import OptionError, Options, reach_of
 from oncelog.pipeline.source.losses import Logs, TopicLog, partitions
 from oncelog.pipeline.source.offsets import INITIAL, ByPartition, StreamOffset
 from oncelog.pipeline.source.waiting import Gap, Waiting, describe, find_gaps
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.names import nearest
+
+logger = logging.getLogger("oncelog.spark.source")
 
 
 class Brokers(Protocol):
@@ -137,6 +141,22 @@ class Lookup:
         for time_ms in sorted(set(times.values())):
             found |= self.offsets([each for each, when in times.items() if when == time_ms], time_ms)
         return found
+
+    def commit_group(self, wanted: GroupOffsets) -> bool:
+        """Commit offsets of a group without members, as far as their partitions exist; return False, with a warning, if
+        no broker answers, for the offsets are shown and not read. Raises KafkaError for what is refused."""
+        try:
+            offsets = wanted.existing(self._described({place.topic for place in wanted.offsets}, False))
+            if offsets:
+                self._opened().alter_group_offsets(wanted.group_id, offsets)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+                raise wanted.refusal("members") from error
+            if not error.retriable:
+                raise
+            logger.warning("the offsets of group %s are not committed behind this batch: %s", wanted.group_id, error)
+            return False
+        return True
 
     def gaps(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Gap]:
         """Return where records wait behind open transactions: nowhere for a reader of what is not committed."""

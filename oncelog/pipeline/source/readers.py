@@ -12,12 +12,13 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from oncelog.client import TopicPartition
+from oncelog.pipeline.group_offsets import group_offsets
 from oncelog.pipeline.imported import set_imported_aside
 from oncelog.pipeline.notes import Notes, Receiver, batch_of_task
 from oncelog.pipeline.options import Options
 from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.lookup import Lookup
-from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, to_json
+from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, from_json, to_json
 from oncelog.pipeline.source.planning import OffsetRange, grouped, ranges, split
 from oncelog.pipeline.source.reading import Reading, read_range
 from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
@@ -102,6 +103,8 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._notes = Notes.open()
         self._has_planned = False
         self._receiver: Receiver | None = None
+        self._group_at: JsonOffset = to_json(INITIAL)
+        """The offset at which the group of `commitGroup` is."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a task's copy, which neither listens nor watches."""
@@ -120,6 +123,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:  # noqa: N802
         """Raises DataLost, OptionError."""
+        self._commit_group(start)
         end = self._plan.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         # A run of AvailableNow ends before it can see what stands still.
         self._watch.look(self._plan.stable_at(end), at_once=self._is_available_now)
@@ -145,7 +149,16 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from _read(self._options, partition)
 
     def commit(self, end: JsonOffset) -> None:
-        """Do nothing: Spark's checkpoint holds the progress; a group offset for lag tools would only lag behind it."""
+        """Do nothing: Spark's checkpoint holds the progress, and `latestOffset` commits for lag tools."""
+
+    def _commit_group(self, start: JsonOffset) -> None:
+        """Commit where the next batch begins as offsets of a group. Spark asks for the end of a batch when all before
+        it is done, and once more after the last one. `commit` comes later, when the next one is planned, or never."""
+        group_id = self._options["commitGroup"]
+        if group_id is None or start == self._group_at:
+            return
+        if self._lookup.commit_group(group_offsets(group_id, [from_json(start)])):
+            self._group_at = start
 
     def stop(self) -> None:
         self._lookup.close()

@@ -8,10 +8,9 @@ import asyncio
 
 from oncelog.client import AdminOptions, KafkaError, TopicPartition
 from oncelog.client.blocking.clients import Admin
-from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.checkpoint import Checkpoint, planned
 from oncelog.pipeline.source.offsets import StreamOffset
 from oncelog.pipeline.source.waiting import Waiting, describe, find_gaps, wall_clock_ms
-from oncelog.tools.spark.planned import planned
 
 
 async def waiting_behind(

@@ -17,11 +17,10 @@ from typing import Any
 from oncelog.client import SecurityOptions
 from oncelog.pipeline.notes import Notes
 from oncelog.pipeline.options import NO_SECURITY
-from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
+from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError, planned
 from oncelog.pipeline.source.offsets import INITIAL, StreamOffset
 from oncelog.pipeline.source.planning import OffsetRange, ranges
 from oncelog.tools.spark.attempts import Attempt, attempts_of
-from oncelog.tools.spark.planned import planned
 from oncelog.tools.spark.ranges import Counts, count_ranges
 from oncelog.tools.spark.state import REPAIRED, State, state_of
 
