@@ -8,6 +8,7 @@ least.
 ARGS='--rounds 5', ARGS=--quick (a twentieth of the records, one round: does it work here?), ARGS='--json FILE'.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -19,8 +20,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,6 +52,7 @@ _RECORDS = {100: 1_000_000, 1_000: 500_000}
 _SMALL_BATCHES, _SMALL_BATCH = 20, 2_000
 _COLD_BATCHES = 3
 """Of a query: the first ones take longer, and are not counted."""
+_ARTICLES = ("apples", "pears", "bread, whole grain", "cheese", "olive oil 1 l", "soap", "coffee", "tea, green")
 _TUNED = {"kafka.batch.size": "1000000", "kafka.linger.ms": "20", "kafka.compression.type": "lz4"}
 """Both sinks, as people tune them: larger batches, and a little time for them to fill (which ours has no use for)."""
 
@@ -103,8 +107,9 @@ class Scene:
             run = partial(self._write, size, self._same)
             yield Row(f"write {size:,} B, alike", "k records/s", True, run, (KAFKA, OURS, COUNTED))
         size = max(self.counts)
-        run = partial(self._write, size, self._random)
-        yield Row(f"write {size:,} B, random text", "k records/s", True, run, (KAFKA, OURS, COUNTED))
+        for title, text in (("random text", _random_text), ("JSON", _json_text)):
+            run = partial(self._write, size, partial(self._stored, title, text))
+            yield Row(f"write {size:,} B, {title}", "k records/s", True, run, (KAFKA, OURS, COUNTED))
         yield Row(f"micro-batch of {_SMALL_BATCH:,} records from topic to topic, warm", "ms", False, self._micro_batch)
 
     # -- what must be there before
@@ -155,15 +160,15 @@ class Scene:
             "cast(id as string) as key", f"concat(lpad(cast(id as string), 8, '0'), '{text}') as value"
         )
 
-    def _random(self, size: int) -> Any:
-        """Rows of a Parquet file for each partition, which do not compress."""
-        directory = self._scratch / "random"
+    def _stored(self, title: str, text: Callable[[Random, int], str], size: int) -> Any:
+        """Rows of a Parquet file for each partition."""
+        directory = self._scratch / title
         if not directory.exists():
             directory.mkdir(parents=True)
             count = self.counts[size] // _PARTITIONS
+            random = Random(1)
             for partition in range(_PARTITIONS):
-                text = os.urandom(count * size // 2).hex()
-                values = [text[start : start + size] for start in range(0, count * size, size)]
+                values = [text(random, size) for _ in range(count)]
                 columns = {"key": [str(index) for index in range(count)], "value": values}
                 pq.write_table(pa.table(columns), directory / f"{partition}.parquet", compression="none")
         return self._session.read.parquet(str(directory))
@@ -173,8 +178,6 @@ class Scene:
         if name == COUNTED:
             return count / _timed(records.write.format(name).mode("append").save) / 1_000
         writer = records.write.format(name).option("kafka.bootstrap.servers", self._bootstrap).options(**_TUNED)
-        if name == OURS:
-            writer = writer.option("runId", uuid.uuid4().hex)
         with self._new_topic() as topic:
             return count / _timed(writer.option("topic", topic).mode("append").save) / 1_000
 
@@ -189,6 +192,21 @@ class Scene:
             query.awaitTermination()
         took_ms = [each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"]]
         return float(median(took_ms[_COLD_BATCHES:]))
+
+
+def _random_text(random: Random, size: int) -> str:
+    """Hexadecimal digits, which hardly compress."""
+    return random.randbytes(size // 2).hex()
+
+
+def _json_text(random: Random, size: int) -> str:
+    """An order as a service would send it: lz4 leaves some 30 % of it."""
+    order: dict[str, Any] = {"id": str(UUID(int=random.getrandbits(128))), "customer": random.randrange(10**6)}
+    order["items"] = []
+    while len(text := json.dumps(order)) < size - 40:
+        sku, name = f"{random.randrange(10**8):08d}", random.choice(_ARTICLES)
+        order["items"].append({"sku": sku, "name": name, "price": random.randrange(9_999) / 100})
+    return text.ljust(size)
 
 
 def _counting_source() -> Any:
