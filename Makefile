@@ -239,6 +239,8 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@$(call pip_install,-e '.[demo]')
 	@echo 'Fetching the purchases'
 	@$(call pip_install,--no-deps Lifetimes)
+	@echo 'Preparing the start of Spark (half a minute)'
+	@$(BIN)/python -m oncelog.pipeline.class_archive >$(VENV)/class_archive.log 2>&1 || echo '  not prepared: see $(VENV)/class_archive.log'
 	@touch $@
 
 $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python

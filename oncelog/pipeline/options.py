@@ -226,7 +226,7 @@ def _by_name(names_by_text: Mapping[str, str]) -> dict[str, str]:
 
 WITHOUT_EFFECT = _by_name(
     {
-        "nothing joins a consumer group: the checkpoint holds the progress, `commitGroup` shows it": "group.id auto.commit.interval.ms",
+        "the checkpoint holds the progress, and `commitGroup` shows it": "group.id auto.commit.interval.ms",
         "nothing joins a consumer group": """
             session.timeout.ms heartbeat.interval.ms max.poll.interval.ms group.instance.id group.protocol
             group.remote.assignor partition.assignment.strategy

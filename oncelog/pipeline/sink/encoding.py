@@ -41,8 +41,8 @@ _SAMPLE_BYTES = 16 << 10
 _FULL = 0.8
 """How full the next batch is to be, if it becomes as small as the last one: what then does not fit is divided."""
 _LARGEST = 4
-"""How many times its size a batch may have before compression, at the most. Measured with rows that are alike: a third of
-the requests, and 0.04 s less to publish 500 MB."""
+"""How many times its size a batch may have before compression, at the most. Measured with rows that are alike: a third
+of the requests, and 0.04 s less to publish 500 MB."""
 _FEW = 8
 _UINT32 = pa.uint32()
 _M = pa.scalar(0x5BD1E995, _UINT32)

