@@ -22,27 +22,26 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 
 def main() -> int:
     """Run a query from topic to topic, over one record, and keep the classes that it has loaded."""
+    place = CLASS_ARCHIVE.parent
+    place.mkdir(exist_ok=True)
+    made = place / f"{os.getpid()}.jsa"  # a session that starts right now sees a whole archive or none
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
-        made = work / "classes.jsa"
         daemon = DaemonProcess(work / "data", work / "daemon.log")
         daemon.start()
         try:
             options = f"{QUICK_START[_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=error"
-            session = local_session(work, "oncelog-classes", {**QUICK_START, _OPTIONS: options})
+            session = local_session(place, "oncelog-classes", {**QUICK_START, _OPTIONS: options})
             java = session.sparkContext._gateway.proc
             warm_up(session, daemon.bootstrap, work)
             session.stop()
             _end(java)
         finally:
             daemon.stop()
-        if not made.exists():
-            print("this Java makes no archive of classes: sessions start without")
-            return 0
-        # Beside its place first: a session that starts right now sees a whole one or none.
-        beside = CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
-        beside.write_bytes(made.read_bytes())
-        beside.replace(CLASS_ARCHIVE)
+    if made.exists():
+        made.replace(CLASS_ARCHIVE)
+    else:
+        print("this Java makes no archive of classes: sessions start without")
     return 0
 
 

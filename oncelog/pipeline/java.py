@@ -40,8 +40,9 @@ LOCAL_SETTINGS = MappingProxyType(
 )
 QUICK_START = MappingProxyType({_JAVA_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"})
 """Java options for a short life: less is compiled, so it starts sooner and never gets as fast."""
-CLASS_ARCHIVE = Path(sys.prefix) / "oncelog-spark.jsa"
-"""The classes that a query needs, of this environment's Spark, as Java has them in memory (class data sharing)."""
+CLASS_ARCHIVE = Path(sys.prefix) / "oncelog-spark" / "classes.jsa"
+"""The classes that a query needs, of this environment's Spark, as Java has them in memory (class data sharing). The
+SPARK_HOME of its making is beside it: Java takes it for the same class path only."""
 _SHIM = """#!/bin/sh
 for argument do
   shift
@@ -125,10 +126,13 @@ def local_session(work: Path, name: str, settings: Mapping[str, str] = {}) -> An
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName(name)
-    chosen_settings = {**LOCAL_SETTINGS, "spark.sql.warehouse.dir": str(work / "warehouse"), **settings}
-    for key, value in _with_class_archive(chosen_settings).items():
-        builder = builder.config(key, value)
     chosen = os.environ.get("SPARK_HOME")
+    every = {**LOCAL_SETTINGS, "spark.sql.warehouse.dir": str(work / "warehouse"), **settings}
+    if chosen is None and CLASS_ARCHIVE.exists():
+        every = _with_class_archive(every)
+        work = CLASS_ARCHIVE.parent
+    for key, value in every.items():
+        builder = builder.config(key, value)
     os.environ["SPARK_HOME"] = chosen or str(home_without_archive(work))
     try:
         session = builder.getOrCreate()
@@ -141,8 +145,8 @@ def local_session(work: Path, name: str, settings: Mapping[str, str] = {}) -> An
 
 
 def _with_class_archive(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings with the archive, if there is one: Java ignores it if it is of another Java or Spark."""
+    """Return the settings with the archive, which Java ignores if it is of another Java or Spark."""
     options = settings.get(_JAVA_OPTIONS, "")
-    if not CLASS_ARCHIVE.exists() or " " in str(CLASS_ARCHIVE) or "-XX:ArchiveClassesAtExit" in options:
+    if " " in str(CLASS_ARCHIVE) or "-XX:ArchiveClassesAtExit" in options:
         return {**settings}
     return {**settings, _JAVA_OPTIONS: f"{options} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=error".strip()}
