@@ -32,6 +32,7 @@ from oncelog.pipeline.sink.plan import (
     wanted_marker,
 )
 from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, publish
+from oncelog.pipeline.sink.running import has_jvm, running
 from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.pipeline.sink.task import TaskPlan, encode_task
 
@@ -42,9 +43,6 @@ OnStep = Callable[[Any, Moment], Awaitable[None]]
 """Called around each `publish.Step` and each `TableStep`."""
 _ROWS = "rows"
 """The name of an output that has none of its own."""
-_QUERY = "sql.streaming.queryId"
-_RUN = "spark.jobGroup.id"
-"""The property with the group of a job: Spark runs the jobs of a streaming query in one with the name of its run."""
 
 
 async def _ignore(step: object, moment: str) -> None:
@@ -117,17 +115,11 @@ class ExactlyOnce:
     def __init__(self, batch: Any, batch_id: int, options: Mapping[str, str], on_step: OnStep, run: Run) -> None:
         self.outcome: Outcome | None = None
         self._options = parse(options, "writeStream")
-        self._checkpoint = checkpoint_of(self._options, batch.sparkSession)
-        context = batch.sparkSession.sparkContext
-        query_id = context.getLocalProperty(_QUERY)
-        if query_id and query_id != self._checkpoint.query_id():
-            raise ValueError(
-                f"checkpointLocation={self._checkpoint.location!r} is of query {self._checkpoint.query_id()}, and this "
-                f"batch is of query {query_id}: pass the location that the query was started with"
-            )
-        active = batch.sparkSession.streams.active
-        self._query_name = next((each.name for each in active if each.id == query_id), None)
-        self._wanted = wanted_marker(self._checkpoint, batch_id, context.getLocalProperty(_RUN) or "")
+        session = batch.sparkSession
+        self._checkpoint = checkpoint_of(self._options, session if has_jvm(session) else None)
+        query = running(session, self._checkpoint, batch_id)
+        self._query_name = query.query_name or self._options["queryName"]
+        self._wanted = wanted_marker(self._checkpoint, batch_id, query.run_id)
         self._on_step = on_step
         self._run = run
         self._topics: dict[str, tuple[Any, TaskPlan]] = {}
