@@ -1,15 +1,16 @@
 """The two reading doors of `format("oncelog")`: a batch over a range of offsets, and a stream of micro-batches.
 
-Owns: what Spark calls, and when. Does not own: the plan of a stream (`stream`), where a batch begins and ends
-(`edges`), reading in a task (`reading`).
+Owns: what Spark calls, and when. Does not own: what it calls to plan a stream, which depends on its version
+(`admission`, `no_admission`), the plan itself (`stream`), where a batch begins and ends (`edges`), reading in a task
+(`reading`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from oncelog.client import TopicPartition
 from oncelog.pipeline.group_offsets import group_offsets
@@ -23,7 +24,6 @@ from oncelog.pipeline.source.planning import OffsetRange, grouped, ranges, split
 from oncelog.pipeline.source.reading import Reading, read_range
 from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
 from oncelog.pipeline.source.waiting import Watch, wall_clock_ms
-from oncelog.pipeline.source.waiting import to_json as waiting_to_json
 
 
 class RangePartition(InputPartition):
@@ -60,8 +60,15 @@ def batch_reader(options: Options) -> "OncelogBatchReader":
     return OncelogBatchReader(options)
 
 
-def stream_reader(options: Options) -> "OncelogStreamReader":
-    return OncelogStreamReader(options)
+def stream_reader(options: Options) -> "StreamReader":
+    """Raises OptionError for what this version of Spark has no call for."""
+    if find_spec("pyspark.sql.streaming.datasource") is not None:
+        from oncelog.pipeline.source.admission import OncelogStreamReader
+
+        return OncelogStreamReader(options)
+    from oncelog.pipeline.source.no_admission import NoAdmissionStreamReader
+
+    return NoAdmissionStreamReader(options)
 
 
 class OncelogBatchReader(DataSourceReader):
@@ -91,15 +98,15 @@ class OncelogBatchReader(DataSourceReader):
         yield from _read(self._options, partition)
 
 
-class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream reader: one object lives in the driver as long as the query; each task has a copy of its own."""
+class StreamReader(DataSourceStreamReader):
+    """What every version of Spark calls of a stream; one object lives in the driver as long as the query; each task has
+    a copy of its own."""
 
     def __init__(self, options: Options, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._options = options
         self._lookup = Lookup(options)
         self._plan = StreamPlan(options, self._lookup)
         self._watch = Watch(self._lookup, now_ms)
-        self._is_available_now = False
         self._notes = Notes.open()
         self._has_planned = False
         self._receiver: Receiver | None = None
@@ -112,28 +119,6 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> JsonOffset:  # noqa: N802  # Spark's names
         return to_json(INITIAL)
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options["maxOffsetsPerTrigger"]
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._plan.fix_target()
-        self._is_available_now = True
-
-    def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:  # noqa: N802
-        """Raises DataLost, OptionError."""
-        self._commit_group(start)
-        end = self._plan.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
-        # A run of AvailableNow ends before it can see what stands still.
-        self._watch.look(self._plan.stable_at(end), at_once=self._is_available_now)
-        return end
-
-    def reportLatestOffset(self) -> JsonOffset | None:  # noqa: N802
-        """Return the last stable offsets, and what waits behind them: `query.lastProgress` shows them beside where the
-        batch ends."""
-        stable, waiting = self._plan.stable_ends, self._watch.waiting
-        return {**stable, "waiting": waiting_to_json(waiting)} if stable is not None and waiting else stable
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
         """Raises DataLost."""
@@ -151,7 +136,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: JsonOffset) -> None:
         """Do nothing: Spark's checkpoint holds the progress, and `latestOffset` commits for lag tools."""
 
-    def _commit_group(self, start: JsonOffset) -> None:
+    def commit_group(self, start: JsonOffset) -> None:
         """Commit where the next batch begins as offsets of a group. Spark asks for the end of a batch when all before
         it is done, and once more after the last one. `commit` comes later, when the next one is planned, or never."""
         group_id = self._options["commitGroup"]
