@@ -15,6 +15,8 @@ INPUT ?=
 DATA ?=
 ARGS ?=
 SEEDS ?= 200
+SPARKS ?= 4.1 4.2
+VERSIONS := .versions
 FIRST ?= 0
 BROKER ?=
 # What is installed here, executors get too; DELTA= leaves it out.
@@ -61,6 +63,19 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 .PHONY: test-spark
 test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests that start Spark, in two sessions side by side (its Kafka connector is fetched, if Maven is there)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m spark $(ARGS)
+
+# What a query touches of Spark: the rest of the tests is ours, or was seen with the newest.
+.PHONY: test-spark-versions
+test-spark-versions: ## Run the tests of reading and writing with the older versions of Spark, half an hour each (SPARKS='4.1 4.2')
+	@for version in $(SPARKS); do \
+	  echo "== pyspark $$version =="; \
+	  [ -e $(VERSIONS)/$$version/.done ] || { \
+	    $(PYTHON) -m venv $(VERSIONS)/$$version; \
+	    $(VERSIONS)/$$version/bin/python -m pip install -q -e '.[test,delta,pipelines]' "pyspark==$$version.*"; \
+	    touch $(VERSIONS)/$$version/.done; }; \
+	  $(VERSIONS)/$$version/bin/python -m pytest -n0 -rsfE -m 'spark and not slow' $(ARGS) \
+	    tests/spark/test_{columns,connect,doors,group_offsets,run_id,sink,source,tables,waiting}.py; \
+	done
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
 .PHONY: test-compiled
@@ -188,7 +203,7 @@ release-check: $(VENV)/.release ## What must hold before a release: build, metad
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find oncelog -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'

@@ -5,8 +5,10 @@ writing (`sink`). Spark finds it by itself, through the module `pyspark_oncelog`
 used: Spark creates this object again in many short processes.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
+from pyspark import __version__ as version
 from pyspark.sql.datasource import DataSource
 
 from oncelog.pipeline.imported import set_imported_aside
@@ -42,9 +44,15 @@ class OncelogDataSource(DataSource):
         return reader
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802  # Spark's name
-        from oncelog.pipeline.source.readers import stream_reader
+        options = _checked(parse(self.options, "readStream"), schema)
+        if find_spec("pyspark.sql.streaming.datasource") is None:
+            raise OptionError(
+                f"readStream needs pyspark 4.2 or later, and this is {version}: before, Spark does not tell a source "
+                "in Python where a batch begins, and no loss would be seen. spark.read and every way of writing work"
+            )
+        from oncelog.pipeline.source.stream_reader import OncelogStreamReader
 
-        return stream_reader(_checked(parse(self.options, "readStream"), schema))
+        return OncelogStreamReader(options)
 
     # Spark passes both arguments by name when it commits.
     def writer(self, schema: Any, overwrite: bool) -> Any:

@@ -33,6 +33,9 @@ LOCAL_SETTINGS = MappingProxyType(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
+        # How long a new process of Python may take until it has said who it is; that it connects at all must not take
+        # longer than ten seconds, which cannot be set.
+        "spark.python.authenticate.socketTimeout": "60s",
         # What the JVM hands to Python at once, 10,000 rows otherwise: this much stays in a processor's cache on its way
         # through vectors, buffers and a socket. Measured, rows of 1 kB: a third of the JVM's processor time less.
         "spark.sql.execution.arrow.maxBytesPerBatch": "512k",

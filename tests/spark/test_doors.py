@@ -9,6 +9,7 @@ import pytest
 from oncelog.client.blocking.clients import Producer
 from oncelog.pipeline.options import OptionError
 from oncelog.pipeline.sink import publisher
+from tests.spark.conftest import NOT_HERE
 from tests.spark.scenes import BATCHES, ROWS, create, make_input, read, run_to_end, stream, values
 from tests.support.daemon import Daemon
 
@@ -70,6 +71,19 @@ def test_update_mode_is_for_the_publisher_which_has_each_batch_once(spark: Any, 
         publisher({"kafka.bootstrap.servers": daemon.bootstrap}, topic="counts")
 
 
+def test_a_spark_without_admission_control_is_refused_to_read_a_stream(
+    spark: Any, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4.1, as the tests for it (`make test-spark-versions`) rely on."""
+    from oncelog.pipeline.datasource import OncelogDataSource
+
+    options = {"kafka.bootstrap.servers": daemon.bootstrap, "subscribe": "any"}
+    schema = spark.read.format("oncelog").options(**options).load().schema
+    monkeypatch.setattr("oncelog.pipeline.datasource.find_spec", lambda _: None)
+    with pytest.raises(OptionError, match=NOT_HERE):
+        OncelogDataSource(options).streamReader(schema)
+
+
 def test_a_batch_is_written_in_append_mode_only(spark: Any, daemon: Daemon) -> None:
     create(daemon, "modes")
     rows = spark.createDataFrame([("k", "v")], "key string, value string")
@@ -107,7 +121,7 @@ def test_continuous_and_real_time_triggers_are_refused(spark: Any, daemon: Daemo
     writer = rows.select("value").writeStream.format("oncelog").options(**options, topic="triggers")
     with pytest.raises(Exception, match="does not support continuous processing"):
         writer.option("checkpointLocation", str(tmp_path / "a")).trigger(continuous="1 second").start()
-    with pytest.raises(Exception, match="STREAMING_REAL_TIME_MODE"):
+    with pytest.raises(Exception, match=r"STREAMING_REAL_TIME_MODE|unexpected keyword argument 'realTime'"):  # 4.1
         writer.option("checkpointLocation", str(tmp_path / "b")).outputMode("update").trigger(
             realTime="5 minutes"
         ).start()

@@ -29,7 +29,7 @@ class Driver:
 
     def __init__(self, bootstrap: str, topic: str, clock_ms: list[int], **more: str) -> None:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", **more}
-        from oncelog.pipeline.source.admission import OncelogStreamReader
+        from oncelog.pipeline.source.stream_reader import OncelogStreamReader
 
         self.reader = OncelogStreamReader(parse(options, "readStream"), lambda: clock_ms[0])
         self.at = self.reader.initialOffset()

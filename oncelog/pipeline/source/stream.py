@@ -64,20 +64,6 @@ class StreamPlan:
         self._planned = to_json(planning.advanced(positions, counts))
         return self._planned
 
-    def end_after_restart(self) -> JsonOffset:
-        """Return the stable ends, where Spark does not say at which offsets of its checkpoint the query is: partitions
-        that the checkpoint lacks are read from their beginning."""
-        logs = self._lookup.logs(must_exist=False)
-        if self._target is not None:
-            logs = planning.bounded(logs, self._target)
-        positions = planning.with_new({}, {name: log.earliest for name, log in logs.items()}, logs)
-        return to_json(planning.advanced(positions, planning.left(positions, logs)))
-
-    def check(self, start: JsonOffset) -> None:
-        """Raises DataLost if anything is lost behind this offset."""
-        if losses := find_losses(from_json(start), self._lookup.logs(must_exist=False)):
-            raise refusal(losses)
-
     def stable_at(self, end: JsonOffset) -> dict[TopicPartition, int]:
         """Return the stable ends when the batch with this end was planned; none for a batch of an earlier run."""
         if end != self._planned or self.stable_ends is None:
