@@ -20,8 +20,8 @@ _EXIT_S = 300
 _OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def main() -> int:
-    """Run a query from topic to topic, over one record, and keep the classes that it has loaded."""
+def main() -> str | None:
+    """Run a query from topic to topic, over one record, and keep the classes that it has loaded. Return what is wrong."""
     place = CLASS_ARCHIVE.parent
     place.mkdir(exist_ok=True)
     made = place / f"{os.getpid()}.jsa"  # a session that starts right now sees a whole archive or none
@@ -38,11 +38,10 @@ def main() -> int:
             _end(java)
         finally:
             daemon.stop()
-    if made.exists():
-        made.replace(CLASS_ARCHIVE)
-    else:
-        print("this Java makes no archive of classes: sessions start without")
-    return 0
+    if not made.exists():
+        return "this Java makes no archive of classes: sessions start without"
+    made.replace(CLASS_ARCHIVE)
+    return None
 
 
 def _end(java: Any) -> None:
