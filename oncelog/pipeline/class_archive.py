@@ -21,7 +21,7 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def main() -> str | None:
-    """Run a query from topic to topic, over one record, and keep the classes that it has loaded. Return what is wrong."""
+    """Run a query from topic to topic, over one record, and keep the classes that it has loaded. Return what failed."""
     place = CLASS_ARCHIVE.parent
     place.mkdir(exist_ok=True)
     made = place / f"{os.getpid()}.jsa"  # a session that starts right now sees a whole archive or none
