@@ -104,6 +104,7 @@ def test_a_query_shows_what_it_reads_skips_and_publishes(
     write(daemon, topic, range(100))
     asyncio.run(write_aborted(daemon, topic))
     options = {"kafka.bootstrap.servers": daemon.bootstrap, "checkpointLocation": checkpoint, "topic": output}
+    options["commitGroup"] = output  # so that every step is one of them
 
     def writer() -> Any:
         stream = reading(spark.readStream, daemon, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=60)

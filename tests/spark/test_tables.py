@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from oncelog.pipeline.sink.delta import (
     FilePlan,
     FilesLost,
     TableBatch,
+    TableMismatch,
+    TableOptions,
     TableStep,
     check_files,
     commit,
@@ -189,7 +192,7 @@ ALL_TYPES = """select cast(id as int) as small, id as large, cast(id as string) 
 
 
 def append(rows: Any, table: Path, batch_id: int, app_id: str = "app") -> bool:
-    batch = prepare(rows, str(table), app_id, batch_id, {})
+    batch = prepare(rows, str(table), app_id, batch_id)
     return batch is not None and commit(batch, b"{}")
 
 
@@ -305,9 +308,9 @@ def test_what_delta_must_check_is_written_by_delta(spark: Any, tmp_path: Path) -
     DeltaTable(table).alter.add_constraint({"positive": "n >= 0"})
     assert append(spark.sql("select id as n from range(3)"), tmp_path, 0)
     for _ in range(2):
-        assert prepare(spark.sql("select id as n from range(3)"), table, "app", 0, {}) is None
+        assert prepare(spark.sql("select id as n from range(3)"), table, "app", 0) is None
     for rows in ("select cast(-1 as int) as n", "select 1 as n, 2 as m"):
-        with pytest.raises(Exception, match=r"validation check|number of fields"):
+        with pytest.raises(Exception, match=r"validation check|has no column 'm'"):
             append(spark.sql(rows), tmp_path, 1)
     assert sorted(column(tmp_path, "n")) == [0, 0, 1, 2]
 
@@ -319,7 +322,7 @@ def test_a_second_driver_between_decision_and_commit_is_noticed(spark: Any, tmp_
     """Both have decided that the table has not this batch; the second to commit finds that it has. Another
     application's commit in between is no obstacle."""
     append(spark.sql("select cast(id as int) as n from range(1)"), tmp_path, 0)
-    first, second, other = (prepare(spark.sql(rows), str(tmp_path), app, 1, {}) for app in ("app", "app", "other"))
+    first, second, other = (prepare(spark.sql(rows), str(tmp_path), app, 1) for app in ("app", "app", "other"))
     assert first and second and other
     assert commit(second, b"") and commit(other, b"")
     assert not commit(first, b"")
@@ -393,3 +396,96 @@ def test_rows_of_a_table_do_not_pass_through_the_driver(spark: Any, tmp_path: Pa
         )
         > 100_000_000
     )
+
+
+# --- growth, partitions, keys -----------------------------------------------------------------------------------------
+
+GROWING = TableOptions(schema_mode="merge")
+KEYED = TableOptions(merge_on=("key",))
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    return sorted(DeltaTable(str(table)).to_pyarrow_table().to_pylist(), key=str)
+
+
+def put(rows: Any, table: Path, batch_id: int, options: TableOptions) -> bool:
+    batch = prepare(rows, str(table), "app", batch_id, options)
+    return batch is not None and commit(batch, b"{}")
+
+
+@pytest.mark.parametrize("by", ["tasks", "delta"])
+def test_a_table_gets_the_columns_that_it_lacks_and_nulls_for_those_that_rows_lack(
+    spark: Any, tmp_path: Path, by: str
+) -> None:
+    """Once, also where the driver dies between the columns and the rows; without schema_mode it is refused by name."""
+    kind = "int" if by == "tasks" else "bigint"  # delta-rs converts, row by row
+    first, second = (
+        spark.sql(each)
+        for each in (
+            "select cast(1 as int) as n",
+            f"select 's' as s, cast(2 as {kind}) as n, named_struct('a', 1) as inside",
+        )
+    )
+    assert put(first, tmp_path, 0, TableOptions())
+    with pytest.raises(TableMismatch, match=r"has no column 'inside'.*schema_mode=\"merge\" to add it"):
+        put(second, tmp_path, 1, TableOptions())
+    assert prepare(second, str(tmp_path), "app", 1, GROWING) is not None  # the driver dies here
+    assert put(second, tmp_path, 1, GROWING)
+    assert not put(second, tmp_path, 1, GROWING)
+    with pytest.raises(TableMismatch, match=r"has a column 'inside' that the rows lack"):
+        put(first, tmp_path, 2, TableOptions())
+    assert put(first, tmp_path, 2, GROWING)
+    lacking = {"n": 1, "s": None, "inside": None}
+    assert rows_of(tmp_path) == sorted([lacking, lacking, {"n": 2, "s": "s", "inside": {"a": 1}}], key=str)
+
+
+def test_two_drivers_that_add_the_same_column_add_the_rows_once(spark: Any, tmp_path: Path) -> None:
+    assert put(spark.sql("select 1 as n"), tmp_path, 0, GROWING)
+    wider = spark.sql("select 1 as n, 2 as m")
+    first = prepare(wider, str(tmp_path), "app", 1, GROWING)
+    assert put(wider, tmp_path, 1, GROWING)
+    assert first is not None and not commit(first, b"{}")
+    assert rows_of(tmp_path) == sorted([{"n": 1, "m": None}, {"n": 1, "m": 2}], key=str)
+
+
+def test_a_new_table_has_the_partitions_that_were_asked_for_and_keeps_them(spark: Any, tmp_path: Path) -> None:
+    rows = spark.sql("select id, date_add(date '2026-01-01', cast(id % 2 as int)) as day from range(10)")
+    with small_driver(spark, 1):
+        assert put(rows, tmp_path, 0, TableOptions(partition_by=("day",)))
+        assert put(rows, tmp_path, 1, TableOptions())
+    assert DeltaTable(str(tmp_path)).metadata().partition_columns == ["day"]
+    assert len(rows_of(tmp_path)) == 20
+    with pytest.raises(TableMismatch, match="is partitioned by day, and partition_by says id"):
+        put(rows, tmp_path, 2, TableOptions(partition_by=("id",)))
+
+
+def test_rows_replace_those_with_their_key_once(spark: Any, tmp_path: Path) -> None:
+    """Of two drivers one; a batch that runs again changes nothing, also after a later one."""
+    totals = "select concat('k', id) as key, {0} + id as `the total` from range({1})"
+    assert put(spark.sql(totals.format(0, 2)), tmp_path, 0, KEYED)
+    batch = spark.sql(totals.format(10, 3))
+    first, second = (prepare(batch, str(tmp_path), "app", 1, KEYED) for _ in range(2))
+    assert first is not None and second is not None
+    assert commit(second, b"{}") and not commit(first, b"{}")
+    assert not put(batch, tmp_path, 1, KEYED)
+    assert rows_of(tmp_path) == [{"key": f"k{n}", "the total": 10 + n} for n in range(3)]
+    assert put(
+        spark.sql("select 'k1' as key, 1L as `the total`, 'new' as s"), tmp_path, 2, replace(KEYED, schema_mode="merge")
+    )
+    assert rows_of(tmp_path)[1] == {"key": "k1", "the total": 1, "s": "new"}
+    assert put(spark.sql("select 'k1' as key, 2L as `the total`"), tmp_path, 3, KEYED)
+    assert rows_of(tmp_path)[1] == {"key": "k1", "the total": 2, "s": "new"}  # what a row lacks stays
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ("select 'k' as key, id from range(2)", "2 rows and 1 keys"),
+        ("select cast(null as string) as key, 1 as id", "key is null in a row"),
+        ("select 1 as id", "rows have no column 'key'"),
+    ],
+)
+def test_a_batch_without_one_row_for_each_key_is_refused(spark: Any, tmp_path: Path, rows: str, sentence: str) -> None:
+    with pytest.raises(TableMismatch, match=sentence):
+        put(spark.sql(rows), tmp_path, 0, KEYED)
+    assert rows_of(tmp_path) == []

@@ -11,16 +11,16 @@ Invariants
   table, and one that dies between the two finds at its next start that the topics have the batch and the table has not.
 - Files of an attempt that failed are in no commit. VACUUM removes them.
 
-What delta-rs must look at row by row (constraints, columns that are computed or not null, types to convert) it writes
-itself, from the driver's memory: see `_tasks_may_write`.
+What delta-rs must look at row by row (constraints, columns that are computed or not null, types to convert, rows that
+replace others by their key) it writes itself, from the driver's memory: see `_tasks_may_write`.
 """
 
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from oncelog.pipeline.sink.marker import MarkerMismatch
@@ -41,6 +41,10 @@ class DeltaMissing(ImportError):
     """Raised if the extra `delta` is not installed."""
 
 
+class TableMismatch(ValueError):
+    """Raised if rows and table do not fit: the message names the column, and what to write."""
+
+
 class FilesLost(Exception):
     """Raised if the driver does not see the files of the tasks as they wrote them; nothing is published."""
 
@@ -50,6 +54,19 @@ class TableStep(Enum):
 
     WRITE = "write the files of a table"
     COMMIT = "commit a table"
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How a batch goes into a table: what `ExactlyOnce.to_delta` was given."""
+
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    schema_mode: Literal["merge"] | None = None
+    """With "merge" the table gets the columns that it lacks, and columns that the rows lack are null."""
+    partition_by: tuple[str, ...] = ()
+    """The partition columns of a table that is created."""
+    merge_on: tuple[str, ...] = ()
+    """The columns of the key by which a row replaces the one that the table has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,33 +104,36 @@ class TableBatch:
     files: Sequence[DataFile]
     rows: Any = None
     """The rows as a pyarrow Table instead of files, where delta-rs writes them."""
+    options: TableOptions = TableOptions()
 
 
 def prepare(
-    rows: Any, location: str, app_id: str, batch_id: int, storage_options: Mapping[str, str]
+    rows: Any, location: str, app_id: str, batch_id: int, options: TableOptions = TableOptions()
 ) -> TableBatch | None:
     """Let Spark's tasks write a DataFrame into files for batch `batch_id` of `app_id`; None if the table has it.
 
-    Creates the table. Raises DeltaMissing, MarkerMismatch if the table is ahead of the batch, FilesLost, and delta-rs'
-    errors.
+    Creates the table. Raises DeltaMissing, MarkerMismatch if the table is ahead of the batch, TableMismatch, FilesLost,
+    and delta-rs' errors.
     """
     fields = json.loads(rows.schema.json())["fields"]  # Delta writes a schema as Spark does
-    table = _load(location, fields, storage_options)
-    applied: int | None = table.transaction_version(app_id)
-    if applied == batch_id:
+    table = _load(location, fields, options)
+    if _is_applied(table, location, app_id, batch_id):
         return None
-    if applied is not None and applied > batch_id:
-        raise MarkerMismatch(
-            f"table {location} has the batches up to {applied} of {app_id} already, and this is batch {batch_id}: this "
-            "is an old copy of the checkpoint"
-        )
+    # New columns are a commit of their own, and the batch is not compared any more with what came before it.
+    has_grown = options.schema_mode == "merge" and _grow(table, fields)
+    if has_grown and _is_applied(table, location, app_id, batch_id):
+        return None
+    _check_fits(table, fields, location, options)
+    if options.merge_on:
+        return TableBatch(table, app_id, batch_id, (), _with_unique_keys(rows.toArrow(), options), options)
     if not _tasks_may_write(table, fields):
-        return TableBatch(table, app_id, batch_id, (), rows.toArrow())
+        return TableBatch(table, app_id, batch_id, (), rows.toArrow(), options)
     import pyarrow as pa
 
     metadata, schema = table.metadata(), pa.schema(table.schema().to_arrow())
     with_bounds = has_bounds(schema, metadata.configuration)
-    plan = FilePlan(table.table_uri, dict(storage_options), schema, tuple(metadata.partition_columns), with_bounds)
+    storage_options = dict(options.storage_options)
+    plan = FilePlan(table.table_uri, storage_options, schema, tuple(metadata.partition_columns), with_bounds)
     files = _files_of(rows, plan)
     check_files(plan, files)
     return TableBatch(table, app_id, batch_id, files)
@@ -144,8 +164,16 @@ def commit(batch: TableBatch, offsets: bytes) -> bool:
     now_ms = int(time.time() * 1000)
     table = batch.table
     try:
-        if batch.rows is not None:
-            write_deltalake(table, batch.rows, mode="append", commit_properties=properties)
+        if batch.options.merge_on:
+            _merge(table, batch.rows, batch.options.merge_on, properties)
+        elif batch.rows is not None:
+            write_deltalake(
+                table,
+                batch.rows,
+                mode="append",
+                schema_mode=batch.options.schema_mode,
+                commit_properties=properties,
+            )
         else:
             adds = [
                 AddAction(file.path, file.size_bytes, file.partition, now_ms, True, file.statistics)
@@ -184,7 +212,7 @@ def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
     if not sum(batch.num_rows for batch in batches):
         return
     files = _file_system(plan)
-    rows = pa.Table.from_batches(batches).select(plan.schema.names).cast(plan.schema)
+    rows = _as_table(pa.Table.from_batches(batches), plan.schema)
     for partition, part in _by_partition(rows, plan.partition_by):
         path = f"part-{uuid4()}.snappy.parquet"
         with files.open_output_stream(path) as stream:
@@ -234,33 +262,138 @@ def _files_of(rows: Any, plan: FilePlan) -> list[DataFile]:
     return [file for row in rows.mapInArrow(write, "files binary").collect() for file in loads(bytes(row.files))]
 
 
-def _load(location: str, fields: list[Any], storage_options: Mapping[str, str]) -> Any:
-    """Return the table as it is now, created if there is none: with columns that may be null, as Spark's own Delta
-    does."""
+def _merge(table: Any, rows: Any, keys: Sequence[str], properties: Any) -> None:
+    """Let the rows replace those of the table that have their key, and add the others. Columns that they lack stay."""
+    columns = {name: f'source."{name}"' for name in rows.column_names}
+    same = " AND ".join(f'target."{name}" = source."{name}"' for name in keys)
+    merging = table.merge(rows, same, source_alias="source", target_alias="target", commit_properties=properties)
+    merging.when_matched_update(columns).when_not_matched_insert(columns).execute()
+
+
+def _with_unique_keys(rows: Any, options: TableOptions) -> Any:
+    """Return the rows. Raises TableMismatch if two have the same key, or one has none: which one is to stay, and what
+    it replaces, is not said."""
+    keys = list(options.merge_on)
+    for name in keys:
+        if rows.column(name).null_count:
+            raise TableMismatch(f"merge_on={keys}: {name} is null in a row, and no row of a table has that key")
+    counts = rows.group_by(keys).aggregate([([], "count_all")]).column("count_all")
+    if rows.num_rows != len(counts):
+        raise TableMismatch(
+            f"merge_on={keys}: the batch has {rows.num_rows} rows and {len(counts)} keys: leave one row of each key, "
+            "by max_by() say"
+        )
+    return rows
+
+
+def _as_table(rows: Any, schema: Any) -> Any:
+    """Return a pyarrow Table with the columns of the schema, null where it has none."""
+    import pyarrow as pa
+
+    present = set(rows.column_names)
+    columns = [
+        rows.column(each.name).cast(each.type) if each.name in present else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _is_applied(table: Any, location: str, app_id: str, batch_id: int) -> bool:
+    applied: int | None = table.transaction_version(app_id)
+    if applied is not None and applied > batch_id:
+        raise MarkerMismatch(
+            f"table {location} has the batches up to {applied} of {app_id} already, and this is batch {batch_id}: this "
+            "is an old copy of the checkpoint"
+        )
+    return applied == batch_id
+
+
+def _grow(table: Any, fields: list[Any]) -> bool:
+    """Add the columns that the table lacks, if there are any. Raises delta-rs' errors."""
+    from deltalake.exceptions import DeltaError
+
+    present = _names(table)
+    wanted = [each for each in fields if each["name"] not in present]
+    if not wanted:
+        return False
     try:
-        from deltalake import DeltaTable, Schema
+        table.alter.add_columns(_schema(wanted).fields)
+    except DeltaError:
+        table.update_incremental()
+        if not {each["name"] for each in wanted} <= _names(table):  # another driver has not added them either
+            raise
+    return True
+
+
+def _check_fits(table: Any, fields: list[Any], location: str, options: TableOptions) -> None:
+    """Raises TableMismatch."""
+    present, given = _names(table), {each["name"] for each in fields}
+    hint = 'give to_delta schema_mode="merge"'
+    for name in sorted(given - present):
+        raise TableMismatch(f"table {location} has no column {name!r}: {hint} to add it, or select the others")
+    if options.schema_mode is None and not options.merge_on:
+        for name in sorted(present - given):
+            raise TableMismatch(
+                f"table {location} has a column {name!r} that the rows lack: {hint} for null, or add it"
+            )
+    for name in sorted(set(options.merge_on) - given):
+        raise TableMismatch(f"merge_on: the rows have no column {name!r}; there are {', '.join(sorted(given))}")
+    partitions = tuple(table.metadata().partition_columns)
+    if options.partition_by and options.partition_by != partitions:
+        raise TableMismatch(
+            f"table {location} is partitioned by {', '.join(partitions) or 'nothing'}, and partition_by says "
+            f"{', '.join(options.partition_by)}: a table keeps what it was created with"
+        )
+
+
+def _names(table: Any) -> set[str]:
+    return {each.name for each in table.schema().fields}
+
+
+def _schema(fields: list[Any]) -> Any:
+    """Return columns that may be null, and so may all that is in them, as Spark's own Delta creates them."""
+    from deltalake import Schema
+
+    nullable = [{**_nullable(each), "metadata": {}} for each in fields]
+    return Schema.from_json(json.dumps({"type": "struct", "fields": nullable}))
+
+
+def _nullable(node: Any) -> Any:
+    """Return a type in JSON of which every value may be null."""
+    if not isinstance(node, dict):
+        return [_nullable(each) for each in node] if isinstance(node, list) else node
+    may_be = ("nullable", "containsNull", "valueContainsNull")
+    return {name: True if name in may_be else _nullable(each) for name, each in node.items()}
+
+
+def _load(location: str, fields: list[Any], options: TableOptions) -> Any:
+    """Return the table as it is now, created if there is none."""
+    try:
+        from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
     except ImportError as error:
         raise DeltaMissing("to_delta needs deltalake: pip install 'oncelog[delta]'") from error
-    options = dict(storage_options)
+    storage_options = dict(options.storage_options)
     try:
-        return DeltaTable(location, storage_options=options)
+        return DeltaTable(location, storage_options=storage_options)
     except TableNotFoundError:
-        nullable = [{**field, "nullable": True, "metadata": {}} for field in fields]
-        schema = Schema.from_json(json.dumps({"type": "struct", "fields": nullable}))
-        return DeltaTable.create(location, schema, mode="ignore", storage_options=options)
+        partition_by = list(options.partition_by) or None
+        schema = _schema(fields)
+        return DeltaTable.create(
+            location, schema, mode="ignore", partition_by=partition_by, storage_options=storage_options
+        )
 
 
 def _tasks_may_write(table: Any, fields: list[Any]) -> bool:
     """Whether any row of these columns may be added to the table as it is. What is not known here, delta-rs decides."""
     metadata = table.metadata()
     declared = json.loads(table.schema().to_json())["fields"]
-    types = {field["name"]: _without_nullability(field["type"]) for field in declared}
+    types = {each["name"]: _without_nullability(each["type"]) for each in declared}
     return (
         set(table.protocol().writer_features or ()) <= _FEATURES
         and not any(key.startswith(("delta.constraints.", "delta.columnMapping")) for key in metadata.configuration)
-        and all(field["nullable"] and not field["metadata"] for field in declared)
-        and types == {field["name"]: _without_nullability(field["type"]) for field in fields}
+        and all(each["nullable"] and not each["metadata"] for each in declared)
+        and all(types[each["name"]] == _without_nullability(each["type"]) for each in fields)
         and all(types[name] in _PARTITION_TYPES for name in metadata.partition_columns)
     )
 

@@ -12,15 +12,15 @@ Invariants
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from oncelog.pipeline.notes import note_outcome
 from oncelog.pipeline.options import parse
-from oncelog.pipeline.sink.delta import TableStep, commit, prepare
+from oncelog.pipeline.sink.delta import TableOptions, TableStep, commit, prepare
 from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     group_offsets_of,
@@ -106,7 +106,7 @@ class Publisher:
 class _Table:
     rows: Any
     location: str
-    storage_options: Mapping[str, str]
+    options: TableOptions
 
 
 class ExactlyOnce:
@@ -148,12 +148,30 @@ class ExactlyOnce:
         return self
 
     def to_delta(
-        self, rows: Any, table: str, *, name: str | None = None, storage_options: Mapping[str, str] | None = None
+        self,
+        rows: Any,
+        table: str,
+        *,
+        name: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        schema_mode: Literal["merge"] | None = None,
+        partition_by: Sequence[str] = (),
+        merge_on: Sequence[str] = (),
     ) -> Self:
-        """Append a DataFrame to a Delta table, a path or URI, which is created if it does not exist. Needs the extra
-        `delta`. Spark's tasks write the files; rows of a table that has constraints, generated or not-null columns, or
-        columns of other types pass through the driver's memory. Raises ValueError for a name that is taken."""
-        self._tables[self._free_name(name or table)] = _Table(rows, table, storage_options or {})
+        """Append a DataFrame to a Delta table, a path or URI, which is created if it does not exist, partitioned by
+        the columns `partition_by`. Needs the extra `delta`.
+
+        With `schema_mode="merge"` the table gets columns that it lacks, and columns that the rows lack are null. With
+        `merge_on` a row replaces the one that has the same values in these columns. Spark's tasks write the files; rows
+        of a table that has constraints, generated or not-null columns, or columns of other types, and those of a merge,
+        pass through the driver's memory. Raises ValueError for a name that is taken; when the block ends, TableMismatch
+        for rows that do not fit.
+        """
+        for columns in (partition_by, merge_on):
+            if isinstance(columns, str):
+                raise ValueError(f"columns are a list of names: [{columns!r}]")
+        options = TableOptions(storage_options or {}, schema_mode, tuple(partition_by), tuple(merge_on))
+        self._tables[self._free_name(name or table)] = _Table(rows, table, options)
         return self
 
     def _free_name(self, name: str) -> str:
@@ -195,7 +213,7 @@ class ExactlyOnce:
             # Of the query, whatever the sinkId: a new query with that sinkId has a batch 0 of its own. Two outputs into
             # one table are two applications to it.
             app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
-            work = partial(prepare, table.rows, table.location, app_id, batch_id, table.storage_options)
+            work = partial(prepare, table.rows, table.location, app_id, batch_id, table.options)
             batches[name] = await around(TableStep.WRITE, work)
         positions = group_offsets_of(self._options, self._checkpoint, batch_id)
         outcome = await publish(settings, self._wanted, outputs, self._on_step, positions)
