@@ -61,7 +61,7 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' --hypothesis-profile=thorough $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests that start Spark, in two sessions side by side (its Kafka connector is fetched, if Maven is there)
+test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## Run the tests that start Spark, in two sessions side by side (its Kafka connector is fetched, if Maven is there)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m spark $(ARGS)
 
 # What a query touches of Spark: the rest of the tests is ours, or was seen with the newest.
@@ -71,10 +71,10 @@ test-spark-versions: ## Run the tests of reading and writing with the older vers
 	  echo "== pyspark $$version =="; \
 	  [ -e $(VERSIONS)/$$version/.done ] || { \
 	    $(PYTHON) -m venv $(VERSIONS)/$$version; \
-	    $(VERSIONS)/$$version/bin/python -m pip install -q -e '.[test,delta,pipelines]' "pyspark==$$version.*"; \
+	    $(VERSIONS)/$$version/bin/python -m pip install -q -e '.[test,delta,iceberg,pipelines]' "pyspark==$$version.*"; \
 	    touch $(VERSIONS)/$$version/.done; }; \
 	  $(VERSIONS)/$$version/bin/python -m pytest -n0 -rsfE -m 'spark and not slow' $(ARGS) \
-	    tests/spark/test_{columns,connect,doors,group_offsets,run_id,sink,source,tables,waiting}.py; \
+	    tests/spark/test_{columns,connect,doors,group_offsets,iceberg,run_id,sink,source,tables,waiting}.py; \
 	done
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
@@ -261,6 +261,11 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python
 	@echo 'Installing delta-rs'
 	@$(call pip_install,-e '.[delta]')
+	@touch $@
+
+$(VENV)/.iceberg: pyproject.toml $(VENV)/.demo | $(BIN)/python
+	@echo 'Installing pyiceberg'
+	@$(call pip_install,-e '.[iceberg]')
 	@touch $@
 
 $(VENV)/.pipelines: pyproject.toml $(VENV)/.demo | $(BIN)/python

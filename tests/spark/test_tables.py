@@ -17,17 +17,15 @@ import pytest
 from oncelog.pipeline.sink import Outcome, Step, exactly_once
 from oncelog.pipeline.sink.delta import (
     FilePlan,
-    FilesLost,
     TableBatch,
-    TableMismatch,
     TableOptions,
-    TableStep,
     check_files,
     commit,
     prepare,
     write_files,
 )
 from oncelog.pipeline.sink.statistics import has_bounds
+from oncelog.pipeline.sink.table_files import FilesLost, TableMismatch, TableStep
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.driver_death import MOMENTS, Death, deaths

@@ -10,8 +10,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from oncelog.pipeline.sink.delta import TableStep
 from oncelog.pipeline.sink.publish import Moment, Outcome, Step
+from oncelog.pipeline.sink.table_files import TableStep
 
 MOMENTS: tuple[Moment, Moment] = ("before", "after")
 _GRAVEYARD: list[object] = []

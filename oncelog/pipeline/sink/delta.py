@@ -19,15 +19,14 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
 from oncelog.pipeline.sink.marker import MarkerMismatch
 from oncelog.pipeline.sink.statistics import has_bounds, statistics_of
+from oncelog.pipeline.sink.table_files import Commit, FilesLost, TableMismatch, as_table, by_partition, files_of, pieces
 
-_FILE_BYTES = 64 << 20
-"""The size of the rows that a task keeps in memory, as Arrow: they become one file for each partition of the table."""
 _PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "date", "boolean")
 _FEATURES = {
     *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "timestampNtz"),
@@ -39,21 +38,6 @@ declared."""
 
 class DeltaMissing(ImportError):
     """Raised if the extra `delta` is not installed."""
-
-
-class TableMismatch(ValueError):
-    """Raised if rows and table do not fit: the message names the column, and what to write."""
-
-
-class FilesLost(Exception):
-    """Raised if the driver does not see the files of the tasks as they wrote them; nothing is published."""
-
-
-class TableStep(Enum):
-    """The steps of one table, around those of `publish.Step`: files before the topics, the commit after them."""
-
-    WRITE = "write the files of a table"
-    COMMIT = "commit a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +91,12 @@ class TableBatch:
     options: TableOptions = TableOptions()
 
 
+def prepare_delta(rows: Any, location: str, options: TableOptions, app_id: str, batch_id: int) -> Commit | None:
+    """As `table_files.Prepare`. Raises what `prepare` raises."""
+    batch = prepare(rows, location, app_id, batch_id, options)
+    return None if batch is None else partial(commit, batch)
+
+
 def prepare(
     rows: Any, location: str, app_id: str, batch_id: int, options: TableOptions = TableOptions()
 ) -> TableBatch | None:
@@ -134,7 +124,7 @@ def prepare(
     with_bounds = has_bounds(schema, metadata.configuration)
     storage_options = dict(options.storage_options)
     plan = FilePlan(table.table_uri, storage_options, schema, tuple(metadata.partition_columns), with_bounds)
-    files = _files_of(rows, plan)
+    files = files_of(rows, partial(write_files, plan))
     check_files(plan, files)
     return TableBatch(table, app_id, batch_id, files)
 
@@ -194,31 +184,16 @@ def commit(batch: TableBatch, offsets: bytes) -> bool:
 def write_files(plan: FilePlan, batches: Iterable[Any]) -> Iterator[DataFile]:
     """Write a task's pyarrow RecordBatches into files, with at most some 64 MB of rows in memory. Raises delta-rs'
     errors."""
-    waiting: list[Any] = []
-    waiting_bytes = 0
-    for batch in batches:
-        waiting.append(batch)
-        waiting_bytes += batch.nbytes
-        if waiting_bytes >= _FILE_BYTES:
-            yield from _write(plan, waiting)
-            waiting, waiting_bytes = [], 0
-    yield from _write(plan, waiting)
-
-
-def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
-    import pyarrow as pa
     from pyarrow import parquet
 
-    if not sum(batch.num_rows for batch in batches):
-        return
     files = _file_system(plan)
-    rows = _as_table(pa.Table.from_batches(batches), plan.schema)
-    for partition, part in _by_partition(rows, plan.partition_by):
-        path = f"part-{uuid4()}.snappy.parquet"
-        with files.open_output_stream(path) as stream:
-            parquet.write_table(part, stream, compression="snappy")
-            size_bytes = stream.tell()
-        yield DataFile(path, size_bytes, partition, statistics_of(part, plan.with_bounds))
+    for piece in pieces(batches):
+        for values, part in _by_partition(as_table(piece, plan.schema), plan.partition_by):
+            path = f"part-{uuid4()}.snappy.parquet"
+            with files.open_output_stream(path) as stream:
+                parquet.write_table(part, stream, compression="snappy")
+                size_bytes = stream.tell()
+            yield DataFile(path, size_bytes, values, statistics_of(part, plan.with_bounds))
 
 
 def _file_system(plan: FilePlan) -> Any:
@@ -235,31 +210,8 @@ def _file_system(plan: FilePlan) -> Any:
 def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str, str | None], Any]]:
     """Yield the rows of each partition without its columns, which a file does not repeat, and their values as Delta
     writes them: text, and no text for null."""
-    if not columns:
-        yield {}, rows
-        return
-    indices: dict[tuple[str | None, ...], list[int]] = {}
-    texts = [rows.column(name).cast("string").to_pylist() for name in columns]
-    for index, values in enumerate(zip(*texts, strict=True)):
-        indices.setdefault(tuple(value or None for value in values), []).append(index)
-    rest = rows.drop_columns(list(columns))
-    for key, chosen in indices.items():
-        yield dict(zip(columns, key, strict=True)), rest.take(chosen)
-
-
-def _files_of(rows: Any, plan: FilePlan) -> list[DataFile]:
-    """Let Spark's tasks write a DataFrame, and return their files, without those of attempts that failed."""
-
-    def write(batches: Any) -> Any:
-        from pickle import dumps
-
-        import pyarrow
-
-        yield pyarrow.RecordBatch.from_pydict({"files": [dumps(list(write_files(plan, batches)))]})
-
-    from pickle import loads
-
-    return [file for row in rows.mapInArrow(write, "files binary").collect() for file in loads(bytes(row.files))]
+    for values, part in by_partition(rows, columns):
+        yield {name: text or None for name, text in zip(columns, values, strict=True)}, part.drop_columns([*columns])
 
 
 def _merge(table: Any, rows: Any, keys: Sequence[str], properties: Any) -> None:
@@ -284,18 +236,6 @@ def _with_unique_keys(rows: Any, options: TableOptions) -> Any:
             "by max_by() say"
         )
     return rows
-
-
-def _as_table(rows: Any, schema: Any) -> Any:
-    """Return a pyarrow Table with the columns of the schema, null where it has none."""
-    import pyarrow as pa
-
-    present = set(rows.column_names)
-    columns = [
-        rows.column(each.name).cast(each.type) if each.name in present else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.table(columns, schema=schema)
 
 
 def _is_applied(table: Any, location: str, app_id: str, batch_id: int) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 
 from oncelog.pipeline.notes import note_outcome
 from oncelog.pipeline.options import parse
-from oncelog.pipeline.sink.delta import TableOptions, TableStep, commit, prepare
+from oncelog.pipeline.sink.delta import TableOptions, prepare_delta
 from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     group_offsets_of,
@@ -34,6 +34,7 @@ from oncelog.pipeline.sink.plan import (
 from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, publish
 from oncelog.pipeline.sink.running import has_jvm, running
 from oncelog.pipeline.sink.spool import TaskOutput
+from oncelog.pipeline.sink.table_files import Prepare, TableStep
 from oncelog.pipeline.sink.task import TaskPlan, encode_task
 
 logger = logging.getLogger("oncelog.spark.sink")
@@ -104,9 +105,8 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    rows: Any
     location: str
-    options: TableOptions
+    prepare: Prepare
 
 
 class ExactlyOnce:
@@ -171,7 +171,34 @@ class ExactlyOnce:
             if isinstance(columns, str):
                 raise ValueError(f"columns are a list of names: [{columns!r}]")
         options = TableOptions(storage_options or {}, schema_mode, tuple(partition_by), tuple(merge_on))
-        self._tables[self._free_name(name or table)] = _Table(rows, table, options)
+        self._tables[self._free_name(name or table)] = _Table(table, partial(prepare_delta, rows, table, options))
+        return self
+
+    def to_iceberg(
+        self,
+        rows: Any,
+        table: str,
+        *,
+        name: str | None = None,
+        catalog: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        schema_mode: Literal["merge"] | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> Self:
+        """Append a DataFrame to an Iceberg table, `namespace.table`, which is created if it does not exist, partitioned
+        by the values of the columns `partition_by`. Needs the extra `iceberg`.
+
+        `catalog` is the name of a catalog in pyiceberg's configuration, `properties` are those of `load_catalog`. With
+        `schema_mode="merge"` the table gets columns that it lacks, and columns that the rows lack are null. Spark's
+        tasks write the files; rows of a table that is partitioned by more than values pass through the driver's memory.
+        Raises ValueError for a name that is taken; when the block ends, TableMismatch for rows that do not fit.
+        """
+        if isinstance(partition_by, str):
+            raise ValueError(f"columns are a list of names: [{partition_by!r}]")
+        from oncelog.pipeline.sink import iceberg
+
+        options = iceberg.IcebergOptions(catalog, properties or {}, schema_mode, tuple(partition_by))
+        self._tables[self._free_name(name or table)] = _Table(table, partial(iceberg.prepare, rows, table, options))
         return self
 
     def _free_name(self, name: str) -> str:
@@ -213,14 +240,13 @@ class ExactlyOnce:
             # Of the query, whatever the sinkId: a new query with that sinkId has a batch 0 of its own. Two outputs into
             # one table are two applications to it.
             app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
-            work = partial(prepare, table.rows, table.location, app_id, batch_id, table.options)
-            batches[name] = await around(TableStep.WRITE, work)
+            batches[name] = await around(TableStep.WRITE, partial(table.prepare, app_id, batch_id))
         positions = group_offsets_of(self._options, self._checkpoint, batch_id)
         outcome = await publish(settings, self._wanted, outputs, self._on_step, positions)
         tables = {}
-        for name, batch in batches.items():
-            tables[name] = batch is not None and await around(
-                TableStep.COMMIT, partial(commit, batch, self._checkpoint.offsets(batch_id))
+        for name, commit in batches.items():
+            tables[name] = commit is not None and await around(
+                TableStep.COMMIT, partial(commit, self._checkpoint.offsets(batch_id))
             )
             if not tables[name]:
                 location = self._tables[name].location

@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 
 from oncelog.pipeline.sink import Step
-from oncelog.pipeline.sink.delta import TableStep
 from oncelog.pipeline.sink.publish import Moment
+from oncelog.pipeline.sink.table_files import TableStep
 from tests.spark.proof.scene import Scene
 from tests.spark.proof.session import session
 

@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.pipeline.sink import Step
 from oncelog.pipeline.sink.checkpoint import Checkpoint
-from oncelog.pipeline.sink.delta import TableStep
 from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
 from oncelog.pipeline.sink.publish import Moment, SinkSettings, publish
 from oncelog.pipeline.sink.spool import SpoolWriter
+from oncelog.pipeline.sink.table_files import TableStep
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.spark.proof.scene import FORMAT, HIT, OURS, SINKS, Scene
