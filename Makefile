@@ -255,7 +255,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@echo 'Fetching the purchases'
 	@$(call pip_install,--no-deps Lifetimes)
 	@echo 'Preparing the start of Spark (half a minute)'
-	@$(BIN)/python -m oncelog.pipeline.class_archive >$(VENV)/class_archive.log 2>&1 || echo '  not prepared: see $(VENV)/class_archive.log'
+	@$(BIN)/python -m oncelog.pipeline.class_archive >$(VENV)/class_archive.log 2>&1 || tail -n 1 $(VENV)/class_archive.log
 	@touch $@
 
 $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python

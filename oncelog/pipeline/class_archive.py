@@ -14,7 +14,7 @@ from typing import Any
 
 from oncelog.pipeline.demo.job import warm_up
 from oncelog.pipeline.demo.processes import DaemonProcess
-from oncelog.pipeline.java import CLASS_ARCHIVE, QUICK_START, local_session
+from oncelog.pipeline.java import CLASS_ARCHIVE, QUICK_START, installed_java_home, local_session
 
 _EXIT_S = 300
 _OPTIONS = "spark.driver.extraJavaOptions"
@@ -22,6 +22,8 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 
 def main() -> str | None:
     """Run a query from topic to topic, over one record, and keep the classes that it has loaded. Return what failed."""
+    if installed_java_home() is None:
+        return "only an installed Java keeps an archive of classes, and there is none: sessions start without"
     place = CLASS_ARCHIVE.parent
     place.mkdir(exist_ok=True)
     made = place / f"{os.getpid()}.jsa"  # a session that starts right now sees a whole archive or none
@@ -30,7 +32,7 @@ def main() -> str | None:
         daemon = DaemonProcess(work / "data", work / "daemon.log")
         daemon.start()
         try:
-            options = f"{QUICK_START[_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=error"
+            options = f"{QUICK_START[_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=off"
             session = local_session(place, "oncelog-classes", {**QUICK_START, _OPTIONS: options})
             java = session.sparkContext._gateway.proc
             warm_up(session, daemon.bootstrap, work)
@@ -39,7 +41,7 @@ def main() -> str | None:
         finally:
             daemon.stop()
     if not made.exists():
-        return "this Java makes no archive of classes: sessions start without"
+        return "this Java keeps no archive of classes: sessions start without"
     made.replace(CLASS_ARCHIVE)
     return None
 

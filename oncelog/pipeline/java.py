@@ -152,4 +152,4 @@ def _with_class_archive(settings: Mapping[str, str]) -> dict[str, str]:
     options = settings.get(_JAVA_OPTIONS, "")
     if " " in str(CLASS_ARCHIVE) or "-XX:ArchiveClassesAtExit" in options:
         return {**settings}
-    return {**settings, _JAVA_OPTIONS: f"{options} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=error".strip()}
+    return {**settings, _JAVA_OPTIONS: f"{options} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=off".strip()}
