@@ -217,6 +217,48 @@ def test_a_partitioned_table_has_its_rows_in_their_partitions(spark: Any, option
         put(rows, replace(options, partition_by=("id",)), 2)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "grown"),
+    [
+        ("struct(1 as a)", "struct(2 as a, 'x' as b)", [{"a": 1, "b": None}, {"a": 2, "b": "x"}]),
+        ("array(struct(1 as a))", "array(struct(2 as a, 'x' as b))", [[{"a": 1, "b": None}], [{"a": 2, "b": "x"}]]),
+        ("1", "2L", [1, 2]),
+        ("1L", "2", [1, 2]),
+        ("1L", "'007'", None),
+        ("'text'", "7", None),
+        ("struct(1 as a)", "struct('x' as a)", None),
+        ("cast(1 as decimal(10, 2))", "cast(1 as decimal(10, 4))", None),
+    ],
+)
+def test_no_value_is_cut_or_changed_to_fit_into_a_table(
+    spark: Any, options: IcebergOptions, first: str, second: str, grown: list[Any] | None
+) -> None:
+    """A field more inside of a column, or a wider type, is refused or grown; another type is refused."""
+    growing = replace(options, schema_mode="merge")
+    assert put(spark.sql(f"select {first} as c"), options, 0)
+    rows = spark.sql(f"select {second} as c")
+    if second != "2":  # a narrower type fits
+        with pytest.raises(TableMismatch, match=r"'c.*'"):
+            put(rows, options, 1)
+    if grown is None:
+        with pytest.raises(Exception, match=r"(?i)'c.*'|cannot change column type|incompatible|c:|c\.a:"):
+            put(rows, growing, 1)
+        assert len(rows_of(options)) == 1
+    else:
+        assert put(rows, growing, 1)
+        assert sorted((each["c"] for each in rows_of(options)), key=str) == grown
+        assert put(spark.sql(f"select {first} as c"), growing, 2)  # what it lacks inside is null
+        assert [each["c"] for each in rows_of(options)].count(grown[0]) == 2
+
+
+def test_a_table_that_is_there_keeps_its_partitions(spark: Any, options: IcebergOptions) -> None:
+    """Also one without a row, that somebody else has created."""
+    assert put(spark.sql("select 1 as n"), options, 0)
+    load_catalog(options.catalog, **options.properties).create_table("shop.empty", loaded(options).schema())
+    with pytest.raises(TableMismatch, match="is partitioned by nothing"):
+        prepare(spark.sql("select 1 as n"), "shop.empty", replace(options, partition_by=("n",)), "app", 0)
+
+
 def test_a_table_gets_the_columns_that_it_lacks_and_nulls_for_those_that_rows_lack(
     spark: Any, options: IcebergOptions
 ) -> None:

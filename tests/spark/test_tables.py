@@ -459,20 +459,20 @@ def test_a_new_table_has_the_partitions_that_were_asked_for_and_keeps_them(spark
 
 def test_rows_replace_those_with_their_key_once(spark: Any, tmp_path: Path) -> None:
     """Of two drivers one; a batch that runs again changes nothing, also after a later one."""
-    totals = "select concat('k', id) as key, {0} + id as `the total` from range({1})"
+    name = 'the "total"'
+    totals = f"select concat('k', id) as key, {{0}} + id as `{name}` from range({{1}})"
     assert put(spark.sql(totals.format(0, 2)), tmp_path, 0, KEYED)
     batch = spark.sql(totals.format(10, 3))
     first, second = (prepare(batch, str(tmp_path), "app", 1, KEYED) for _ in range(2))
     assert first is not None and second is not None
     assert commit(second, b"{}") and not commit(first, b"{}")
     assert not put(batch, tmp_path, 1, KEYED)
-    assert rows_of(tmp_path) == [{"key": f"k{n}", "the total": 10 + n} for n in range(3)]
-    assert put(
-        spark.sql("select 'k1' as key, 1L as `the total`, 'new' as s"), tmp_path, 2, replace(KEYED, schema_mode="merge")
-    )
-    assert rows_of(tmp_path)[1] == {"key": "k1", "the total": 1, "s": "new"}
-    assert put(spark.sql("select 'k1' as key, 2L as `the total`"), tmp_path, 3, KEYED)
-    assert rows_of(tmp_path)[1] == {"key": "k1", "the total": 2, "s": "new"}  # what a row lacks stays
+    assert rows_of(tmp_path) == [{"key": f"k{n}", name: 10 + n} for n in range(3)]
+    wider = spark.sql(f"select 'k1' as key, 1L as `{name}`, 'new' as s")
+    assert put(wider, tmp_path, 2, replace(KEYED, schema_mode="merge"))
+    assert rows_of(tmp_path)[1] == {"key": "k1", name: 1, "s": "new"}
+    assert put(spark.sql(f"select 'k1' as key, 2L as `{name}`"), tmp_path, 3, KEYED)
+    assert rows_of(tmp_path)[1] == {"key": "k1", name: 2, "s": "new"}  # what a row lacks stays
 
 
 @pytest.mark.parametrize(

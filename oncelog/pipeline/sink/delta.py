@@ -216,8 +216,9 @@ def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str,
 
 def _merge(table: Any, rows: Any, keys: Sequence[str], properties: Any) -> None:
     """Let the rows replace those of the table that have their key, and add the others. Columns that they lack stay."""
-    columns = {name: f'source."{name}"' for name in rows.column_names}
-    same = " AND ".join(f'target."{name}" = source."{name}"' for name in keys)
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in rows.column_names}
+    columns = {name: f"source.{quoted[name]}" for name in rows.column_names}
+    same = " AND ".join(f"target.{quoted[name]} = source.{quoted[name]}" for name in keys)
     merging = table.merge(rows, same, source_alias="source", target_alias="target", commit_properties=properties)
     merging.when_matched_update(columns).when_not_matched_insert(columns).execute()
 

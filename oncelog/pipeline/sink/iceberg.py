@@ -168,30 +168,30 @@ def _load(identifier: str, wanted: Any, options: IcebergOptions) -> Any:
     """Return the table as it is now, created if there is none, in a namespace that is."""
     try:
         from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+        from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
     except ImportError as error:
         raise IcebergMissing("to_iceberg needs pyiceberg: pip install 'oncelog[iceberg]'") from error
     catalog = load_catalog(options.catalog, **options.properties)
     try:
-        table = catalog.load_table(identifier)
+        return catalog.load_table(identifier)
     except NoSuchTableError:
         catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
-        try:
-            table = catalog.create_table(identifier, wanted)
-        except TableAlreadyExistsError:
-            table = catalog.load_table(identifier)
-    if options.partition_by and not table.metadata.snapshots and table.spec().is_unpartitioned():
-        with table.update_spec() as spec:
+    try:
+        with catalog.create_table_transaction(identifier, wanted) as transaction, transaction.update_spec() as spec:
             for name in options.partition_by:
                 spec.add_identity(name)
-    return table
+    except (TableAlreadyExistsError, CommitFailedException):  # another driver has just created it
+        pass
+    return catalog.load_table(identifier)
 
 
 def _grow(table: Any, wanted: Any) -> None:
-    """Add the columns that the table lacks. Raises pyiceberg's errors."""
+    """Add the columns, and the fields inside of columns, that the table lacks. Raises pyiceberg's errors."""
     from pyiceberg.exceptions import CommitFailedException
 
-    while set(wanted.names) - set(table.schema().column_names):
+    for _ in range(_ATTEMPTS):
+        if all(each.is_lacking for each in _misfits(wanted, _schema_of(table))):
+            return
         try:
             with table.update_schema() as update:
                 update.union_by_name(wanted)
@@ -199,13 +199,78 @@ def _grow(table: Any, wanted: Any) -> None:
             table.refresh()
 
 
+@dataclass(frozen=True, slots=True)
+class _Misfit:
+    """A column, or a field inside of one, in which rows and table differ."""
+
+    path: str
+    given: Any
+    """Its type in the rows; None if they lack it."""
+    present: Any
+    """Its type in the table; None if that lacks it."""
+
+    @property
+    def is_lacking(self) -> bool:
+        return self.given is None
+
+
+def _misfits(given: Any, present: Any, path: str = "") -> Iterator[_Misfit]:
+    """Yield where the values of one schema or struct cannot be those of another as they are."""
+    ours, theirs = ({each.name: each.type for each in fields} for fields in (given, present))
+    for name in sorted({*ours, *theirs}):
+        yield from _misfits_of(ours.get(name), theirs.get(name), f"{path}{name}")
+
+
+def _misfits_of(given: Any, present: Any, path: str) -> Iterator[_Misfit]:
+    import pyarrow as pa
+
+    if given is None or present is None:
+        yield _Misfit(path, given, present)
+    elif pa.types.is_struct(given) and pa.types.is_struct(present):
+        yield from _misfits(given, present, f"{path}.")
+    elif _is_list(given) and _is_list(present):
+        yield from _misfits_of(given.value_type, present.value_type, f"{path}.element")
+    elif pa.types.is_map(given) and pa.types.is_map(present):
+        yield from _misfits_of(given.key_type, present.key_type, f"{path}.key")
+        yield from _misfits_of(given.item_type, present.item_type, f"{path}.value")
+    elif not _fits(given, present):
+        yield _Misfit(path, given, present)
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _fits(given: Any, present: Any) -> bool:
+    """Whether every value of a simple type is one of another, the same or a wider one."""
+    from pyarrow import types
+
+    for is_of in (types.is_integer, types.is_floating):
+        if is_of(given) and is_of(present):
+            return bool(given.bit_width <= present.bit_width)
+    for is_text in ((types.is_string, types.is_large_string), (types.is_binary, types.is_large_binary)):
+        if any(is_of(given) for is_of in is_text) and any(is_of(present) for is_of in is_text):
+            return True
+    if types.is_decimal(given) and types.is_decimal(present):
+        return bool(given.scale == present.scale and given.precision <= present.precision)
+    if types.is_timestamp(given) and types.is_timestamp(present):
+        return (given.tz is None) == (present.tz is None)
+    return bool(given == present)
+
+
 def _check_fits(table: Any, wanted: Any, identifier: str, options: IcebergOptions) -> None:
     """Raises TableMismatch."""
-    present = [each.name for each in table.schema().fields]
     hint = 'give to_iceberg schema_mode="merge"'
-    for name in sorted(set(wanted.names) - set(present)):
-        raise TableMismatch(f"table {identifier} has no column {name!r}: {hint} to add it, or select the others")
-    for name in sorted(set(present) - set(wanted.names)):
+    for each in _misfits(wanted, _schema_of(table)):
+        name = each.path
+        if each.present is None:
+            raise TableMismatch(f"table {identifier} has no column {name!r}: {hint} to add it, or select the others")
+        if each.given is not None:
+            raise TableMismatch(
+                f"column {name!r} is {each.present} in table {identifier}, and {each.given} in the rows: cast it"
+            )
         if options.schema_mode is None:
             raise TableMismatch(f"table {identifier} has a column {name!r} that the rows lack: {hint} for null there")
     partitions = _partition_columns(table)
