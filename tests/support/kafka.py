@@ -1,13 +1,14 @@
 """Apache Kafka itself as a process, for tests that ask whether ours behaves alike: one node, everything on loopback."""
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ transaction.state.log.num.partitions=5
 group.initial.rebalance.delay.ms=0
 """
 _ATTEMPTS = 900
+_BELOW_OUTGOING = (20_000, 32_000)
 """Three minutes: it starts in four seconds, and in forty on a busy machine."""
 
 
@@ -85,6 +87,8 @@ class Kafka:
             with suppress(NotHealthy):
                 check_health(host, port, 5.0)
                 return
+            if self._process.poll() is not None:
+                raise NotHealthy(f"Apache Kafka ended with {self._process.returncode} when it was to start")
             pause.wait(0.2)
         raise NotHealthy("Apache Kafka did not start in time")
 
@@ -160,8 +164,13 @@ def format_storage(
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Ports that nobody has now. They lie below those that systems give to outgoing connections: one of another test
+    took a port between here and the start of the server that was to have it."""
+    with ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = random.SystemRandom().randrange(*_BELOW_OUTGOING)
+            with suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
     return ports
