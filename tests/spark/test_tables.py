@@ -33,7 +33,7 @@ from tests.support.driver_death import MOMENTS, Death, deaths
 pytest.importorskip("deltalake")
 import pyarrow
 import pyarrow.dataset
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 HIT = 1
@@ -311,6 +311,13 @@ def test_what_delta_must_check_is_written_by_delta(spark: Any, tmp_path: Path) -
         with pytest.raises(Exception, match=r"validation check|has no column 'm'"):
             append(spark.sql(rows), tmp_path, 1)
     assert sorted(column(tmp_path, "n")) == [0, 0, 1, 2]
+
+
+def test_a_column_that_the_table_computes_may_be_left_out(spark: Any, tmp_path: Path) -> None:
+    computed = Field("m", "integer", metadata={"delta.generationExpression": "n + 1"})
+    DeltaTable.create(str(tmp_path), Schema([Field("n", "integer"), computed]))
+    assert append(spark.sql("select cast(id as int) as n from range(2)"), tmp_path, 0)
+    assert sorted(column(tmp_path, "m")) == [1, 2]
 
 
 @pytest.mark.parametrize(

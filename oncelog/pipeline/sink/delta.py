@@ -23,9 +23,17 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from oncelog.pipeline.sink.marker import MarkerMismatch
 from oncelog.pipeline.sink.statistics import has_bounds, statistics_of
-from oncelog.pipeline.sink.table_files import Commit, FilesLost, TableMismatch, as_table, by_partition, files_of, pieces
+from oncelog.pipeline.sink.table_files import (
+    Commit,
+    FilesLost,
+    TableMismatch,
+    as_table,
+    by_partition,
+    files_of,
+    is_applied,
+    pieces,
+)
 
 _PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "date", "boolean")
 _FEATURES = {
@@ -240,13 +248,7 @@ def _with_unique_keys(rows: Any, options: TableOptions) -> Any:
 
 
 def _is_applied(table: Any, location: str, app_id: str, batch_id: int) -> bool:
-    applied: int | None = table.transaction_version(app_id)
-    if applied is not None and applied > batch_id:
-        raise MarkerMismatch(
-            f"table {location} has the batches up to {applied} of {app_id} already, and this is batch {batch_id}: this "
-            "is an old copy of the checkpoint"
-        )
-    return applied == batch_id
+    return is_applied(table.transaction_version(app_id), location, app_id, batch_id)
 
 
 def _grow(table: Any, fields: list[Any]) -> bool:
@@ -273,7 +275,8 @@ def _check_fits(table: Any, fields: list[Any], location: str, options: TableOpti
     for name in sorted(given - present):
         raise TableMismatch(f"table {location} has no column {name!r}: {hint} to add it, or select the others")
     if options.schema_mode is None and not options.merge_on:
-        for name in sorted(present - given):
+        computed = {each.name for each in table.schema().fields if "delta.generationExpression" in each.metadata}
+        for name in sorted(present - given - computed):
             raise TableMismatch(
                 f"table {location} has a column {name!r} that the rows lack: {hint} for null, or add it"
             )

@@ -20,8 +20,16 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from oncelog.pipeline.sink.marker import MarkerMismatch
-from oncelog.pipeline.sink.table_files import Commit, FilesLost, TableMismatch, as_table, by_partition, files_of, pieces
+from oncelog.pipeline.sink.table_files import (
+    Commit,
+    FilesLost,
+    TableMismatch,
+    as_table,
+    by_partition,
+    files_of,
+    is_applied,
+    pieces,
+)
 
 _ATTEMPTS = 10
 """How often a batch is committed again, on top of what others have committed."""
@@ -155,13 +163,8 @@ def _applied_key(app_id: str) -> str:
 
 
 def _is_applied(table: Any, identifier: str, app_id: str, batch_id: int) -> bool:
-    applied: str | None = table.properties.get(_applied_key(app_id))
-    if applied is not None and int(applied) > batch_id:
-        raise MarkerMismatch(
-            f"table {identifier} has the batches up to {applied} of {app_id} already, and this is batch {batch_id}: "
-            "this is an old copy of the checkpoint"
-        )
-    return applied == str(batch_id)
+    applied = table.properties.get(_applied_key(app_id))
+    return is_applied(None if applied is None else int(applied), identifier, app_id, batch_id)
 
 
 def _load(identifier: str, wanted: Any, options: IcebergOptions) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
+from oncelog.pipeline.sink.marker import MarkerMismatch
+
 _FILE_BYTES = 64 << 20
 """The size of the rows that a task keeps in memory, as Arrow: they become one file for each partition of the table."""
 
@@ -32,6 +34,17 @@ Commit = Callable[[bytes], bool]
 Prepare = Callable[[str, int], Commit | None]
 """Lets Spark's tasks write the files of a batch, given the id under which the table remembers it, and its number; None
 if the table has it already."""
+
+
+def is_applied(applied: int | None, table: str, app_id: str, batch_id: int) -> bool:
+    """Return whether the last batch that a table has of this id is this one. Raises MarkerMismatch if it is a later
+    one."""
+    if applied is not None and applied > batch_id:
+        raise MarkerMismatch(
+            f"table {table} has the batches up to {applied} of {app_id} already, and this is batch {batch_id}: this "
+            "is an old copy of the checkpoint"
+        )
+    return applied == batch_id
 
 
 def pieces(batches: Iterable[Any]) -> Iterator[Any]:
