@@ -1,23 +1,23 @@
-"""Columns by a schema registry: `from_registry` and `to_registry`, for Avro in Confluent's wire format.
+"""Columns by a schema registry: `from_registry` and `to_registry`, in Confluent's wire format.
 
 Owns: the functions over Spark's columns, whole Arrow arrays at a time. Does not own: the registry and its formats
 (`oncelog.schemas`). Open Spark's `from_avro` takes one schema, and records that were written with another cannot be
 read; here each record is read by the schema that it names.
 
 The type of a column is fixed when the query is planned: it is the type of the reader's schema, and records of other
-versions are resolved to it, as Avro defines that.
+versions are read as that one: resolved as Avro defines it, by the numbers of fields as Protobuf does, by their names in
+JSON.
 """
 
 from collections.abc import Callable
 from typing import Any, Literal
 
-from oncelog.schemas.avro import AvroError, AvroSchema
+from oncelog.schemas.format import Format, FormatError, format_of
 from oncelog.schemas.framing import NotFramed, framed, unframed
 from oncelog.schemas.registry import Schema, SchemaNotFound, SchemaRegistry
-from oncelog.schemas.serializers import avro_of
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
-_BAD = (NotFramed, AvroError, SchemaNotFound)
+_BAD = (NotFramed, FormatError, SchemaNotFound)
 """What is wrong with a record, not with the registry."""
 
 
@@ -28,21 +28,23 @@ def from_registry(
     subject: str | None = None,
     version: int | Literal["latest"] = "latest",
     schema: str | Schema | None = None,
+    message: str | None = None,
     mode: Mode = "FAILFAST",
 ) -> Any:
-    """Return a column with the values that a binary column has in Avro.
+    """Return a column with the values that a binary column has in Avro, JSON or Protobuf.
 
         orders = rows.select(from_registry("value", REGISTRY, subject="orders-value").alias("order")).select("order.*")
 
-    The reader's schema is this `version` of `subject`, asked for when the column is made, or `schema`. Null stays null.
-    A record that cannot be read fails the query, or is null with `mode="PERMISSIVE"`; a registry that does not answer
-    fails it in either mode. Raises ValueError, RegistryError, AvroError.
+    The reader's schema is this `version` of `subject`, asked for when the column is made, or `schema`; of Protobuf it
+    is `message`, by default the first of the file. Null stays null. A record that cannot be read fails the query, or is
+    null with `mode="PERMISSIVE"`; a registry that does not answer fails it in either mode. Raises ValueError, RegistryError, FormatError.
     """
     wanted = _chosen(registry, subject, version, schema)
     if mode not in ("FAILFAST", "PERMISSIVE"):
         raise ValueError(f"mode={mode!r}: write FAILFAST or PERMISSIVE")
-    kind = avro_of(registry, wanted).arrow_type()
-    return _column(_Decoder(registry, wanted, kind, is_permissive=mode == "PERMISSIVE"), _spark_type(kind), column)
+    kind = format_of(registry, wanted, message).arrow_type()
+    decoder = _Decoder(registry, wanted, message, kind, is_permissive=mode == "PERMISSIVE")
+    return _column(decoder, _spark_type(kind), column)
 
 
 def to_registry(
@@ -51,22 +53,23 @@ def to_registry(
     *,
     subject: str,
     schema: str | Schema | None = None,
+    message: str | None = None,
     register: bool = False,
 ) -> Any:
-    """Return a binary column with the values of a column in Avro, each behind the id of its schema.
+    """Return a binary column with the values of a column in Avro, JSON or Protobuf, each behind the id of its schema.
 
         rows.select(to_registry(struct("id", "cents"), REGISTRY, subject="orders-value").alias("value"))
 
     The schema is the latest of `subject`; or `schema`, which the subject must have, or gets with `register=True`. Null
-    stays null. Raises RegistryError, AvroError; the query fails for a value that does not fit.
+    stays null. Raises RegistryError, FormatError; the query fails for a value that does not fit.
     """
     chosen = _chosen(registry, subject, "latest", schema)
     if schema is None:
         schema_id = registry.version(subject).id
     else:
         schema_id = registry.register(subject, chosen) if register else registry.lookup(subject, chosen)
-    avro_of(registry, chosen)
-    return _column(_Encoder(registry, chosen, schema_id), "binary", column)
+    format_of(registry, chosen, message)
+    return _column(_Encoder(registry, chosen, message, schema_id), "binary", column)
 
 
 def _chosen(
@@ -82,24 +85,28 @@ def _chosen(
 class _Decoder:
     """Runs in tasks, which ask the registry for themselves, once for each schema in a process."""
 
-    def __init__(self, registry: SchemaRegistry, wanted: Schema, kind: Any, *, is_permissive: bool) -> None:
+    def __init__(
+        self, registry: SchemaRegistry, wanted: Schema, message: str | None, kind: Any, *, is_permissive: bool
+    ) -> None:
         self._registry = registry
         self._wanted = wanted
+        self._message = message
         self._kind = kind
         self._is_permissive = is_permissive
 
     def __call__(self, column: Any) -> Any:
         import pyarrow as pa
 
-        reader = _parsed(self._registry, self._wanted)
+        reader = _parsed(self._registry, self._wanted, self._message)
         return pa.array(
             [None if each is None else self._value(each, reader) for each in column.to_pylist()], self._kind
         )
 
-    def _value(self, data: bytes, reader: AvroSchema) -> Any:
+    def _value(self, data: bytes, reader: Format) -> Any:
         try:
             schema_id, content = unframed(data)
-            return _parsed(self._registry, self._registry.schema(schema_id)).decode(content, reader)
+            writer = _parsed(self._registry, self._registry.schema(schema_id))
+            return reader.to_column(writer.decode(content, reader))
         except _BAD:
             if self._is_permissive:
                 return None
@@ -109,27 +116,30 @@ class _Decoder:
 class _Encoder:
     """Runs in tasks."""
 
-    def __init__(self, registry: SchemaRegistry, schema: Schema, schema_id: int) -> None:
+    def __init__(self, registry: SchemaRegistry, schema: Schema, message: str | None, schema_id: int) -> None:
         self._registry = registry
         self._schema = schema
+        self._message = message
         self._id = schema_id
 
     def __call__(self, column: Any) -> Any:
         import pyarrow as pa
 
-        avro = _parsed(self._registry, self._schema)
+        chosen = _parsed(self._registry, self._schema, self._message)
         values = column.to_pylist(maps_as_pydicts="strict")
-        return pa.array([None if each is None else framed(self._id, avro.encode(each)) for each in values], pa.binary())
+        return pa.array(
+            [None if each is None else framed(self._id, chosen.encode(each)) for each in values], pa.binary()
+        )
 
 
-_PARSED: dict[tuple[str, Schema], AvroSchema] = {}
+_PARSED: dict[tuple[str, Schema, str | None], Format] = {}
 """What this process has parsed: the functions come anew with each task, and processes stay."""
 
 
-def _parsed(registry: SchemaRegistry, schema: Schema) -> AvroSchema:
-    key = (registry.url, schema)
+def _parsed(registry: SchemaRegistry, schema: Schema, message: str | None = None) -> Format:
+    key = (registry.url, schema, message)
     if key not in _PARSED:
-        _PARSED[key] = avro_of(registry, schema)
+        _PARSED[key] = format_of(registry, schema, message)
     return _PARSED[key]
 
 

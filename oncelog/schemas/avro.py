@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
+from oncelog.schemas.format import FormatError
+
 _SIMPLE = {
     "null": "null",
     "boolean": "bool_",
@@ -36,27 +38,23 @@ _LOGICAL = {
 _WIDENED = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
 
-class AvroError(ValueError):
-    """Raised for a schema or a value that is none, and for a type that has no column."""
-
-
 class AvroSchema:
-    """A schema, and those that it refers to by their names: first what others need. Raises AvroError."""
+    """A schema, and those that it refers to: first what others need. Raises FormatError."""
 
-    def __init__(self, text: str, referenced: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, referenced: Sequence[tuple[str, str]] = ()) -> None:
         from fastavro import parse_schema
         from fastavro.schema import SchemaParseException, UnknownType
 
         self._named: dict[str, Any] = {}
         try:
-            for each in referenced:
+            for _, each in referenced:
                 parse_schema(json.loads(each), self._named)
             self.parsed = parse_schema(json.loads(text), self._named)
         except (ValueError, SchemaParseException, UnknownType) as error:
-            raise AvroError(f"no schema of Avro: {error}: {text[:200]}") from error
+            raise FormatError(f"no schema of Avro: {error}: {text[:200]}") from error
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a value: dict for a record. Raises AvroError."""
+        """Return the bytes of a value: dict for a record. Raises FormatError."""
         from fastavro import schemaless_writer
         from fastavro.validation import ValidationError
 
@@ -64,12 +62,12 @@ class AvroSchema:
         try:
             schemaless_writer(out, self.parsed, value, strict_allow_default=True)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ValidationError) as error:
-            raise AvroError(f"the value does not fit its schema: {error}") from error
+            raise FormatError(f"the value does not fit its schema: {error}") from error
         return out.getvalue()
 
     def decode(self, content: bytes | memoryview, reader: "AvroSchema | None" = None) -> Any:
         """Return the value of these bytes, as a schema of the reader has it: with the defaults of fields that they
-        lack, without those that it lacks. Raises AvroError."""
+        lack, without those that it lacks. Raises FormatError."""
         from fastavro import schemaless_reader
         from fastavro.read import SchemaResolutionError
 
@@ -77,16 +75,20 @@ class AvroSchema:
         try:
             value = schemaless_reader(source, self.parsed, None if reader is None else reader.parsed)
         except SchemaResolutionError as error:
-            raise AvroError(f"the schema of the record cannot be read as the one that is wanted: {error}") from error
+            raise FormatError(f"the schema of the record cannot be read as the one that is wanted: {error}") from error
         except (EOFError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
-            raise AvroError(f"the bytes are no value of their schema: {error!r}") from error
+            raise FormatError(f"the bytes are no value of their schema: {error!r}") from error
         if left := len(content) - source.tell():
-            raise AvroError(f"{left} bytes are left behind the value: they are not of this schema")
+            raise FormatError(f"{left} bytes are left behind the value: they are not of this schema")
         return value
 
     def arrow_type(self) -> Any:
-        """Return the type of its values in pyarrow. Raises AvroError."""
+        """Return the type of its values in pyarrow. Raises FormatError."""
         return self._type(self.parsed, ())
+
+    def to_column(self, value: Any) -> Any:
+        """Return the value: what `decode` returns is what the column takes."""
+        return value
 
     def _type(self, node: Any, inside: tuple[str, ...]) -> Any:
         import pyarrow as pa
@@ -111,7 +113,7 @@ class AvroSchema:
 
     def _of_name(self, name: str, inside: tuple[str, ...]) -> Any:
         if name in inside:
-            raise AvroError(f"{name} contains itself, and no column can: select what you need of it before")
+            raise FormatError(f"{name} contains itself, and no column can: select what you need of it before")
         return self._type(self._named[name], inside)
 
     def _of_union(self, branches: Sequence[Any], inside: tuple[str, ...]) -> Any:
@@ -126,7 +128,7 @@ class AvroSchema:
         for of, wide in _WIDENED:
             if names == of:
                 return self._type(wide, inside)
-        raise AvroError(f"a union of {len(real)} types has no column: {json.dumps(branches)[:200]}")
+        raise FormatError(f"a union of {len(real)} types has no column: {json.dumps(branches)[:200]}")
 
 
 def _of_logical(node: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncelog.pipeline.schemas import from_registry, to_registry
-from oncelog.schemas import AvroError, AvroSerializer, Schema, SchemaNotFound, SchemaRegistry
+from oncelog.schemas import FormatError, Schema, SchemaNotFound, SchemaRegistry, SchemaSerializer
 from tests.support.schema_registry import SmallRegistry, small_registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -58,8 +58,8 @@ def binary(spark: Any, values: list[bytes | None]) -> Any:
 def test_records_of_two_versions_are_read_as_the_one_that_was_planned(spark: Any, small: SmallRegistry) -> None:
     """Null stays null; tasks ask once for each schema."""
     registry = SchemaRegistry(small.url)
-    old = AvroSerializer(registry, OLD).serialize("orders", [], {"id": 1, "cents": None})
-    new = AvroSerializer(registry, NEW).serialize("orders", [], {"id": 2, "cents": 5, "state": "paid"})
+    old = SchemaSerializer(registry, OLD).serialize("orders", [], {"id": 1, "cents": None})
+    new = SchemaSerializer(registry, NEW).serialize("orders", [], {"id": 2, "cents": 5, "state": "paid"})
     rows = binary(spark, [old, None, new] * 50).coalesce(1)
     found = rows.select(from_registry("value", registry, subject="orders-value").alias("order"))
     assert found.schema["order"].dataType.simpleString() == "struct<id:bigint,cents:int,state:string>"
@@ -75,14 +75,14 @@ def test_a_bad_record_fails_the_query_or_is_null_and_a_registry_that_is_away_alw
     spark: Any, small: SmallRegistry
 ) -> None:
     registry = SchemaRegistry(small.url, timeout_s=5.0)
-    good = AvroSerializer(registry, OLD).serialize("orders", [], {"id": 1})
+    good = SchemaSerializer(registry, OLD).serialize("orders", [], {"id": 1})
     rows = binary(spark, [good, b'{"id": 1}', b"\x00\x00\x00\x00\x63", good[:-1]])
     reading = {"registry": registry, "subject": "orders-value"}
     with pytest.raises(Exception, match="no serializer of a registry wrote this"):
         rows.where("value = cast('{\"id\": 1}' as binary)").select(from_registry("value", **reading)).collect()
     permissive = from_registry("value", **reading, mode="PERMISSIVE").alias("order")
     assert [row.order and row.order.id for row in rows.select(permissive).collect()] == [1, None, None, None]
-    unknown = AvroSerializer(registry, NEW).serialize("orders", [], {"id": 1, "cents": 1, "state": "x"})
+    unknown = SchemaSerializer(registry, NEW).serialize("orders", [], {"id": 1, "cents": 1, "state": "x"})
     small.failures = 1000
     with pytest.raises(Exception, match="not now"):
         binary(spark, [unknown]).select(permissive).collect()
@@ -122,7 +122,48 @@ def test_what_is_written_is_read_again_with_the_types_that_spark_has(spark: Any,
 def test_a_schema_that_no_column_can_have_is_refused_when_the_query_is_planned(
     small: SmallRegistry, text: str, sentence: str
 ) -> None:
-    with pytest.raises(AvroError, match=sentence):
+    with pytest.raises(FormatError, match=sentence):
         from_registry("value", SchemaRegistry(small.url), schema=Schema(text))
     with pytest.raises(ValueError, match="subject or schema"):
         from_registry("value", SchemaRegistry(small.url))
+
+
+PROTO = """syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Order {
+  int64 id = 1;
+  repeated string tags = 2;
+  map<string, int64> counts = 3;
+  google.protobuf.Timestamp at = 4;
+  Line line = 5;
+  message Line { string sku = 1; }
+}
+"""
+JSON = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "line": {"type": "object", "properties": {"sku": {"type": "string"}}},
+        },
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("schema", "at"), [(Schema(PROTO, "PROTOBUF"), ", timestamp_seconds(id) as at"), (Schema(JSON, "JSON"), "")]
+)
+def test_protobuf_and_json_schema_are_columns_too(spark: Any, small: SmallRegistry, schema: Schema, at: str) -> None:
+    pytest.importorskip("grpc_tools")
+    from pyspark.sql.functions import struct
+
+    registry = SchemaRegistry(small.url)
+    rows = spark.sql(
+        f"""select id, array(cast(id as string)) as tags, map('k', id) as counts{at},
+        named_struct('sku', 'x') as line from range(20)"""
+    )
+    value = to_registry(struct("*"), registry, subject="it", schema=schema, register=True)
+    read = rows.select(value.alias("value")).select(from_registry("value", registry, subject="it").alias("it"))
+    assert sorted(read.select("it.*").collect(), key=str) == sorted(rows.collect(), key=str)
