@@ -37,7 +37,8 @@ def from_registry(
 
     The reader's schema is this `version` of `subject`, asked for when the column is made, or `schema`; of Protobuf it
     is `message`, by default the first of the file. Null stays null. A record that cannot be read fails the query, or is
-    null with `mode="PERMISSIVE"`; a registry that does not answer fails it in either mode. Raises ValueError, RegistryError, FormatError.
+    null with `mode="PERMISSIVE"`; a registry that does not answer fails it in either mode. Raises ValueError,
+    RegistryError, FormatError.
     """
     wanted = _chosen(registry, subject, version, schema)
     if mode not in ("FAILFAST", "PERMISSIVE"):
