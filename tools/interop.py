@@ -28,6 +28,9 @@ PLACE = ROOT / ".interop"
 SOURCES = ROOT / "tests" / "interop"
 
 
+_APICURIO = "3.0.9"
+
+
 class Client(NamedTuple):
     name: str
     modules: tuple[str, ...]
@@ -135,6 +138,7 @@ def prepare() -> int:
         ("Quix Streams (Python)", prepare_quixstreams),
         ("sslyze", prepare_sslyze),
         ("Prometheus", prepare_prometheus),
+        ("Apicurio Registry", prepare_apicurio),
     )
     failed = False
     for name, step in steps:
@@ -290,6 +294,23 @@ def prepare_prometheus() -> str:
                 raise Unavailable(f"its package cannot be downloaded: {error.stdout.strip()}") from error
             call("dpkg", "-x", *Path(scratch).glob("*.deb"), PLACE / "prometheus")
     return answer(str(program), "--version").split()[2]
+
+
+def prepare_apicurio() -> str:
+    """No client: a schema registry, 109 MB. Its version 3.0 is the last that runs with Java 17."""
+    need("java", "mvn")
+    place = PLACE / "apicurio"
+    if not (place / f"apicurio-registry-app-{_APICURIO}-runner.jar").exists():
+        artifact = f"io.apicurio:apicurio-registry-app:{_APICURIO}:tar.gz:all"
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                call("mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}")
+            except subprocess.CalledProcessError as error:
+                raise Unavailable(f"Maven has not {artifact}: {error.stdout.strip()[-200:]}") from error
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            call("tar", "xzf", *Path(scratch).glob("*.tar.gz"), "-C", place)
+    return _APICURIO
 
 
 def make_environment(name: str, *others: object) -> list[str]:

@@ -1,0 +1,99 @@
+"""Our serializers with a schema registry as people run it: Apicurio's, by Confluent's REST."""
+
+import json
+import os
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog.schemas import (
+    Reference,
+    RegistryError,
+    Schema,
+    SchemaDeserializer,
+    SchemaNotFound,
+    SchemaRegistry,
+    SchemaSerializer,
+)
+from tests.support.kafka import free_ports
+from tests.support.patience import PATIENCE_S
+from tests.unit.schemas.test_formats import FULL, PROTO
+from tests.unit.schemas.test_formats import ORDER as JSON_ORDER
+from tests.unit.schemas.test_schemas import LATER, ORDER
+from tools.interop import PLACE
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    programs = [*(PLACE / "apicurio").glob("*-runner.jar")]
+    if not programs:
+        pytest.skip("Apicurio Registry is not here: make interop fetches it")
+    (port,) = free_ports(1)
+    log = tmp_path_factory.mktemp("apicurio") / "log"
+    command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-jar", str(programs[0])]
+    environment = {**os.environ, "QUARKUS_HTTP_PORT": str(port), "QUARKUS_HTTP_HOST": "127.0.0.1"}
+    with log.open("w") as out:
+        running = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=log.parent)
+    found = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    try:
+        _await(found, running, log)
+        yield found
+    finally:
+        running.kill()
+        running.wait()
+
+
+def _await(url: str, running: "subprocess.Popen[bytes]", log: Path) -> None:
+    registry = SchemaRegistry(url, timeout_s=PATIENCE_S)  # asks again until it answers
+    with pytest.raises(SchemaNotFound):
+        registry.version("nothing")
+    assert running.poll() is None, log.read_text()[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (Schema(ORDER), {"id": 1, "cents": None}),
+        (Schema(json.dumps(JSON_ORDER), "JSON"), {"id": 1, "tags": ["a"]}),
+        (Schema(PROTO, "PROTOBUF"), FULL),
+    ],
+    ids=lambda each: each.type if isinstance(each, Schema) else "",
+)
+def test_what_a_serializer_writes_a_deserializer_reads_that_knows_the_registry_alone(
+    url: str, schema: Schema, value: dict[str, object]
+) -> None:
+    topic = schema.type
+    registry = SchemaRegistry(url)
+    data = SchemaSerializer(registry, schema).serialize(topic, [], value)
+    assert SchemaDeserializer(SchemaRegistry(url)).deserialize(topic, (), data) == value
+    assert SchemaRegistry(url).lookup(f"{topic}-value", schema) == registry.version(f"{topic}-value").id
+
+
+def test_versions_references_and_refusals(url: str) -> None:
+    registry = SchemaRegistry(url)
+    for text in (ORDER, LATER):
+        registry.register("versions-value", Schema(text))
+    old = SchemaSerializer(registry, ORDER).serialize("versions", [], {"id": 1})
+    assert SchemaDeserializer(registry, LATER).deserialize("versions", (), old)["state"] == "new"
+    registry.register(
+        "money", Schema('{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}')
+    )
+    line = '{"type": "record", "name": "Line", "fields": [{"name": "price", "type": "Money"}]}'
+    schema = Schema(line, references=(Reference("Money", "money", 1),))
+    data = SchemaSerializer(registry, schema).serialize("lines", [], {"price": {"cents": 3}})
+    assert SchemaDeserializer(SchemaRegistry(url)).deserialize("lines", (), data) == {"price": {"cents": 3}}
+    with pytest.raises(SchemaNotFound):
+        registry.schema(999_999)
+    rule = json.dumps({"compatibility": "BACKWARD"}).encode()
+    request = urllib.request.Request(
+        f"{url}/config/versions-value", rule, {"Content-Type": "application/json"}, method="PUT"
+    )
+    urllib.request.urlopen(request).close()
+    with pytest.raises(RegistryError) as refused:
+        registry.register("versions-value", Schema(ORDER.replace('"id"', '"other"')))
+    assert refused.value.status == 409
