@@ -27,8 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / ".interop"
 SOURCES = ROOT / "tests" / "interop"
 
-
-_APICURIO = "3.0.9"
+APICURIO = "3.0.9"
 
 
 class Client(NamedTuple):
@@ -91,6 +90,7 @@ CLIENTS = (
         "with exactly the rights for it. A dash: the client has no such login.",
     ),
     Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
+    Client("Apicurio Registry", ("test_apicurio*",), "No client: a schema registry, which our serializers ask."),
     Client(
         "Apache Kafka's tools over our files",
         (
@@ -300,8 +300,8 @@ def prepare_apicurio() -> str:
     """No client: a schema registry, 109 MB. Its version 3.0 is the last that runs with Java 17."""
     need("java", "mvn")
     place = PLACE / "apicurio"
-    if not (place / f"apicurio-registry-app-{_APICURIO}-runner.jar").exists():
-        artifact = f"io.apicurio:apicurio-registry-app:{_APICURIO}:tar.gz:all"
+    if not (place / f"apicurio-registry-app-{APICURIO}-runner.jar").exists():
+        artifact = f"io.apicurio:apicurio-registry-app:{APICURIO}:tar.gz:all"
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 call("mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}")
@@ -310,7 +310,7 @@ def prepare_apicurio() -> str:
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
             call("tar", "xzf", *Path(scratch).glob("*.tar.gz"), "-C", place)
-    return _APICURIO
+    return APICURIO
 
 
 def make_environment(name: str, *others: object) -> list[str]:

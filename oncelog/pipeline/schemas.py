@@ -99,14 +99,17 @@ class _Decoder:
         import pyarrow as pa
 
         reader = _parsed(self._registry, self._wanted, self._message)
+        writers: dict[int, Format] = {}
         return pa.array(
-            [None if each is None else self._value(each, reader) for each in column.to_pylist()], self._kind
+            [None if each is None else self._value(each, reader, writers) for each in column.to_pylist()], self._kind
         )
 
-    def _value(self, data: bytes, reader: Format) -> Any:
+    def _value(self, data: bytes, reader: Format, writers: dict[int, Format]) -> Any:
         try:
             schema_id, content = unframed(data)
-            writer = _parsed(self._registry, self._registry.schema(schema_id))
+            writer = writers.get(schema_id)
+            if writer is None:
+                writer = writers[schema_id] = _parsed(self._registry, self._registry.schema(schema_id))
             return reader.to_column(writer.decode(content, reader))
         except _BAD:
             if self._is_permissive:

@@ -12,6 +12,11 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.read import SchemaResolutionError
+from fastavro.schema import SchemaParseException, UnknownType
+from fastavro.validation import ValidationError
+
 from oncelog.schemas.format import FormatError
 
 _SIMPLE = {
@@ -42,9 +47,6 @@ class AvroSchema:
     """A schema, and those that it refers to: first what others need. Raises FormatError."""
 
     def __init__(self, text: str, referenced: Sequence[tuple[str, str]] = ()) -> None:
-        from fastavro import parse_schema
-        from fastavro.schema import SchemaParseException, UnknownType
-
         self._named: dict[str, Any] = {}
         try:
             for _, each in referenced:
@@ -55,9 +57,6 @@ class AvroSchema:
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a value: dict for a record. Raises FormatError."""
-        from fastavro import schemaless_writer
-        from fastavro.validation import ValidationError
-
         out = BytesIO()
         try:
             schemaless_writer(out, self.parsed, value, strict_allow_default=True)
@@ -68,12 +67,10 @@ class AvroSchema:
     def decode(self, content: bytes | memoryview, reader: "AvroSchema | None" = None) -> Any:
         """Return the value of these bytes, as a schema of the reader has it: with the defaults of fields that they
         lack, without those that it lacks. Raises FormatError."""
-        from fastavro import schemaless_reader
-        from fastavro.read import SchemaResolutionError
-
         source = BytesIO(content)
+        wanted = None if reader is None or reader is self else reader.parsed  # fastavro compares the two each time
         try:
-            value = schemaless_reader(source, self.parsed, None if reader is None else reader.parsed)
+            value = schemaless_reader(source, self.parsed, wanted)
         except SchemaResolutionError as error:
             raise FormatError(f"the schema of the record cannot be read as the one that is wanted: {error}") from error
         except (EOFError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:

@@ -31,16 +31,20 @@ class Format(Protocol):
 
 def format_of(registry: "SchemaRegistry", schema: "Schema", message: str | None = None) -> Format:
     """Return a schema, parsed with all that it refers to; `message` is the one of Protobuf that is meant, by default
-    the first. Raises RegistryError, FormatError."""
+    the first. Raises RegistryError, FormatError, and ImportError without the extra `schemas`."""
     others = [(name, each.text) for name, each in registry.referenced(schema)]
-    if schema.type == "AVRO":
-        from oncelog.schemas.avro import AvroSchema
+    try:
+        if schema.type == "AVRO":
+            from oncelog.schemas.avro import AvroSchema
 
-        return AvroSchema(schema.text, others)
-    if schema.type == "JSON":
-        from oncelog.schemas.json_schema import JsonSchema
+            return AvroSchema(schema.text, others)
+        if schema.type == "JSON":
+            from oncelog.schemas.json_schema import JsonSchema
 
-        return JsonSchema(schema.text, others)
-    from oncelog.schemas.protobuf import ProtobufSchema
-
+            return JsonSchema(schema.text, others)
+        from oncelog.schemas.protobuf import ProtobufSchema
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"a schema of type {schema.type} needs {error.name}: pip install 'oncelog[schemas]', on executors too"
+        ) from error
     return ProtobufSchema(schema.text, others, message)

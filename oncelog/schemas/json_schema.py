@@ -12,6 +12,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.validators import validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT7
+
 from oncelog.schemas.format import FormatError
 
 _SIMPLE = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool_", "null": "null"}
@@ -22,11 +28,6 @@ class JsonSchema:
     """A schema, and those that it refers to by their names. Raises FormatError."""
 
     def __init__(self, text: str, referenced: Sequence[tuple[str, str]] = ()) -> None:
-        from jsonschema.exceptions import SchemaError
-        from jsonschema.validators import validator_for
-        from referencing import Registry, Resource
-        from referencing.jsonschema import DRAFT7
-
         try:
             self._node = json.loads(text)
             others = [(name, Resource.from_contents(json.loads(each), DRAFT7)) for name, each in referenced]
@@ -57,9 +58,6 @@ class JsonSchema:
         return value
 
     def _checked(self, value: Any) -> None:
-        from jsonschema.exceptions import best_match
-        from referencing.exceptions import Unresolvable
-
         try:
             found = best_match(self._check.iter_errors(value))
         except Unresolvable as error:
@@ -94,10 +92,6 @@ class JsonSchema:
         return getattr(pa, _SIMPLE.get(str(kind), "string"))()
 
     def _of_reference(self, reference: str, inside: tuple[str, ...]) -> Any:
-        from referencing import Resource
-        from referencing.exceptions import Unresolvable
-        from referencing.jsonschema import DRAFT7
-
         if reference in inside:
             raise FormatError(f"{reference} contains itself, and no column can: select what you need of it before")
         whole = self._registry.with_resource("", Resource.from_contents(self._node, default_specification=DRAFT7))

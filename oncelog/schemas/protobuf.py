@@ -16,6 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from grpc_tools import protoc
+
 from oncelog.schemas.format import FormatError
 from oncelog.schemas.framing import message_indexes, read_message_indexes
 
@@ -46,9 +52,6 @@ class ProtobufSchema:
     default the first. Raises FormatError."""
 
     def __init__(self, text: str, referenced: Sequence[tuple[str, str]] = (), message: str | None = None) -> None:
-        from google.protobuf import message_factory
-        from google.protobuf.descriptor_pool import DescriptorPool
-
         pool = DescriptorPool()
         for file in _compiled(text, referenced):
             pool.Add(file)
@@ -80,8 +83,6 @@ class ProtobufSchema:
     def decode(self, content: memoryview, reader: "ProtobufSchema | None" = None) -> Any:
         """Return the dict of these bytes, by the fields of a schema of the reader: Protobuf knows a field by its
         number. Raises FormatError."""
-        from google.protobuf.message import DecodeError
-
         path, rest = read_message_indexes(content)
         written = self._by_path.get(path)
         if written is None:
@@ -106,10 +107,6 @@ class ProtobufSchema:
 def _compiled(text: str, referenced: Sequence[tuple[str, str]]) -> list[Any]:
     """Return the files of a schema, first those that it imports. Registries have text, or the file's descriptor in
     base64, as Confluent's client for Python writes it."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-    from google.protobuf.message import DecodeError
-    from grpc_tools import protoc
-
     if "message" not in text:
         try:
             file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
@@ -141,9 +138,6 @@ def _compiled(text: str, referenced: Sequence[tuple[str, str]]) -> list[Any]:
 
 def _imported(names: Sequence[str]) -> list[Any]:
     """Return files of Google's own that a descriptor in base64 imports. Raises FormatError for others."""
-    from google.protobuf import descriptor_pool
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
     found = []
     for name in names:
         try:

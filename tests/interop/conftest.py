@@ -14,6 +14,7 @@ import confluent_kafka
 import pytest
 
 from tests.support.interop import CONFLUENT_NODE_PACKAGES, NODE_PACKAGES, PLACE, ROOT
+from tools.interop import APICURIO
 
 _FLINK = ("runtime", "connector-kafka")
 
@@ -91,6 +92,7 @@ VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_client_against_kafka*", lambda: "this version"),
     ("test_frameworks*", _frameworks),
     ("test_secured_*", lambda: "as theirs"),
+    ("test_apicurio*", lambda: APICURIO),
     ("*", _kafka),
 )
 

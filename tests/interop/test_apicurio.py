@@ -62,7 +62,7 @@ def _await(url: str, running: "subprocess.Popen[bytes]", log: Path) -> None:
         (Schema(json.dumps(JSON_ORDER), "JSON"), {"id": 1, "tags": ["a"]}),
         (Schema(PROTO, "PROTOBUF"), FULL),
     ],
-    ids=lambda each: each.type if isinstance(each, Schema) else "",
+    ids=("AVRO", "JSON", "PROTOBUF"),
 )
 def test_what_a_serializer_writes_a_deserializer_reads_that_knows_the_registry_alone(
     url: str, schema: Schema, value: dict[str, object]

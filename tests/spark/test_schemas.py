@@ -1,14 +1,16 @@
 """Columns by a schema registry: each record by the schema that it names, as the type that was planned."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from oncelog.pipeline.schemas import from_registry, to_registry
-from oncelog.schemas import FormatError, Schema, SchemaNotFound, SchemaRegistry, SchemaSerializer
+from oncelog.schemas import FormatError, Schema, SchemaDeserializer, SchemaNotFound, SchemaRegistry, SchemaSerializer
 from tests.support.schema_registry import SmallRegistry, small_registry
+from tests.test_guarantees_page import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 pytest.importorskip("fastavro")
@@ -167,3 +169,17 @@ def test_protobuf_and_json_schema_are_columns_too(spark: Any, small: SmallRegist
     value = to_registry(struct("*"), registry, subject="it", schema=schema, register=True)
     read = rows.select(value.alias("value")).select(from_registry("value", registry, subject="it").alias("it"))
     assert sorted(read.select("it.*").collect(), key=str) == sorted(rows.collect(), key=str)
+
+
+def test_the_program_of_the_page_runs(spark: Any, small: SmallRegistry) -> None:
+    page = (ROOT / "docs" / "spark" / "spark-schemas.md").read_text(encoding="utf-8")
+    (program,) = re.findall("```python\n(.*?)```", page, re.DOTALL)
+    registry = SchemaRegistry(small.url)
+    registry.register("totals-value", Schema(OLD))
+    values: list[dict[str, object]] = [{"id": 1, "cents": 5}, {"id": 2, "cents": None}]
+    names = {
+        "purchases": binary(spark, [SchemaSerializer(registry, OLD).serialize("purchases", [], it) for it in values])
+    }
+    exec(program.replace("http://localhost:8081", small.url), names)
+    read = SchemaDeserializer(registry)
+    assert [read.deserialize("totals", (), bytes(row.value)) for row in names["values"].collect()] == values

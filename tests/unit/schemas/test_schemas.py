@@ -3,6 +3,7 @@
 import datetime
 import json
 import pickle
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -22,6 +23,7 @@ from oncelog.schemas import (
     SchemaRegistry,
     SchemaSerializer,
 )
+from oncelog.schemas.format import format_of
 from oncelog.schemas.framing import framed, message_indexes, read_message_indexes, unframed
 from tests.support.schema_registry import SmallRegistry, small_registry
 
@@ -194,3 +196,12 @@ def test_confluents_own_serializers_write_the_same_bytes_and_read_ours(
     assert ours.serialize("orders", [], {"id": 1, "it": value}) == theirs
     assert SchemaDeserializer(registry).deserialize("orders", (), theirs) == {"id": 1, "it": value}
     assert avro.AvroDeserializer(client)(theirs, where) == {"id": 1, "it": value}
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    small: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "oncelog.schemas.avro", raising=False)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(ImportError, match=r"AVRO needs fastavro: pip install 'oncelog\[schemas\]', on executors too"):
+        format_of(SchemaRegistry(small.url), Schema(ORDER))
