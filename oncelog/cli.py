@@ -22,6 +22,7 @@ _COMMANDS = {
     "group": ("oncelog.tools.group:group", "Consumer groups: list, describe, lag, offsets, reset, delete."),
     "health": ("oncelog.tools.health:health", "Exit with 0 if a broker responds, with 1 if not."),
     "log": ("oncelog.tools.log.cli:log", "Inspect, check and repair the files of a broker."),
+    "outbox": ("oncelog.tools.outbox.cli:outbox", "Relay from PostgreSQL to Kafka, each event exactly once."),
     "quota": ("oncelog.tools.quota:quota", "Quotas of users, client ids and addresses: list, set, remove."),
     "record": ("oncelog.tools.record.cli:record", "Produce, consume and delete records, transactions included."),
     "serve": ("oncelog.broker.daemon.cli:serve", "Run the broker until SIGTERM or SIGINT."),

@@ -1,0 +1,107 @@
+"""What a feed hands to the relay: events, and the ends of SQL transactions.
+
+Owns: these values, and the bytes of a message in the write-ahead log, which `oncelog.produce` writes (`sql`). Does not
+own: where they come from.
+"""
+
+import json
+from collections.abc import Sequence
+from struct import Struct, error
+from typing import NamedTuple
+
+from oncelog.tools.outbox.position import Position
+
+_HEAD = Struct(">Bi")
+_LENGTH = Struct(">i")
+_VERSION = 1
+
+HeaderList = Sequence[tuple[str, bytes | None]]
+
+
+class Event(NamedTuple):
+    """A record that a SQL transaction publishes."""
+
+    transaction: int
+    """Which SQL transaction, or batch of them: with `ordinal` the event's identity, which stays when it is read
+    again."""
+    ordinal: int
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: HeaderList = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    problem: str = ""
+    """Why it is none, if it cannot be read; it is refused with this."""
+
+
+class Committed(NamedTuple):
+    """The end of a SQL transaction, behind its events; without any, only the position moves."""
+
+    position: Position
+    time_ms: int
+    """When it was committed."""
+
+
+Item = Event | Committed
+
+
+def encoded(
+    topic: str, key: bytes | None, value: bytes | None, headers: str | None = None, partition: int | None = None
+) -> bytes:
+    """Return the message that `oncelog.produce` writes; `headers` is their text as JSON."""
+    fields = topic.encode(), key, value, None if headers is None else headers.encode()
+    parts = [_HEAD.pack(_VERSION, -1 if partition is None else partition)]
+    for each in fields:
+        parts.append(_LENGTH.pack(-1 if each is None else len(each)))
+        parts.append(each or b"")
+    return b"".join(parts)
+
+
+def event_of_message(transaction: int, ordinal: int, data: bytes, timestamp_ms: int) -> Event:
+    """Return the event of a message; one with a `problem` if `oncelog.produce` did not write it."""
+    try:
+        version, partition = _HEAD.unpack_from(data)
+        if version != _VERSION:
+            raise ValueError(f"its version is {version}, and this relay knows {_VERSION}")
+        fields: list[bytes | None] = []
+        place = _HEAD.size
+        for _ in range(4):
+            (length,) = _LENGTH.unpack_from(data, place)
+            place += _LENGTH.size
+            if length > len(data) - place:
+                raise ValueError("it is cut off")
+            fields.append(None if length < 0 else data[place : place + length])
+            place += max(0, length)
+        topic, key, value, headers = fields
+        if not topic:
+            raise ValueError("it names no topic")
+        return Event(
+            transaction,
+            ordinal,
+            topic.decode(),
+            key,
+            value,
+            () if headers is None else headers_of(headers),
+            None if partition < 0 else partition,
+            timestamp_ms,
+        )
+    except (ValueError, error) as problem:
+        text = f"a message with the prefix of the outbox that oncelog.produce did not write: {problem}"
+        return Event(transaction, ordinal, "", None, data, (), None, timestamp_ms, text)
+
+
+def headers_of(text: str | bytes) -> HeaderList:
+    """Return the headers of a JSON object, or of an array of pairs for a name that comes twice. Raises ValueError."""
+    found = json.loads(text)
+    pairs = found.items() if isinstance(found, dict) else found
+    try:
+        return [(name, _header(value)) for name, value in pairs]
+    except TypeError:
+        raise ValueError("its headers are neither an object of JSON nor pairs") from None
+
+
+def _header(value: object) -> bytes | None:
+    if value is None:
+        return None
+    return (value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))).encode()

@@ -1,0 +1,54 @@
+"""What the relay needs of a database: the interface of `slot_feed` and `table_feed`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from oncelog.tools.outbox.events import Item
+from oncelog.tools.outbox.position import Position
+
+
+class FeedLost(Exception):
+    """Raised if the database is away, or has ended the connection: it passes by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How much the database has that is not in Kafka."""
+
+    size_bytes: int | None = None
+    """Of write-ahead log, which also has what is not of the outbox."""
+    rows: int | None = None
+    """Of the table."""
+    held_bytes: int | None = None
+    """How much log the server keeps for the slot."""
+
+
+class Feed(Protocol):
+    """Reads the events of one database, in the order of commits: it is opened, started, read and closed; closed, it can
+    be opened again."""
+
+    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+        """Connect, and return where to continue; with `goes_on` past what is refused otherwise. Raises OutboxError, and
+        FeedLost."""
+
+    async def start(self, position: Position) -> None:
+        """Begin to read there. Raises OutboxError, FeedLost."""
+
+    async def next(self, timeout_s: float) -> Sequence[Item]:
+        """Return what comes next: whole or in pieces, but each SQL transaction's events before its end, and not mixed
+        with another's. Nothing after `timeout_s`. Raises FeedLost."""
+
+    async def on_stored(self, position: Position) -> None:
+        """Note that all before this is in Kafka, and may be forgotten. Raises FeedLost."""
+
+    async def backlog(self) -> Backlog:
+        """Raises FeedLost."""
+
+    async def close(self) -> None:
+        """Disconnect; never raises."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return what the database said, on one line."""
+    return " ".join(str(error).split()) or type(error).__name__

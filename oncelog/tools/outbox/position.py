@@ -1,0 +1,217 @@
+"""How far a relay has come, and where a start continues, or why it must not.
+
+Owns: the position as a record of the target, and every rule of a start. Does not own: what is asked of the database
+(`slot_feed`, `table_feed`) and of the target. All of it is pure.
+
+A place of a slot is an LSN of the write-ahead log, a place of a table the number of a batch (`table_feed`). Places are
+compared only within one history: of the same database, the same slot, and for LSNs the same timeline.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+TOPIC = "__oncelog_outbox"
+"""Compacted, one partition: a record for each relay, whose key is its name."""
+TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+"""A record comes with each transaction, and one of them counts: small segments are compacted soon."""
+_GO_ON = "`oncelog outbox run --go-on`"
+
+
+class OutboxError(Exception):
+    """Raised if the relay cannot begin, or continue; the message says what happened and what to do. `resume` is where
+    `--go-on` continues; None where nothing but what the message says can help."""
+
+    def __init__(self, message: str, resume: "Position | None" = None) -> None:
+        super().__init__(message)
+        self.resume = resume
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which history the places are of."""
+
+    system: str
+    """The database system identifier: it is made with a data directory, and copied with one."""
+    database: str
+    slot: int
+    """Where the slot begins; 0 of a table. One that is made again begins elsewhere."""
+    timeline: int
+    """Of the write-ahead log: a promotion or a restored backup begins another; 0 of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """All events of SQL transactions before `place` are in Kafka, and none behind it."""
+
+    origin: Origin
+    place: int
+    last_event: int
+    """The place of the last event that was written: behind it, places were passed that had none."""
+    time_ms: int = 0
+    """When the SQL transaction there was committed, or the database had nothing more."""
+
+    def to_json(self) -> bytes:
+        fields = {
+            "version": 1,
+            "system": self.origin.system,
+            "database": self.origin.database,
+            "slot": self.origin.slot,
+            "timeline": self.origin.timeline,
+            "place": self.place,
+            "last_event": self.last_event,
+            "time_ms": self.time_ms,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def of_json(cls, data: bytes) -> "Position":
+        """Raises OutboxError for what no relay wrote."""
+        try:
+            found = json.loads(data)
+            if found["version"] != 1:
+                raise ValueError(f"its version is {found['version']}")
+            origin = Origin(found["system"], found["database"], found["slot"], found["timeline"])
+            return cls(origin, found["place"], found["last_event"], found["time_ms"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise OutboxError(
+                f"{TOPIC} on the target has a record that this version did not write: {error!r}"
+            ) from None
+
+
+class Switch(NamedTuple):
+    """A timeline ended here, and the next began."""
+
+    timeline: int
+    lsn: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSlot:
+    """What the database says of the slot."""
+
+    name: str
+    origin: Origin
+    confirmed: int
+    """All before it was said to be in Kafka."""
+    history: Sequence[Switch] = ()
+    """The timelines before this one, of which the server comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """What the database says of the table."""
+
+    origin: Origin
+    last_batch: int
+
+
+def start_at_slot(stored: Position | None, found: FoundSlot) -> Position:
+    """Return where to continue. Raises OutboxError where something would be lost, or doubled."""
+    begin = Position(found.origin, found.confirmed, found.origin.slot)
+    if stored is None:
+        if found.confirmed > found.origin.slot:
+            raise OutboxError(
+                f"the target has no position of this relay, though its slot {found.name} was read up to "
+                f"{lsn_text(found.confirmed)}: it is another target than before, or its topic {TOPIC} was deleted. "
+                f"Name the right one; or continue there with {_GO_ON}: what was committed before is not written",
+                begin,
+            )
+        return begin
+    _check_database(stored, found.origin, begin)
+    if stored.origin.slot != found.origin.slot:
+        raise OutboxError(
+            f"the slot {found.name} was made again: it begins at {lsn_text(found.origin.slot)}, and the position, "
+            f"{lsn_text(stored.place)}, is of the one before. What was committed between the two is in no slot. "
+            f"{_GO_ON} continues with what this one has",
+            begin,
+        )
+    stored = _on_this_timeline(stored, found)
+    if found.confirmed > stored.place:
+        raise OutboxError(
+            f"the slot {found.name} was read up to {lsn_text(found.confirmed)} by something else, and the target has "
+            f"what was committed before {lsn_text(stored.place)}: what is between is in no slot any more, or it is the "
+            f"target that went back. {_GO_ON} continues behind it",
+            begin,
+        )
+    return stored
+
+
+def _on_this_timeline(stored: Position, found: FoundSlot) -> Position:
+    """Return the position as one of the server's timeline. Raises OutboxError if the server lost what was written."""
+    origin = found.origin
+    if stored.origin.timeline == origin.timeline:
+        return stored
+    switch = next((each for each in found.history if each.timeline == stored.origin.timeline), None)
+    if switch is None:
+        raise OutboxError(
+            f"the server is on timeline {origin.timeline} of its write-ahead log, which does not come of timeline "
+            f"{stored.origin.timeline}, of which the position is: it is a primary of before a failover, or another "
+            "copy. Name the primary that applications write to"
+        )
+    if stored.last_event > switch.lsn:
+        raise OutboxError(
+            f"the promotion to timeline {origin.timeline} lost commits: the server continued at "
+            f"{lsn_text(switch.lsn)}, and Kafka has the events of transactions up to {lsn_text(stored.last_event)}. "
+            f"They are in Kafka, and not in the database. {_GO_ON} continues with what was committed since the "
+            "promotion",
+            Position(origin, switch.lsn, switch.lsn, stored.time_ms),
+        )
+    return replace(stored, origin=origin, place=min(stored.place, switch.lsn))
+
+
+def start_at_table(stored: Position | None, found: FoundTable) -> Position:
+    """Return where to continue. Raises OutboxError where something would be lost, or doubled."""
+    begin = Position(found.origin, found.last_batch, found.last_batch)
+    if stored is None:
+        if found.last_batch:
+            raise OutboxError(
+                f"the target has no position of this relay, though {found.last_batch} batches of the table were read: "
+                f"it is another target than before, or its topic {TOPIC} was deleted. Name the right one; or continue "
+                f"behind them with {_GO_ON}",
+                begin,
+            )
+        return begin
+    _check_database(stored, found.origin, begin)
+    if found.last_batch < stored.place:
+        raise OutboxError(
+            f"the database went back: it has {found.last_batch} batches, and Kafka {stored.place}. Commits were lost, "
+            "by a promotion or a restored backup, after which rows may be there again that Kafka has already. "
+            f"{_GO_ON} writes all rows that are not in a batch, and leaves out those of batches up to "
+            f"{found.last_batch}",
+            Position(found.origin, stored.place, stored.place, stored.time_ms),
+        )
+    return stored
+
+
+def _check_database(stored: Position, origin: Origin, begin: Position) -> None:
+    if (stored.origin.system, stored.origin.database) != (origin.system, origin.database):
+        raise OutboxError(
+            f"the position on the target is of another database: {stored.origin.database!r} of the system "
+            f"{stored.origin.system}; this one is {origin.database!r} of {origin.system}. Give each database a relay "
+            f"of its own with --name; or, if this one took the place of the other, {_GO_ON} continues with what its "
+            "outbox has now",
+            begin,
+        )
+
+
+def lsn_text(lsn: int) -> str:
+    """Return an LSN as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_of(text: str) -> int:
+    """Return the number of an LSN as PostgreSQL writes it. Raises ValueError."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def history_of(text: str) -> list[Switch]:
+    """Return the timelines of a history file."""
+    found = []
+    for line in text.splitlines():
+        fields = line.split("#", 1)[0].split()
+        if len(fields) >= 2 and fields[0].isdigit():
+            found.append(Switch(int(fields[0]), lsn_of(fields[1])))
+    return found

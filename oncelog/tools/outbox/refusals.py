@@ -1,0 +1,95 @@
+"""What becomes of events that the target does not take.
+
+Owns: `--refuse-to`, which events are known to be refused. Does not own: why (`target`). Without a place for them the
+first one ends the relay: nothing is left out in silence. In a topic they are part of the same Kafka transaction. In a
+table they have the event's identity as their key, and are there before that transaction commits: one that is read again
+is added once.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from oncelog.tools.outbox.events import Event, HeaderList
+from oncelog.tools.outbox.feed import FeedLost, text_of
+from oncelog.tools.outbox.position import OutboxError
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+REASON, WANTED = "oncelog.outbox.reason", "oncelog.outbox.topic"
+"""The headers of a refused event: why, and for which topic it was."""
+
+
+class Refusals:
+    """`topic` or `table` is where refused events go; with neither they end the relay."""
+
+    def __init__(self, name: str, topic: str | None = None, table: str | None = None, dsn: str = "") -> None:
+        self._name, self.topic, self._table, self._dsn = name, topic, table, dsn
+        self._known: dict[tuple[int, int], str] = {}
+        """Why the broker refused an event that seemed to be one that it takes."""
+        self._connection: AsyncConnection[Any] | None = None
+        self._rows: list[tuple[Event, str]] = []
+
+    def learn(self, event: Event, reason: str) -> None:
+        """Refuse this event when it is read again."""
+        self._known[event.transaction, event.ordinal] = reason
+
+    def known(self, event: Event) -> str:
+        """Return why the event is refused; "" if nothing is known against it."""
+        return self._known.get((event.transaction, event.ordinal), "") if self._known else ""
+
+    def diverted(self, event: Event, reason: str) -> Event | None:
+        """Return the event to write instead; None if it goes into a table, with `keep`. Raises OutboxError if there is
+        no place for it."""
+        if self.topic is not None:
+            told = ((REASON, reason.encode()), (WANTED, event.topic.encode()))
+            headers: HeaderList = (*event.headers, *told)
+            return event._replace(topic=self.topic, headers=headers, partition=None, timestamp_ms=None, problem="")
+        if self._table is None:
+            raise OutboxError(
+                f"event {event.ordinal + 1} of the SQL transaction at {event.transaction} cannot be written: "
+                f"{reason}. Mend it and start again; or have such events put aside with --refuse-to topic:NAME or "
+                "table:NAME"
+            )
+        self._rows.append((event, reason))
+        return None
+
+    async def keep(self) -> None:
+        """Commit the rows of refused events, before the transaction that passes them by does. Raises FeedLost."""
+        if not self._rows:
+            return
+        from psycopg import Error, sql
+        from psycopg.types.json import Jsonb
+
+        from oncelog.tools.outbox.sql import connect, make_refused
+
+        assert self._table is not None
+        try:
+            if self._connection is None:
+                self._connection = await connect(self._dsn, self._name)
+                await make_refused(self._connection, self._table)
+            statement = sql.SQL(
+                "insert into {} (relay, transaction, ordinal, reason, topic, key, value, headers, partition)"
+                " values (%s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
+            ).format(sql.Identifier(*self._table.split(".")))
+            async with self._connection.transaction(), self._connection.cursor() as cursor:
+                for event, reason in self._rows:
+                    headers = [
+                        (name, None if value is None else value.decode("utf-8", "replace"))
+                        for name, value in event.headers
+                    ]
+                    identity = self._name, event.transaction, event.ordinal
+                    record = event.topic, event.key, event.value, Jsonb(headers) if headers else None, event.partition
+                    await cursor.execute(statement, (*identity, reason, *record))
+        except Error as error:
+            await self.close()
+            raise FeedLost(text_of(error)) from error
+        self._rows.clear()
+
+    def drop(self) -> None:
+        """Forget the rows of a transaction that failed: it is read again."""
+        self._rows.clear()
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None

@@ -1,0 +1,218 @@
+"""One life of a relay: from the position that the target knows, in transactions, until something fails.
+
+Owns: what is in a Kafka transaction, in which order, when the position alone is stored. Does not own: the database
+(`feed`), what the cluster takes (`target`), the next life (`relaying`).
+
+A Kafka transaction has whole SQL transactions: as many as are there, but no more than `_MOST_EVENTS` once one has
+ended. It is committed with the place at which the last one ends, and only then is the database told. Places that are
+passed without an event are stored from time to time, and told after that, too: so the slot is never ahead of the
+position, and whoever finds it ahead knows that something else has read it.
+"""
+
+import time
+from collections import deque
+from typing import Protocol
+
+from oncelog.client.producing.transaction import Transaction
+from oncelog.client.values.errors import CommitUnknown, KafkaError
+from oncelog.tools.outbox.events import Committed, Event, Item
+from oncelog.tools.outbox.feed import Backlog, Feed
+from oncelog.tools.outbox.position import OutboxError, Position
+from oncelog.tools.outbox.refusals import Refusals
+from oncelog.tools.outbox.target import Target, size_of
+
+_MOST_EVENTS = 5_000
+_WAIT_S = 1.0
+_STORE_S = 10.0
+"""How often a position is stored to which no event belongs."""
+_SIGN_S = 3600.0
+"""How often one is stored that has not moved: a transactional id that is idle is forgotten after seven days."""
+_LOOK_S = 2.0
+"""How often the backlog is asked for."""
+
+
+class Watcher(Protocol):
+    """Notified of what the relay does."""
+
+    def on_start(self, position: Position) -> None:
+        """Note that a life begins."""
+
+    def on_relayed(self, event_count: int, transaction_count: int, size_bytes: int, committed_ms: int) -> None:
+        """Note that a Kafka transaction is committed; `committed_ms` is when its last SQL transaction was."""
+
+    def on_refused(self, event: Event, reason: str) -> None:
+        """Note an event that is put aside."""
+
+    def on_moved(self, position: Position, backlog: Backlog | None) -> None:
+        """Note where the relay is, and how much there is behind it, if that was asked."""
+
+    def on_trouble(self, problem: str) -> None:
+        """Note that something is away, and is waited for."""
+
+
+class RefusedLater(Exception):
+    """Raised if the broker refused what seemed to be fine: the next life finds out which event it is."""
+
+
+class Life:
+    """`is_careful`: send events one by one, until the first transaction is committed."""
+
+    def __init__(
+        self, feed: Feed, target: Target, refusals: Refusals, watcher: Watcher, *, is_careful: bool = False
+    ) -> None:
+        self._feed, self._target, self._refusals, self._watcher = feed, target, refusals, watcher
+        self._is_careful = is_careful
+        self._items: deque[Item] = deque()
+        self._position: Position | None = None
+        """All before it is in Kafka, or has no event."""
+        self._stored: Position | None = None
+        self._stored_s = self._looked_s = 0.0
+        self._event_count = self._size_bytes = 0
+        self.has_begun = False
+
+    async def run(self, *, goes_on: bool) -> None:
+        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater."""
+        position = await opened(self._feed, self._target, goes_on=goes_on)
+        await self._store(position)  # the first transaction: from here on no earlier relay can commit anything
+        await self._feed.start(position)
+        self.has_begun = True
+        self._watcher.on_start(position)
+        while True:
+            await self._step()
+
+    async def _step(self) -> None:
+        if not self._items:
+            self._items.extend(await self._feed.next(_WAIT_S))
+        while self._items and isinstance(self._items[0], Committed):
+            self._position = self._items.popleft().position  # type: ignore[union-attr]  # looked at above
+        if self._items:
+            await self._relay()
+        elif self._is_due():
+            assert self._position is not None
+            await self._store(self._position)
+            await self._feed.on_stored(self._position)
+        await self._look()
+
+    def _is_due(self) -> bool:
+        waited_s = time.monotonic() - self._stored_s
+        return waited_s >= (_SIGN_S if self._position == self._stored else _STORE_S)
+
+    async def _relay(self) -> None:
+        """Commit the events that are there, to the end of a SQL transaction."""
+        self._event_count = self._size_bytes = transaction_count = 0
+        end: Committed | None = None
+        self._refusals.drop()
+        async with self._target.producer.transaction() as transaction:
+            while True:
+                if not self._items:
+                    is_between = end is not None
+                    more = await self._feed.next(0.0 if is_between else _WAIT_S)
+                    if is_between and not more:
+                        break
+                    self._items.extend(more)
+                    continue
+                item = self._items.popleft()
+                if isinstance(item, Event):
+                    await self._send(transaction, item)
+                    end = None
+                    continue
+                end = item
+                transaction_count += 1
+                if self._event_count >= _MOST_EVENTS:
+                    break
+            assert end is not None
+            await self._target.store(transaction, end.position)
+            await self._refusals.keep()
+            await self._commit(transaction)
+        self._on_stored(end.position)
+        self._is_careful = False
+        await self._feed.on_stored(end.position)
+        self._watcher.on_relayed(self._event_count, transaction_count, self._size_bytes, end.time_ms)
+
+    async def _send(self, transaction: Transaction, event: Event) -> None:
+        reason = self._refusals.known(event) or await self._target.problem_of(event)
+        if reason:
+            self._watcher.on_refused(event, reason)
+            diverted = self._refusals.diverted(event, reason)
+            if diverted is None:
+                self._event_count += 1
+                return
+            if problem := await self._target.problem_of(diverted):
+                raise OutboxError(_not_aside(reason, problem))
+            event = diverted
+        delivery = await transaction.send_soon(
+            event.topic,
+            event.value,
+            key=event.key,
+            partition=event.partition,
+            headers=event.headers,
+            timestamp_ms=event.timestamp_ms,
+        )
+        self._event_count += 1
+        self._size_bytes += size_of(event)
+        if self._is_careful:
+            try:
+                await self._target.producer.flush()
+                await delivery
+            except KafkaError as error:
+                if passes(error):
+                    raise
+                if reason:
+                    raise OutboxError(_not_aside(reason, error.message)) from error
+                self._refusals.diverted(event, error.message)  # which ends the relay if there is no place for it
+                self._refusals.learn(event, error.message)
+                raise RefusedLater(error.message) from error
+
+    async def _store(self, position: Position) -> None:
+        async with self._target.producer.transaction() as transaction:
+            await self._target.store(transaction, position)
+            await self._commit(transaction)
+        self._on_stored(position)
+
+    def _on_stored(self, position: Position) -> None:
+        self._position = self._stored = position
+        self._stored_s = time.monotonic()
+
+    async def _commit(self, transaction: Transaction) -> None:
+        """Commit, and ask again until the outcome is known: what may be committed is never given up."""
+        while True:
+            try:
+                return await transaction.commit()
+            except CommitUnknown as error:
+                self._watcher.on_trouble(error.message)
+
+    async def _look(self) -> None:
+        assert self._position is not None
+        now_s = time.monotonic()
+        backlog = None
+        if now_s - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            backlog = await self._feed.backlog()
+        self._watcher.on_moved(self._position, backlog)
+
+
+def _not_aside(reason: str, problem: str) -> str:
+    return f"an event was refused ({reason}), and cannot be put aside: {problem}"
+
+
+async def opened(feed: Feed, target: Target, *, goes_on: bool) -> Position:
+    """Open a feed, and return where to continue. Raises OutboxError, FeedLost, KafkaError.
+
+    The position is read before the database is asked how far it was read, so another relay that runs may seem to have
+    read too far: what is against a start counts only if the position is still the same."""
+    while True:
+        stored = await target.stored()
+        try:
+            return await feed.open(stored, goes_on=goes_on)
+        except OutboxError:
+            if await target.stored() == stored:
+                raise
+            await feed.close()
+
+
+def passes(error: KafkaError) -> bool:
+    """Whether an error passes by itself."""
+    from oncelog.client.values.errors import DeliveryTimeout, OutOfOrderSequence, RetriableError, TransactionAborted
+
+    passing = (RetriableError, DeliveryTimeout, OutOfOrderSequence, TransactionAborted)
+    return isinstance(error, passing) or (error.code is not None and error.code.retriable)

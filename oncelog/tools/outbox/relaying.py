@@ -1,0 +1,107 @@
+"""The relay of one database: life after life until it is stopped, or must not go on.
+
+Owns: which failures pass by themselves, fencing, what is kept of the last error. Does not own: a life (`relay`).
+
+The producer stays the same over all lives, so that a relay that was fenced learns it instead of fencing the other in
+return: a life begins with a transaction, before it takes the slot.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from oncelog.client.producing.producer import Producer
+from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
+from oncelog.tools.outbox.feed import Feed, FeedLost
+from oncelog.tools.outbox.position import OutboxError
+from oncelog.tools.outbox.refusals import Refusals
+from oncelog.tools.outbox.relay import Life, RefusedLater, Watcher, opened, passes
+from oncelog.tools.outbox.target import Target
+
+_PAUSE_S = 0.5
+
+
+class Relaying:
+    """`make_feed` returns a new feed of the database. With `goes_on` the first start continues where it must not
+    otherwise."""
+
+    def __init__(
+        self,
+        make_feed: Callable[[], Feed],
+        target: Target,
+        refusals: Refusals,
+        watcher: Watcher,
+        *,
+        goes_on: bool = False,
+    ) -> None:
+        self._make_feed = make_feed
+        self._target = target
+        self._refusals = refusals
+        self._watcher = watcher
+        self._goes_on = goes_on
+
+    async def run(self) -> None:
+        """Relay without an end. Raises OutboxError for what must not go on, KafkaError for what does not pass; until it
+        runs, also if the database or a broker is away."""
+        async with self._target as target:
+            await target.prepare()
+            await self._check()
+            await target.producer.init_transactions()
+            is_careful = False
+            try:
+                while True:
+                    feed = self._make_feed()
+                    try:
+                        life = Life(feed, target, self._refusals, self._watcher, is_careful=is_careful)
+                        await life.run(goes_on=self._goes_on)
+                    except FeedLost as error:
+                        problem = f"the database: {error}"
+                    except RefusedLater as error:
+                        problem = str(error)
+                    except ProducerFenced as error:
+                        problem = await _regain(target.producer, error)
+                    except KafkaError as error:
+                        if not passes(error):
+                            if is_careful:
+                                raise
+                            is_careful = True
+                        problem = error.message
+                    finally:
+                        await feed.close()
+                    if life.has_begun:
+                        self._goes_on = False  # it was meant for the beginning
+                    self._watcher.on_trouble(problem)
+                    await asyncio.sleep(_PAUSE_S)
+            finally:
+                await self._refusals.close()
+
+    async def _check(self) -> None:
+        """Raise what is against a start, before another relay of this name is fenced for it."""
+        if self._refusals.topic is not None and not await self._target.has_topic(self._refusals.topic):
+            raise OutboxError(
+                f"--refuse-to: there is no topic {self._refusals.topic!r}: `oncelog topic create "
+                f"{self._refusals.topic} -b {self._target.bootstrap}`"
+            )
+        feed = self._make_feed()
+        try:
+            await opened(feed, self._target, goes_on=self._goes_on)
+        except FeedLost as error:
+            raise OutboxError(f"the database: {error}") from error
+        finally:
+            with suppress(FeedLost):
+                await feed.close()
+
+
+async def _regain(producer: Producer, error: ProducerFenced) -> str:
+    """Regain the epoch: the coordinator may have aborted a transaction for its age. Raises OutboxError if another relay
+    runs."""
+    try:
+        await producer.regain_epoch()
+    except ProducerFenced:
+        raise OutboxError(
+            "another relay of this name has taken over: one can run at a time. Give the relay of another database "
+            "another --name"
+        ) from error
+    except RetriableError as problem:
+        return problem.message
+    return error.message

@@ -1,0 +1,341 @@
+"""Events from a logical slot: messages in the write-ahead log, and rows that were added to the table.
+
+Owns: pgoutput's messages, which position each end has, what the server is told, rows that are deleted once they are in
+Kafka. Does not own: the connection of the stream (`stream`), where to start (`position`).
+
+The server sends a SQL transaction after its commit, whole, in the order of commits. It spills a large one to its disk,
+and sends it as it is read, so that memory is bounded on both sides. Between transactions it says how far it has read
+the log: what is before that has been sent.
+
+Rows: a snapshot is taken, and then the end of the log; once the position is behind that end, whatever the snapshot sees
+has been relayed, and goes. So nothing has to be remembered of single rows, whatever is killed.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from oncelog.tools.outbox.events import Committed, Event, Item, event_of_message, headers_of
+from oncelog.tools.outbox.feed import Backlog, FeedLost, text_of
+from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, lsn_of, lsn_text, start_at_slot
+from oncelog.tools.outbox.sql import PREFIX, check_server, connect, find_relay, slot_trouble
+from oncelog.tools.outbox.stream import ReplicationStream, StreamEnded
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+_REPORT_S = 5.0
+"""How often the server hears of this end; wal_sender_timeout, a minute, ends a connection that is silent."""
+_CLEAN_S = 1.0
+_EPOCH_MS = 946_684_800_000
+_BODY = 25
+"""The bytes of a message's frame: what it is, two places in the log, a time."""
+_BEGIN = Struct(">qqi")
+_COMMIT = Struct(">Bqqq")
+_MESSAGE = Struct(">Bq")
+_KEEPALIVE = Struct(">qqB")
+_INT = Struct(">i")
+_COLUMNS = Struct(">h")
+_PREFIX = PREFIX.encode()
+_TAKEN_S = 30.0
+"""How long to wait for the slot of a relay that was fenced, and may not know it yet."""
+
+
+class SlotFeed:
+    """`keep_s`: how long rows of the table stay after they are in Kafka; None: for good."""
+
+    def __init__(self, dsn: str, name: str, keep_s: float | None = 0.0) -> None:
+        self._dsn, self._name, self._keep_s = dsn, name, keep_s
+        self._sql: AsyncConnection[Any] | None = None
+        self._stream: ReplicationStream | None = None
+        self._origin = Origin("", "", 0, 0)
+        self._has_table = False
+        self._transaction = self._ordinal = 0
+        self._time_ms = 0
+        self._is_open = False
+        """True between the beginning and the end of a SQL transaction."""
+        self._last_event = self._received = self._stored = 0
+        self._columns: dict[int, list[str]] = {}
+        """The columns of the table, by the number that the server gives it."""
+        self._has_stored = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+        from psycopg import Error
+
+        try:
+            self._sql = await connect(self._dsn, self._name)
+            self._stream = await ReplicationStream.connect(self._dsn, self._name)
+            found = await self._look(stored, goes_on=goes_on)
+        except (Error, StreamEnded) as error:
+            raise FeedLost(text_of(error)) from error
+        try:
+            return start_at_slot(stored, found)
+        except OutboxError as error:
+            if goes_on and error.resume is not None:
+                return error.resume
+            raise
+
+    async def _look(self, stored: Position | None, *, goes_on: bool) -> FoundSlot:
+        connection, stream = self._open_sql(), self._open_stream()
+        await check_server(connection, is_logical=True)
+        relay = await find_relay(connection, self._name)
+        if relay is None or not relay.slot_lsn:
+            raise OutboxError(f"no relay {self._name} is installed in this database: `oncelog outbox install DSN`")
+        self._has_table = relay.carrier == "table"
+        trouble = await slot_trouble(connection, self._name)
+        if trouble is not None:
+            until = f" after {trouble[1]}" if trouble[1] else ""
+            why = "is gone" if trouble[0] == "gone" else f"was invalidated ({trouble[0]})"
+            raise OutboxError(
+                f"the slot {self._name} {why}: what was committed{until} and is not in Kafka is in no slot any more. "
+                f"`oncelog outbox install --replace-slot` makes one that begins now, and `oncelog outbox run --go-on` "
+                f"continues there"
+            )
+        row = await (
+            await connection.execute(
+                "select current_database(), confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
+                [self._name],
+            )
+        ).fetchone()
+        assert row is not None
+        system, timeline = await stream.identify()
+        origin = self._origin = Origin(system, row[0], relay.slot_lsn, timeline)
+        return FoundSlot(self._name, origin, lsn_of(row[1]), await stream.history(timeline))
+
+    async def start(self, position: Position) -> None:
+        from psycopg import Error
+
+        self._origin = position.origin
+        self._last_event, self._stored = position.last_event, position.place
+        end_s = time.monotonic() + _TAKEN_S
+        while True:
+            try:
+                await self._open_stream().start(self._name, position.place)
+                break
+            except (StreamEnded, Error) as error:
+                if "is active for PID" not in str(error) or time.monotonic() > end_s:
+                    raise FeedLost(text_of(error)) from error
+            await self._take_slot()
+        self._tasks = [asyncio.create_task(self._report_often())]
+        if self._has_table and self._keep_s is not None:
+            self._tasks.append(asyncio.create_task(self._clean_often()))
+
+    async def _take_slot(self) -> None:
+        """Ends the connection of a relay that was fenced: it may wait for events, and learn it only then."""
+        from psycopg import Error
+
+        with suppress(Error):
+            await self._open_sql().execute(
+                "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s", [self._name]
+            )
+        await asyncio.sleep(0.1)
+
+    async def next(self, timeout_s: float) -> Sequence[Item]:
+        for task in self._tasks:
+            if task.done():
+                task.result()
+        try:
+            messages = await self._open_stream().read(timeout_s)
+        except StreamEnded as error:
+            raise FeedLost(str(error)) from error
+        items: list[Item] = []
+        for message in messages:
+            if message[:1] == b"w":
+                self._on_change(message, items)
+            elif message[:1] == b"k":
+                self._on_keepalive(message, items)
+        return items
+
+    def _on_keepalive(self, message: bytes, items: list[Item]) -> None:
+        lsn, now_us, wants_report = _KEEPALIVE.unpack_from(message, 1)
+        if not self._is_open and lsn > self._transaction:
+            self._transaction = self._received = lsn
+            self._move(lsn, _time_ms(now_us), items)
+        if wants_report:
+            self._report()
+
+    def _move(self, place: int, time_ms: int, items: list[Item]) -> None:
+        """The position moves without an event: one such end is enough."""
+        moved = Committed(Position(self._origin, place, self._last_event, time_ms), time_ms)
+        if items and isinstance(items[-1], Committed):
+            items[-1] = Committed(moved.position, items[-1].time_ms)
+        else:
+            items.append(moved)
+
+    def _on_change(self, message: bytes, items: list[Item]) -> None:
+        kind = message[_BODY : _BODY + 1]
+        at = _BODY + 1
+        if kind == b"M":
+            event = self._event_of_message(message, at)
+        elif kind == b"I":
+            event = self._event_of_row(message, at)
+        elif kind == b"B":
+            self._transaction, committed_us, _ = _BEGIN.unpack_from(message, at)
+            self._time_ms, self._ordinal, self._is_open = _time_ms(committed_us), 0, True
+            return
+        elif kind == b"C":
+            _, _, end, _ = _COMMIT.unpack_from(message, at)
+            self._is_open, self._transaction, self._received = False, end, end
+            if self._ordinal:
+                self._last_event = end
+                items.append(Committed(Position(self._origin, end, end, self._time_ms), self._time_ms))
+            else:
+                self._move(end, self._time_ms, items)
+            return
+        elif kind == b"R":
+            self._on_relation(message, at)
+            return
+        else:
+            return
+        if event is not None:
+            self._ordinal += 1
+            items.append(event)
+
+    def _event_of_message(self, message: bytes, at: int) -> Event | None:
+        prefix_at = at + _MESSAGE.size
+        prefix_end = message.index(b"\0", prefix_at)
+        if message[prefix_at:prefix_end] != _PREFIX:
+            return None
+        content_at = prefix_end + 1 + _INT.size
+        return event_of_message(self._transaction, self._ordinal, message[content_at:], self._time_ms)
+
+    # --- the table ----------------------------------------------------------------------------------------------------
+
+    def _on_relation(self, message: bytes, at: int) -> None:
+        (number,) = _INT.unpack_from(message, at)
+        schema, _, rest = message[at + _INT.size :].partition(b"\0")
+        name, _, rest = rest.partition(b"\0")
+        if (schema, name) != (b"oncelog", b"outbox"):
+            self._columns.pop(number, None)
+            return
+        (count,) = _COLUMNS.unpack_from(rest, 1)
+        rest = rest[1 + _COLUMNS.size :]
+        columns = []
+        for _ in range(count):
+            column, _, rest = rest[1:].partition(b"\0")
+            columns.append(column.decode())
+            rest = rest[2 * _INT.size :]
+        self._columns[number] = columns
+
+    def _event_of_row(self, message: bytes, at: int) -> Event | None:
+        columns = self._columns.get(_INT.unpack_from(message, at)[0])
+        if columns is None:
+            return None
+        place = at + _INT.size + 1 + _COLUMNS.size
+        row: dict[str, bytes | None] = {}
+        for name in columns:
+            kind = message[place : place + 1]
+            place += 1
+            if kind == b"t":
+                (length,) = _INT.unpack_from(message, place)
+                place += _INT.size
+                row[name] = message[place : place + length]
+                place += length
+            else:
+                row[name] = None
+        key, value, headers, partition = row["key"], row["value"], row["headers"], row["partition"]
+        return Event(
+            self._transaction,
+            self._ordinal,
+            (row["topic"] or b"").decode(),
+            _bytea(key),
+            _bytea(value),
+            () if headers is None else headers_of(headers),
+            None if partition is None else int(partition),
+            self._time_ms,
+        )
+
+    async def _clean_often(self) -> None:
+        """Delete rows that are in Kafka, for as long as this feed is read."""
+        from psycopg import Error
+
+        try:
+            connection = await connect(self._dsn, self._name)
+            try:
+                while True:
+                    row = await (
+                        await connection.execute(
+                            "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
+                        )
+                    ).fetchone()
+                    assert row is not None
+                    snapshot, end = row[0], lsn_of(row[1])
+                    await self._until_stored(end)
+                    await connection.execute(
+                        "delete from oncelog.outbox where pg_visible_in_snapshot(xid, %s::pg_snapshot)"
+                        " and at <= now() - %s",
+                        [snapshot, timedelta(seconds=self._keep_s or 0.0)],
+                    )
+                    await asyncio.sleep(max(_CLEAN_S, min(60.0, self._keep_s or 0.0)))
+            finally:
+                await connection.close()
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+
+    async def _until_stored(self, place: int) -> None:
+        while self._stored < place:
+            self._has_stored.clear()
+            await self._has_stored.wait()
+
+    # --- what the server is told --------------------------------------------------------------------------------------
+
+    async def on_stored(self, position: Position) -> None:
+        self._stored = position.place
+        self._has_stored.set()
+        self._report()
+
+    async def _report_often(self) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_S)
+            self._report()
+
+    def _report(self) -> None:
+        try:
+            self._open_stream().report(max(self._stored, self._received), self._stored)
+        except StreamEnded as error:
+            raise FeedLost(str(error)) from error
+
+    async def backlog(self) -> Backlog:
+        from psycopg import Error
+
+        try:
+            row = await (
+                await self._open_sql().execute(
+                    "select (pg_current_wal_flush_lsn() - %s::pg_lsn)::bigint, (pg_current_wal_flush_lsn() - "
+                    "restart_lsn)::bigint from pg_replication_slots where slot_name = %s",
+                    [lsn_text(self._stored), self._name],
+                )
+            ).fetchone()
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+        return Backlog() if row is None else Backlog(size_bytes=max(0, row[0]), held_bytes=row[1])
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for each in (self._stream, self._sql):
+            if each is not None:
+                with suppress(Exception):
+                    await each.close()
+
+    def _open_sql(self) -> "AsyncConnection[Any]":
+        assert self._sql is not None, "open() comes first"
+        return self._sql
+
+    def _open_stream(self) -> ReplicationStream:
+        assert self._stream is not None, "open() comes first"
+        return self._stream
+
+
+def _bytea(text: bytes | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text[2:].decode())
+
+
+def _time_ms(microseconds: int) -> int:
+    return _EPOCH_MS + microseconds // 1000

@@ -1,0 +1,350 @@
+"""What the outbox is in the database: its schema, what makes it, and what takes it away.
+
+Owns: every statement about `oncelog.relays`, the functions, the table, publication and slot. Does not own: reading
+events (`slot_feed`, `table_feed`). Every step of `install` may be repeated, whatever was killed in between.
+
+The table `oncelog.relays` has a row for each relay: which carrier, where its slot begins, how many batches were made of
+the table, and why it ended last.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from oncelog.tools.outbox.position import OutboxError, lsn_of
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+Carrier = Literal["wal", "table", "poll"]
+PREFIX = "oncelog"
+"""Of the messages in the write-ahead log."""
+CHANNEL = "oncelog_outbox"
+PUBLICATION = "oncelog_outbox"
+LEAST_VERSION = 140000
+DEFAULT_NAME = "oncelog_outbox"
+
+_RELAYS = """
+create table if not exists oncelog.relays (
+    name text primary key,
+    carrier text not null check (carrier in ('wal', 'table', 'poll')),
+    slot_lsn pg_lsn,
+    last_batch bigint not null default 0,
+    last_error text,
+    last_error_at timestamptz
+)"""
+_TABLE = """
+create table if not exists oncelog.outbox (
+    id bigint generated always as identity primary key,
+    topic text not null,
+    key bytea,
+    value bytea,
+    headers jsonb,
+    partition integer,
+    at timestamptz not null default clock_timestamp(),
+    xid xid8 default pg_current_xact_id(),
+    batch bigint
+)"""
+_TABLE_INDEX = "create index if not exists outbox_batch on oncelog.outbox (batch, id)"
+
+# What is wrong is told to the transaction that does it: it fails, and nothing is lost.
+_BASE = """
+create or replace function oncelog.produce(
+    topic text, key bytea, value bytea, headers jsonb default null, partition integer default null
+) returns void language plpgsql security definer set search_path = pg_catalog as $produce$
+begin
+    if topic is null or topic !~ '^[a-zA-Z0-9._-]{1,249}$' or topic in ('.', '..') then
+        raise exception 'oncelog.produce: % is no name of a topic', coalesce(quote_literal(topic), 'null');
+    end if;
+    if partition < 0 then
+        raise exception 'oncelog.produce: there is no partition %', partition;
+    end if;
+    if headers is not null and jsonb_typeof(headers) <> 'object' and (
+        jsonb_typeof(headers) <> 'array' or exists (
+            select from jsonb_array_elements(headers) as pair
+            where jsonb_typeof(pair) <> 'array' or jsonb_array_length(pair) <> 2 or jsonb_typeof(pair -> 0) <> 'string'
+        )
+    ) then
+        raise exception 'oncelog.produce: headers are an object of JSON, or an array of pairs';
+    end if;
+    {carry}
+end
+$produce$"""
+_TO_LOG = """perform pg_logical_emit_message(true, 'oncelog',
+        '\\x01'::bytea || int4send(coalesce(partition, -1))
+        || int4send(octet_length(convert_to(topic, 'UTF8'))) || convert_to(topic, 'UTF8')
+        || int4send(coalesce(octet_length(key), -1)) || coalesce(key, '')
+        || int4send(coalesce(octet_length(value), -1)) || coalesce(value, '')
+        || case when headers is null then int4send(-1)
+           else int4send(octet_length(convert_to(headers::text, 'UTF8'))) || convert_to(headers::text, 'UTF8') end);"""
+_TO_TABLE = """insert into oncelog.outbox (topic, key, value, headers, partition)
+        values (topic, key, value, headers, partition);"""
+_WAKE = "perform pg_notify('oncelog_outbox', '');"
+_TEXT = """
+create or replace function oncelog.produce(
+    topic text, key text, value {kind}, headers jsonb default null, partition integer default null
+) returns void language sql as $produce$
+    select oncelog.produce(topic, convert_to(key, 'UTF8'), convert_to(value::text, 'UTF8'), headers, partition)
+$produce$"""
+_FUNCTIONS = (
+    "oncelog.produce(text, bytea, bytea, jsonb, integer)",
+    "oncelog.produce(text, text, text, jsonb, integer)",
+    "oncelog.produce(text, text, jsonb, jsonb, integer)",
+)
+_REFUSED = """
+create table if not exists {table} (
+    relay text not null,
+    transaction bigint not null,
+    ordinal bigint not null,
+    reason text not null,
+    topic text,
+    key bytea,
+    value bytea,
+    headers jsonb,
+    partition integer,
+    at timestamptz not null default clock_timestamp(),
+    primary key (relay, transaction, ordinal)
+)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A row of `oncelog.relays`."""
+
+    name: str
+    carrier: Carrier
+    slot_lsn: int
+    last_batch: int
+
+
+async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncConnection[Any]":
+    """Return a connection, each of whose statements commits by itself. Raises OutboxError without psycopg, and
+    psycopg.OperationalError."""
+    try:
+        from psycopg import AsyncConnection
+    except ImportError as error:
+        raise OutboxError(f"the outbox needs psycopg ({error}): pip install 'oncelog[postgres]'") from error
+    return await AsyncConnection.connect(dsn, autocommit=True, application_name=f"oncelog-outbox {name}", **options)
+
+
+async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | None:
+    """Return what was installed under this name."""
+    found = await _one(connection, "select to_regclass('oncelog.relays') is not null")
+    if not found[0]:
+        return None
+    rows = await connection.execute(
+        "select carrier, coalesce(slot_lsn, '0/0')::text, last_batch from oncelog.relays where name = %s", [name]
+    )
+    row = await rows.fetchone()
+    return None if row is None else Relay(name, row[0], lsn_of(row[1]), row[2])
+
+
+async def check_server(connection: "AsyncConnection[Any]", *, is_logical: bool) -> None:
+    """Raises OutboxError for a server that cannot have an outbox."""
+    version, level, recovers = await _one(
+        connection,
+        "select current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()",
+    )
+    if version < LEAST_VERSION:
+        raise OutboxError(f"the server is PostgreSQL {version // 10000}: the outbox needs 14 or later")
+    if recovers:
+        raise OutboxError("the server is a standby: name the primary, or several with target_session_attrs=read-write")
+    if is_logical and level != "logical":
+        raise OutboxError(
+            f"wal_level is {level}: set it to logical and start the server again (`alter system set wal_level = "
+            "'logical'`); or read a table without the log: `oncelog outbox install --carrier poll`"
+        )
+
+
+async def install(
+    connection: "AsyncConnection[Any]", name: str, carrier: Carrier, grants: Sequence[str], *, replace_slot: bool
+) -> list[str]:
+    """Make what is missing, and return a sentence for each. Raises OutboxError, and psycopg.Error."""
+    from psycopg import sql
+
+    await check_server(connection, is_logical=carrier != "poll")
+    done: list[str] = []
+    known = await find_relay(connection, name)
+    if known is not None and (known.carrier == "poll") != (carrier == "poll"):
+        raise OutboxError(
+            f"{name} is installed with --carrier {known.carrier}, whose positions are others: `oncelog outbox remove` "
+            "it first, or choose another --name"
+        )
+    async with connection.transaction():
+        await connection.execute("create schema if not exists oncelog")
+        await connection.execute(_RELAYS)
+        await connection.execute(
+            "insert into oncelog.relays (name, carrier) values (%s, %s)"
+            " on conflict (name) do update set carrier = excluded.carrier",
+            [name, carrier],
+        )
+        others = await (
+            await connection.execute(
+                "select name, carrier from oncelog.relays where name <> %s and (carrier <> %s or carrier = 'poll')",
+                [name, carrier],
+            )
+        ).fetchone()
+        if others is not None:
+            raise OutboxError(
+                f"{others[0]} is installed in this database with --carrier {others[1]}: oncelog.produce writes to one "
+                f"carrier, and a table that is polled has one relay"
+            )
+        if carrier != "wal":
+            await connection.execute(_TABLE)
+            await connection.execute(_TABLE_INDEX)
+        if carrier != "poll":
+            await _publish(connection, with_table=carrier == "table")
+    done.append(f"schema oncelog, relay {name} with carrier {carrier}")
+    if carrier != "poll":
+        done.extend(await _make_slot(connection, name, has_table=carrier == "table", replace=replace_slot))
+    async with connection.transaction():  # last: what is produced is read from the slot's beginning
+        body = _TO_LOG if carrier == "wal" else _TO_TABLE if carrier == "table" else f"{_TO_TABLE} {_WAKE}"
+        await connection.execute(_BASE.replace("{carry}", body))
+        for kind in ("text", "jsonb"):
+            await connection.execute(_TEXT.format(kind=kind))
+        for function in _FUNCTIONS:
+            await connection.execute(f"revoke all on function {function} from public")
+        for role in grants:
+            grantee = sql.Identifier(role)
+            await connection.execute(sql.SQL("grant usage on schema oncelog to {}").format(grantee))
+            for function in _FUNCTIONS:
+                await connection.execute(
+                    sql.SQL("grant execute on function {} to {}").format(sql.SQL(function), grantee)
+                )
+    done.append("functions oncelog.produce(topic, key, value, headers, partition), for bytea, text and jsonb")
+    done.extend(f"rights of {role}: to call them" for role in grants)
+    return done
+
+
+async def _publish(connection: "AsyncConnection[Any]", *, with_table: bool) -> None:
+    there = await _one(connection, "select exists (select from pg_publication where pubname = %s)", [PUBLICATION])
+    if not there[0]:
+        await connection.execute(f"create publication {PUBLICATION} with (publish = 'insert')")
+    has_table = await _one(
+        connection,
+        "select exists (select from pg_publication_tables where pubname = %s and tablename = 'outbox')",
+        [PUBLICATION],
+    )
+    if with_table != has_table[0]:
+        await connection.execute(
+            f"alter publication {PUBLICATION} {'add' if with_table else 'drop'} table oncelog.outbox"
+        )
+
+
+async def _make_slot(connection: "AsyncConnection[Any]", name: str, *, has_table: bool, replace: bool) -> list[str]:
+    lost = await slot_trouble(connection, name)
+    if lost and lost[0] != "gone" and not replace:
+        raise OutboxError(
+            f"the slot {name} was invalidated ({lost[0]}): what was committed after {lost[1]} is in no slot. "
+            f"`oncelog outbox install --replace-slot` makes one that begins now"
+        )
+    known = await find_relay(connection, name)
+    if lost and lost[0] == "gone" and known is not None and known.slot_lsn and not replace:
+        raise OutboxError(
+            f"the slot {name} is gone: what was committed and not relayed is in no slot. `oncelog outbox install "
+            f"--replace-slot` makes one that begins now"
+        )
+    if replace and not (lost and lost[0] == "gone"):
+        await connection.execute("select pg_drop_replication_slot(%s)", [name])
+    if replace or lost:
+        await connection.execute("update oncelog.relays set slot_lsn = null where name = %s", [name])
+        version = await _one(connection, "select current_setting('server_version_num')::int")
+        survives = ", failover => true" if version[0] >= 170000 else ""
+        await connection.execute(
+            f"select pg_create_logical_replication_slot(slot_name => %s, plugin => 'pgoutput'{survives})",
+            [name],
+        )
+    await connection.execute(
+        "update oncelog.relays set slot_lsn = (select confirmed_flush_lsn from pg_replication_slots where slot_name "
+        "= %s) where name = %s and slot_lsn is null",
+        [name, name],
+    )
+    done = [f"slot {name}"]
+    if has_table and (replace or lost):
+        # They are before the slot, so nobody may take them for relayed.
+        before = await connection.execute("update oncelog.outbox set xid = null where xid is not null")
+        if before.rowcount:
+            done.append(
+                f"{before.rowcount} rows of before in oncelog.outbox: no slot has them, and they stay (xid is null)"
+            )
+    return done
+
+
+async def slot_trouble(connection: "AsyncConnection[Any]", name: str) -> tuple[str, str] | None:
+    """Return why the slot cannot be read and what it has confirmed; None if it can. A slot that is not there is
+    "gone"."""
+    rows = await connection.execute(
+        "select coalesce(to_jsonb(s) ->> 'invalidation_reason', case when wal_status = 'lost' then 'its WAL was "
+        "removed: max_slot_wal_keep_size' end), confirmed_flush_lsn::text, plugin, database = current_database() "
+        "from pg_replication_slots s where slot_name = %s",
+        [name],
+    )
+    row = await rows.fetchone()
+    if row is None:
+        return "gone", ""
+    if row[2] != "pgoutput" or not row[3]:
+        raise OutboxError(f"there is a slot {name} of something else (plugin {row[2]}): choose another --name")
+    return (row[0], row[1]) if row[0] else None
+
+
+async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) -> list[str]:
+    """Take away what is of this relay, and with the last one all. Raises OutboxError."""
+    done: list[str] = []
+    known = await find_relay(connection, name)
+    slot = await (
+        await connection.execute("select active_pid from pg_replication_slots where slot_name = %s", [name])
+    ).fetchone()
+    if slot is not None and slot[0] is not None:
+        raise OutboxError(f"a relay reads the slot {name} (process {slot[0]} of the server): stop it first")
+    if known is None and slot is None:
+        raise OutboxError(f"no relay {name} is installed in this database")
+    if known is not None and known.carrier == "poll" and not force:
+        left = await _one(connection, "select count(*) from oncelog.outbox where batch is null")
+        if left[0]:
+            raise OutboxError(
+                f"{left[0]} rows of oncelog.outbox are not relayed: run the relay, or repeat with --force"
+            )
+    if slot is not None:
+        await connection.execute("select pg_drop_replication_slot(%s)", [name])
+        done.append(f"slot {name}")
+    if known is not None:
+        async with connection.transaction():
+            await connection.execute("delete from oncelog.relays where name = %s", [name])
+            others = await _one(connection, "select count(*) from oncelog.relays")
+            if not others[0]:
+                for function in _FUNCTIONS:
+                    await connection.execute(f"drop function if exists {function}")
+                await connection.execute(f"drop publication if exists {PUBLICATION}")
+                await connection.execute("drop table if exists oncelog.outbox, oncelog.relays")
+                done.append("functions, tables, publication")
+                rest = await _one(
+                    connection,
+                    "select count(*) from pg_class where relnamespace = 'oncelog'::regnamespace and relkind = 'r'",
+                )
+                if not rest[0]:
+                    await connection.execute("drop schema oncelog")
+                    done.append("schema oncelog")
+        done.insert(0, f"relay {name}")
+    return done
+
+
+async def note_error(connection: "AsyncConnection[Any]", name: str, text: str | None) -> None:
+    """Keep why the relay ended, or None once it runs."""
+    await connection.execute(
+        "update oncelog.relays set last_error = %s, last_error_at = now() where name = %s"
+        " and last_error is distinct from %s",
+        [text, name, text],
+    )
+
+
+async def make_refused(connection: "AsyncConnection[Any]", table: str) -> None:
+    """Make the table for what the target refuses, if it is not there."""
+    from psycopg import sql
+
+    await connection.execute(sql.SQL(_REFUSED).format(table=sql.Identifier(*table.split("."))))
+
+
+async def _one(connection: "AsyncConnection[Any]", statement: str, arguments: Sequence[object] = ()) -> Any:
+    row = await (await connection.execute(statement, arguments or None)).fetchone()
+    assert row is not None
+    return row

@@ -1,0 +1,134 @@
+"""A connection of PostgreSQL's replication protocol, on the event loop.
+
+Owns: its commands, the messages of its stream, the reports of what is done. Does not own: what the messages mean
+(`slot_feed`). psycopg connects; its upper half does not speak this protocol, so the rest uses libpq as psycopg offers
+it. Nothing is read ahead: while nobody asks for messages, the server waits.
+"""
+
+import asyncio
+import time
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Self
+
+from oncelog.tools.outbox.position import Switch, history_of, lsn_text
+from oncelog.tools.outbox.sql import PUBLICATION, connect
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+_REPORT = Struct(">cqqqqB")
+_EPOCH_US = 946_684_800_000_000
+"""PostgreSQL's time begins in 2000."""
+_MOST_MESSAGES = 4_000
+
+
+class StreamEnded(Exception):
+    """Raised if the server ends the stream or the connection; the message is the server's."""
+
+
+class ReplicationStream:
+    def __init__(self, connection: "AsyncConnection[Any]") -> None:
+        self._connection = connection
+        self._pg = connection.pgconn
+
+    @classmethod
+    async def connect(cls, dsn: str, name: str) -> Self:
+        """Raises psycopg.OperationalError."""
+        return cls(await connect(dsn, name, replication="database"))
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def identify(self) -> tuple[str, int]:
+        """Return the system identifier and the timeline."""
+        row = (await self._rows("IDENTIFY_SYSTEM"))[0]
+        return row[0], int(row[1])
+
+    async def history(self, timeline: int) -> list[Switch]:
+        """Return the timelines of which this one comes."""
+        return [] if timeline == 1 else history_of((await self._rows(f"TIMELINE_HISTORY {timeline}"))[0][1])
+
+    async def start(self, slot: str, lsn: int) -> None:
+        """Raises StreamEnded if the server refuses."""
+        command = (
+            f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} '
+            f"(proto_version '1', publication_names '{PUBLICATION}', messages 'true')"
+        )
+        await self._ask(command)
+
+    async def read(self, timeout_s: float) -> list[bytes]:
+        """Return the messages that are there, and wait for the first; none after `timeout_s`. Raises StreamEnded."""
+        messages = self._there()
+        if not messages and await self._readable(timeout_s):
+            self._consume()
+            messages = self._there()
+        return messages
+
+    def report(self, received: int, done: int) -> None:
+        """Tell the server how far this end has read, what is done with, and that it is alive. Raises StreamEnded."""
+        now_us = time.time_ns() // 1000 - _EPOCH_US
+        try:
+            self._pg.put_copy_data(_REPORT.pack(b"r", received, done, done, now_us, 0))
+            self._pg.flush()
+        except Exception as error:  # psycopg's own, which is imported where it is needed
+            raise StreamEnded(str(error)) from error
+
+    def _there(self) -> list[bytes]:
+        found: list[bytes] = []
+        while len(found) < _MOST_MESSAGES:
+            try:
+                size, data = self._pg.get_copy_data(1)
+            except Exception as error:
+                raise StreamEnded(self._problem(str(error))) from error
+            if size == 0:
+                break
+            if size < 0:
+                raise StreamEnded(self._problem(""))
+            found.append(bytes(data))
+        return found
+
+    def _problem(self, text: str) -> str:
+        result = self._pg.get_result()
+        told = result.error_message.decode(errors="replace") if result is not None else ""
+        return " ".join((told or text or "the server has ended the stream").split())
+
+    def _consume(self) -> None:
+        try:
+            self._pg.consume_input()
+        except Exception as error:
+            raise StreamEnded(" ".join(str(error).split())) from error
+
+    async def _readable(self, timeout_s: float | None) -> bool:
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        socket = self._pg.socket
+        loop.add_reader(socket, lambda: None if ready.done() else ready.set_result(None))
+        try:
+            await asyncio.wait((ready,), timeout=timeout_s)
+            return ready.done()
+        finally:
+            loop.remove_reader(socket)
+
+    async def _ask(self, command: str) -> Any:
+        from psycopg.pq import ExecStatus
+
+        self._pg.send_query(command.encode())
+        self._pg.flush()
+        while self._pg.is_busy():
+            await self._readable(None)
+            self._consume()
+        result = self._pg.get_result()
+        if result is None or result.status not in (ExecStatus.COPY_BOTH, ExecStatus.TUPLES_OK):
+            told = "no answer" if result is None else result.error_message.decode(errors="replace")
+            raise StreamEnded(" ".join(told.split()))
+        return result
+
+    async def _rows(self, command: str) -> list[list[str]]:
+        result = await self._ask(command)
+        rows = [
+            [(result.get_value(row, column) or b"").decode(errors="replace") for column in range(result.nfields)]
+            for row in range(result.ntuples)
+        ]
+        while self._pg.get_result() is not None:
+            pass
+        return rows

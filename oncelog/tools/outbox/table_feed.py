@@ -1,0 +1,198 @@
+"""Events from the table alone, for databases whose log may not be read.
+
+Owns: how rows become batches, and the reading and deleting of them. Does not own: where to start (`position`).
+
+Numbers of rows are not in the order of commits, so no position among them is safe: a row may be committed below one
+that was read. Instead the rows that are committed and in no batch get the number of the next one, in a transaction that
+has the relay's row of `oncelog.relays` to itself. So batches are made one after the other, each sees all that was
+committed when it began, and no row is in two or in none. Within a batch the order is that of ids. Two SQL transactions
+that change the same row, and publish it after they have it locked, are in the order of their commits: the second has
+the higher id, and is never seen without the first. The number of a batch is the position: it is made before Kafka has
+it, and read again until Kafka does.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from oncelog.tools.outbox.events import Committed, Event, Item, headers_of
+from oncelog.tools.outbox.feed import Backlog, FeedLost, text_of
+from oncelog.tools.outbox.position import FoundTable, Origin, OutboxError, Position, start_at_table
+from oncelog.tools.outbox.sql import CHANNEL, check_server, connect, find_relay
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, AsyncServerCursor
+
+_CHUNK = 2_000
+_CLEAN_S = 60.0
+"""How often rows are deleted at least that stay for a while."""
+_FIELDS = "topic, key, value, headers::text, partition, at"
+
+
+class TableFeed:
+    """`keep_s`: how long rows stay after they are in Kafka; None: for good."""
+
+    def __init__(self, dsn: str, name: str, keep_s: float | None = 0.0) -> None:
+        self._dsn, self._name, self._keep_s = dsn, name, keep_s
+        self._sql: AsyncConnection[Any] | None = None
+        self._origin = Origin("", "", 0, 0)
+        self._done = 0
+        """The last batch that was handed over whole."""
+        self._last_batch = 0
+        self._rows: AsyncServerCursor[Any] | None = None
+        self._ordinal = 0
+        self._time_ms = 0
+        self._next_clean_s = 0.0
+
+    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+        from psycopg import Error
+
+        try:
+            connection = self._sql = await connect(self._dsn, self._name)
+            await check_server(connection, is_logical=False)
+            relay = await find_relay(connection, self._name)
+            if relay is None:
+                raise OutboxError(f"no relay {self._name} is installed in this database: `oncelog outbox install DSN`")
+            row = await (
+                await connection.execute("select system_identifier::text, current_database() from pg_control_system()")
+            ).fetchone()
+            await connection.execute(f"listen {CHANNEL}")
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+        assert row is not None
+        self._origin = Origin(row[0], row[1], 0, 0)
+        try:
+            position = start_at_table(stored, FoundTable(self._origin, relay.last_batch))
+        except OutboxError as error:
+            if not goes_on or error.resume is None:
+                raise
+            position = error.resume
+        return position
+
+    async def start(self, position: Position) -> None:
+        from psycopg import Error
+
+        self._done = position.place
+        try:
+            row = await (
+                await self._connection().execute(
+                    "update oncelog.relays set last_batch = greatest(last_batch, %s) where name = %s returning "
+                    "last_batch",
+                    [position.place, self._name],
+                )
+            ).fetchone()
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+        self._last_batch = position.place if row is None else row[0]
+
+    async def next(self, timeout_s: float) -> Sequence[Item]:
+        from psycopg import Error
+
+        try:
+            if self._rows is None:
+                if self._done == self._last_batch and not await self._make_batch():
+                    async for _ in self._connection().notifies(timeout=timeout_s, stop_after=1):
+                        pass
+                    return ()
+                await self._open_batch()
+            return await self._chunk()
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+
+    async def _make_batch(self) -> bool:
+        """Return whether there was something to make one of."""
+        connection = self._connection()
+        async with connection.transaction():
+            row = await (
+                await connection.execute(
+                    "select last_batch from oncelog.relays where name = %s for update", [self._name]
+                )
+            ).fetchone()
+            if row is None:
+                raise OutboxError(f"the relay {self._name} was removed from the database while it ran")
+            if row[0] > self._last_batch:  # made by a relay that was fenced since, or before
+                self._last_batch = row[0]
+                return True
+            # A statement of its own: it sees what was committed until the row was locked.
+            made = await connection.execute("update oncelog.outbox set batch = %s where batch is null", [row[0] + 1])
+            if made.rowcount:
+                await connection.execute(
+                    "update oncelog.relays set last_batch = %s where name = %s", [row[0] + 1, self._name]
+                )
+                self._last_batch = row[0] + 1
+            return bool(made.rowcount)
+
+    async def _open_batch(self) -> None:
+        connection = self._connection()
+        await connection.execute("begin")
+        self._rows = connection.cursor("oncelog_batch")
+        await self._rows.execute(f"select {_FIELDS} from oncelog.outbox where batch = %s order by id", [self._done + 1])
+        self._ordinal = 0
+
+    async def _chunk(self) -> list[Item]:
+        assert self._rows is not None
+        batch = self._done + 1
+        items: list[Item] = []
+        for topic, key, value, headers, partition, at in await self._rows.fetchmany(_CHUNK):
+            self._time_ms = int(at.timestamp() * 1000)
+            items.append(
+                Event(
+                    batch,
+                    self._ordinal,
+                    topic,
+                    key,
+                    value,
+                    () if headers is None else headers_of(headers),
+                    partition,
+                    self._time_ms,
+                )
+            )
+            self._ordinal += 1
+        if len(items) < _CHUNK:
+            await self._rows.close()
+            await self._connection().execute("commit")
+            self._rows = None
+            self._done = batch
+            items.append(Committed(Position(self._origin, batch, batch, self._time_ms), self._time_ms))
+        return items
+
+    async def on_stored(self, position: Position) -> None:
+        from psycopg import Error
+
+        now_s = time.monotonic()
+        if self._keep_s is None or self._rows is not None or now_s < self._next_clean_s:
+            return  # also while a transaction is open that reads: the next time
+        self._next_clean_s = now_s + min(_CLEAN_S, self._keep_s / 10)
+        try:
+            await self._connection().execute(
+                "delete from oncelog.outbox where batch <= %s and at <= now() - %s",
+                [position.place, timedelta(seconds=self._keep_s)],
+            )
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+
+    async def backlog(self) -> Backlog:
+        from psycopg import Error
+
+        if self._rows is not None:
+            return Backlog()
+        try:
+            row = await (
+                await self._connection().execute(
+                    "select count(*) from oncelog.outbox where batch is null or batch > %s", [self._done]
+                )
+            ).fetchone()
+        except Error as error:
+            raise FeedLost(text_of(error)) from error
+        return Backlog(rows=None if row is None else row[0])
+
+    async def close(self) -> None:
+        if self._sql is not None:
+            with suppress(Exception):
+                await self._sql.close()
+
+    def _connection(self) -> "AsyncConnection[Any]":
+        assert self._sql is not None, "open() comes first"
+        return self._sql

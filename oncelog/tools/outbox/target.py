@@ -1,0 +1,214 @@
+"""The Kafka cluster that a relay writes to.
+
+Owns: the producer, the position's record, what is known of topics, and so which events can be written at all. Does not
+own: what is in a transaction (`relay`). Any cluster will do: it is asked for nothing but what a client is.
+
+What the broker would refuse is refused before it is sent, since a record that is refused later fails the transaction
+with all that is in it: a topic that does not exist, a partition that it has not, a record that is too large, one
+without a key where records are compacted.
+"""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import NewTopic
+from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.producing.producer import Producer
+from oncelog.client.producing.transaction import Transaction
+from oncelog.client.values.errors import ConfigError, UnknownTopic
+from oncelog.client.values.records import TopicPartition
+from oncelog.tools.outbox.events import Event
+from oncelog.tools.outbox.position import TOPIC, TOPIC_CONFIGS, OutboxError, Position
+
+if TYPE_CHECKING:
+    from oncelog.client.wire.security import SecurityOptions
+
+_CLIENT_ID = "oncelog-outbox"
+_TRANSACTION_MS = 900_000
+"""The longest that brokers allow by default (transaction.max.timeout.ms): a large SQL transaction is one of Kafka's."""
+_MAX_REQUEST = 32 << 20
+_BUFFER = 64 << 20
+_LINGER_MS = 2
+_OVERHEAD = 100
+"""The most that a batch of one record has beside its key, value and headers."""
+_BACK = (1_000, 100_000)
+"""How many offsets from the end the position is looked for first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a topic takes."""
+
+    partition_count: int
+    max_bytes: int
+    is_compacted: bool
+
+
+class Target:
+    """A cluster, with a producer whose transactional id is the relay's; a context. Leaving it aborts what is open."""
+
+    def __init__(self, bootstrap: str, name: str, security: "SecurityOptions", timeout_ms: float = 10_000) -> None:
+        self.bootstrap = bootstrap
+        self.name = name
+        self._security = security
+        self._timeout_ms = timeout_ms
+        self._facts: dict[str, TopicFacts | None] = {}
+        self._stack = AsyncExitStack()
+        self._admin: Admin | None = None
+        self._producer: Producer | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._admin = await stack.enter_async_context(
+                Admin(
+                    self.bootstrap,
+                    default_api_timeout_ms=self._timeout_ms,
+                    client_id=_CLIENT_ID,
+                    **self._security,
+                )
+            )
+            self._producer = await stack.enter_async_context(
+                Producer(
+                    self.bootstrap,
+                    transactional_id=transactional_id_of(self.name),
+                    transaction_timeout_ms=_TRANSACTION_MS,
+                    max_request_size=_MAX_REQUEST,
+                    buffer_memory=_BUFFER,
+                    linger_ms=_LINGER_MS,
+                    client_id=_CLIENT_ID,
+                    **self._security,
+                )
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def admin(self) -> Admin:
+        assert self._admin is not None, "the context is entered first"
+        return self._admin
+
+    @property
+    def producer(self) -> Producer:
+        assert self._producer is not None, "the context is entered first"
+        return self._producer
+
+    # --- the position -------------------------------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        """Make the topic of positions. Raises OutboxError if it is not one."""
+        await self.admin.create_topics(NewTopic(TOPIC, 1, configs=TOPIC_CONFIGS), exist_ok=True)
+        (found,) = await self.admin.describe_topics(TOPIC)
+        if found.partition_count != 1:
+            raise OutboxError(f"{TOPIC} on the target has {found.partition_count} partitions: no relay made it")
+
+    async def stored(self) -> Position | None:
+        """Return the committed position. What is open in the partition is another relay's."""
+        return await read_position(self.admin, self.bootstrap, self.name, self._security)
+
+    async def store(self, transaction: Transaction, position: Position) -> None:
+        """Write the position with a transaction."""
+        await transaction.send_soon(TOPIC, position.to_json(), key=self.name.encode(), partition=0)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    async def problem_of(self, event: Event) -> str:
+        """Return why the cluster would not take this event; "" if it would."""
+        if event.problem:
+            return event.problem
+        facts = self._facts.get(event.topic)
+        if facts is None or (problem := _misfit(event, facts)):
+            facts = self._facts[event.topic] = await self._ask(event.topic)  # it may be new, or have been changed
+            if facts is None:
+                return f"there is no topic {event.topic!r}: `oncelog topic create {event.topic} -b {self.bootstrap}`"
+            problem = _misfit(event, facts)
+        return problem
+
+    async def has_topic(self, topic: str) -> bool:
+        self._facts[topic] = await self._ask(topic)
+        return self._facts[topic] is not None
+
+    async def _ask(self, topic: str) -> TopicFacts | None:
+        try:
+            (described,) = await self.admin.describe_topics(topic)
+            configs = await self.admin.describe_configs(topic=topic)
+        except UnknownTopic:
+            return None
+        except ConfigError as error:  # INVALID_TOPIC_EXCEPTION
+            raise OutboxError(f"{topic!r}: {error.message}") from error
+        policy = configs.get("cleanup.policy") or ""
+        return TopicFacts(
+            described.partition_count, int(configs.get("max.message.bytes") or _MAX_REQUEST), "compact" in policy
+        )
+
+
+def _misfit(event: Event, facts: TopicFacts) -> str:
+    if event.partition is not None and event.partition >= facts.partition_count:
+        return f"{event.topic} has {facts.partition_count} partitions, and no {event.partition}"
+    if event.key is None and facts.is_compacted:
+        return f"{event.topic} is compacted, and the event has no key"
+    size = size_of(event) + _OVERHEAD
+    if size > min(facts.max_bytes, _MAX_REQUEST):
+        return f"the event has {size:,} bytes, and {event.topic} takes {facts.max_bytes:,} (max.message.bytes)"
+    return ""
+
+
+def size_of(event: Event) -> int:
+    """Return the bytes of an event in a record, at most."""
+    headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in event.headers)
+    return len(event.key or b"") + len(event.value or b"") + headers
+
+
+def transactional_id_of(name: str) -> str:
+    """Return the transactional id of a relay: two of a name fence each other."""
+    return f"oncelog-outbox.{name}"
+
+
+async def read_position(
+    admin: Admin, bootstrap: str, name: str, security: "SecurityOptions | Mapping[str, Any]"
+) -> Position | None:
+    """Return the position that a relay has committed; None if it has none."""
+    place = TopicPartition(TOPIC, 0)
+    try:
+        begin = (await admin.list_offsets([place], "earliest"))[place].offset
+    except UnknownTopic:
+        return None
+    stable = (await admin.list_offsets([place], isolation_level="read_committed"))[place].offset
+    options: Any = dict(security)
+    async with Consumer(bootstrap_servers=bootstrap, client_id=_CLIENT_ID, **options) as consumer:
+        consumer.assign([place])
+        for start in (*(stable - back for back in _BACK), begin):
+            consumer.seek(place, max(start, begin))
+            found: bytes | None = None
+            is_there = False
+            while await consumer.position(place) < stable:
+                for record in await consumer.poll(500, 10_000):
+                    if record.key == name.encode():
+                        found, is_there = record.value, True
+            if found is not None:
+                return Position.of_json(found)
+            if is_there:
+                return None
+            if start <= begin:
+                break
+    return None
+
+
+async def forget_position(admin: Admin, bootstrap: str, name: str, security: "SecurityOptions") -> bool:
+    """Write the end of a relay's position, and fence it; return whether it had one."""
+    if await read_position(admin, bootstrap, name, security) is None:
+        return False
+    async with (
+        Producer(bootstrap, transactional_id=transactional_id_of(name), client_id=_CLIENT_ID, **security) as producer,
+        producer.transaction() as transaction,
+    ):
+        await transaction.send(TOPIC, None, key=name.encode(), partition=0)
+    return True

@@ -1,0 +1,138 @@
+"""A database that commits what a test says, as a feed reads it, and what a relay of it notes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oncelog.client import Consumer, TopicPartition
+from oncelog.tools.outbox.events import Committed, Event, Item
+from oncelog.tools.outbox.feed import Backlog, FeedLost
+from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, start_at_slot
+from oncelog.tools.outbox.target import Target
+
+ORIGIN = Origin("7", "shop", 100, 1)
+
+
+@dataclass
+class FakeDatabase:
+    """The log of SQL transactions with their events; `confirmed` is what was told to be in Kafka."""
+
+    log: list[tuple[int, list[Event]]] = field(default_factory=list)
+    confirmed: int = ORIGIN.slot
+    end: int = ORIGIN.slot
+    lost: int = 0
+    """How many reads fail, one after the other."""
+
+    def commit(self, *values: str, topic: str = "events", **others: object) -> None:
+        """Adds a SQL transaction with an event for each value."""
+        begin, self.end = self.end, self.end + 10
+        events = [
+            Event(begin, number, topic, b"k", value.encode(), (), 0, 1_000_000, **others)  # type: ignore[arg-type]
+            for number, value in enumerate(values)
+        ]
+        self.log.append((self.end, events))
+
+    def pass_by(self) -> None:
+        """Something is committed that has no event."""
+        self.end += 10
+        self.log.append((self.end, []))
+
+
+class FakeFeed:
+    """Hands over one item a call, so that each boundary is seen. `on_step` is awaited before everything that it
+    does."""
+
+    def __init__(self, database: FakeDatabase, on_step: Callable[[str], "asyncio.Future[None]"] | None = None) -> None:
+        self._database = database
+        self._on_step = on_step
+        self._items: list[Item] = []
+        self._read = 0
+        self.target: Target | None = None
+        """Where the position must be before the database is told, if a test looks."""
+
+    async def _step(self, name: str) -> None:
+        if self._on_step is not None:
+            await self._on_step(name)
+
+    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+        await self._step("open")
+        try:
+            return start_at_slot(stored, FoundSlot("slot", ORIGIN, self._database.confirmed))
+        except OutboxError as error:
+            if goes_on and error.resume is not None:
+                return error.resume
+            raise
+
+    async def start(self, position: Position) -> None:
+        await self._step("start")
+        self._read = position.place
+        self._last_event = position.last_event
+        self._database.confirmed = max(self._database.confirmed, position.place)
+
+    async def next(self, timeout_s: float) -> Sequence[Item]:
+        await self._step("next")
+        if self._database.lost:
+            self._database.lost -= 1
+            raise FeedLost("it was restarted")
+        if not self._items:
+            found = next((each for each in self._database.log if each[0] > self._read), None)
+            if found is None:
+                await asyncio.sleep(0.001 if timeout_s else 0)
+                return ()
+            self._read, events = found
+            self._last_event = self._read if events else self._last_event
+            self._items = [*events, Committed(Position(ORIGIN, self._read, self._last_event, 1_000_000), 1_000_000)]
+        return [self._items.pop(0)]
+
+    async def on_stored(self, position: Position) -> None:
+        await self._step("on_stored")
+        if self.target is not None:
+            stored = await self.target.stored()
+            assert stored is not None and stored.place >= position.place, "the database is told before Kafka has it"
+        self._database.confirmed = max(self._database.confirmed, position.place)
+
+    async def backlog(self) -> Backlog:
+        return Backlog(size_bytes=self._database.end - self._read)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class Notes:
+    """A watcher that remembers."""
+
+    events: int = 0
+    transactions: int = 0
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+    def on_start(self, position: Position) -> None:
+        self.starts.append(position.place)
+
+    def on_relayed(self, event_count: int, transaction_count: int, size_bytes: int, committed_ms: int) -> None:
+        self.events += event_count
+        self.transactions += transaction_count
+
+    def on_refused(self, event: Event, reason: str) -> None:
+        self.refused.append((event.topic, reason))
+
+    def on_moved(self, position: Position, backlog: Backlog | None) -> None:
+        pass
+
+    def on_trouble(self, problem: str) -> None:
+        self.problems.append(problem)
+
+
+async def committed(bootstrap: str, topic: str = "events") -> list[str]:
+    """Return the values that readers of committed records see, in order."""
+    place = TopicPartition(topic, 0)
+    found: list[str] = []
+    async with Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([place])
+        await consumer.seek_to_beginning(place)
+        end = (await consumer.end_offsets([place]))[place]
+        while await consumer.position(place) < end:
+            found += [(record.value or b"").decode() for record in await consumer.poll(100)]
+    return found
