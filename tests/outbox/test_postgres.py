@@ -307,18 +307,18 @@ async def test_another_database_behind_the_same_name_ends_the_relay_and_fences_n
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 async def test_a_promotion_that_lost_commits_is_noticed_and_what_is_new_is_relayed(
-    broker: Broker, place: Path, carrier: sql.Carrier
+    broker: Broker, place: Path, carrier: sql.Carrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An asynchronous standby that has not received the last commit is promoted: Kafka has an event of a transaction
     that the database has not. The slot comes with it (PostgreSQL 17 and later)."""
-    settings = {"hot_standby_feedback": "on", "sync_replication_slots": "on", "max_wal_size": "1GB"}
+    monkeypatch.setattr("oncelog.tools.outbox.relay._STORE_S", 0.0)
     server = Postgres(place / "primary", need_programs())
     try:
         shop = await made(server, broker, carrier)
         version = await shop.execute("select current_setting('server_version_num')::int")
         if version[0] < 170000 and carrier != "poll":
             pytest.skip("slots fail over from PostgreSQL 17 on")
-        standby = server.standby(place / "standby", settings=settings if carrier != "poll" else {})
+        standby = server.standby(place / "standby", settings={"hot_standby_feedback": "on"})
         try:
             async with shop.relaying() as found:
                 await shop.produce("a1")
@@ -349,12 +349,13 @@ async def synced(standby: Postgres, shop: Shop) -> None:
     """Returns when the standby has the slot."""
     async with await sql.connect(standby.dsn) as connection, asyncio.timeout(PATIENCE_S):
         while True:
+            await shop.execute("select pg_log_standby_snapshot()")
+            await connection.execute("select pg_sync_replication_slots()")
             rows = await connection.execute(
                 "select 1 from pg_replication_slots where slot_name = %s and synced and not temporary", [shop.name]
             )
             if await rows.fetchone() is not None:
                 return
-            await shop.execute("select pg_log_standby_snapshot()")
             await asyncio.sleep(0.1)
 
 

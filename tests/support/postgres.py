@@ -80,10 +80,12 @@ class Postgres:
         found._make_directory()
         self.run(
             "pg_basebackup", "-D", str(directory), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres",
-            "-X", "stream", "-C", "-S", slot, "-R", "-c", "fast",
+            "-X", "stream", "-C", "-S", slot, "-c", "fast",
         )  # fmt: skip
         source = f"host=127.0.0.1 port={self.port} user=postgres application_name={slot} dbname=postgres"
-        found.configure({"port": str(found.port), "primary_conninfo": source, **(settings or {})})
+        wanted = {"port": str(found.port), "primary_conninfo": source, "primary_slot_name": slot}
+        found.configure({**wanted, **(settings or {})})
+        (directory / "standby.signal").touch()
         found.start()
         return found
 
