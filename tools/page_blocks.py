@@ -73,10 +73,13 @@ _KINDS_OF_ERRORS = (errors.RetriableError, errors.AbortableError, errors.FatalEr
 
 
 def client_errors() -> str:
-    """Each class below one of the four kinds, with what it means and what to do."""
+    """Each class below one of the four kinds, with what it means and what to do; of the client itself, since other
+    packages derive theirs."""
     rows = []
     for kind in _KINDS_OF_ERRORS:
         for each in kind.__subclasses__():
+            if each.__module__ != errors.__name__:
+                continue
             meaning = " ".join(str(each.__doc__).split("\n\n")[0].split())
             to_do = each.default_hint or "the message says"
             rows.append((f"`{each.__name__}`", f"`{kind.__name__}`", meaning, to_do))
