@@ -37,6 +37,8 @@ CHECKERS = pytest.mark.parametrize("check", [mypy, pyright], ids=lambda each: ea
 
 TYPED = """
 import json
+import sqlite3
+from contextlib import AbstractContextManager, closing
 from typing import Any, assert_type
 
 from oncelog import (
@@ -55,6 +57,7 @@ from oncelog import (
     TransactionalSession,
     sync,
 )
+from oncelog.sql_offsets import BlockingSqlBatch, SqlBatch, SqlOffsets
 
 
 def cents(data: bytes) -> int:
@@ -111,6 +114,27 @@ async def session() -> None:
         producer={"linger_ms": 5},
     )
     assert_type(both, TransactionalSession[str, int, str, Any])
+
+
+def connect() -> AbstractContextManager[sqlite3.Connection]:
+    return closing(sqlite3.connect("results.db"))
+
+
+async def sql_offsets() -> None:
+    offsets = SqlOffsets("group", connect)
+    async with Consumer("in", bootstrap_servers="host:9092", value_deserializer=cents, **offsets.options) as consumer:
+        assert_type(consumer, Consumer[bytes, int])
+        async for batch in offsets.batches(consumer):
+            assert_type(batch, SqlBatch[bytes, int])
+            with connect() as connection:
+                async with batch:
+                    await batch.advance(connection)
+            assert_type(batch[0].value, int | None)
+    with sync.Consumer("in", **offsets.options) as reader:
+        for results in offsets.batches(reader):
+            assert_type(results, BlockingSqlBatch[bytes, bytes])
+            with results, connect() as connection:
+                assert_type(results.advance(connection), None)
 
 
 def blocking() -> None:
