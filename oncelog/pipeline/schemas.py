@@ -10,6 +10,7 @@ JSON.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal
 
 from oncelog.schemas.format import Format, FormatError, format_of
@@ -136,15 +137,17 @@ class _Encoder:
         )
 
 
-_PARSED: dict[tuple[str, Schema, str | None], Format] = {}
-"""What this process has parsed: the functions come anew with each task, and processes stay."""
+@cache
+def _parsed_of(_url: str) -> dict[tuple[Schema, str | None], Format]:
+    """What this process has parsed of a registry: the functions come anew with each task, and processes stay."""
+    return {}
 
 
 def _parsed(registry: SchemaRegistry, schema: Schema, message: str | None = None) -> Format:
-    key = (registry.url, schema, message)
-    if key not in _PARSED:
-        _PARSED[key] = format_of(registry, schema, message)
-    return _PARSED[key]
+    known = _parsed_of(registry.url)
+    if (schema, message) not in known:
+        known[schema, message] = format_of(registry, schema, message)
+    return known[schema, message]
 
 
 def _column(work: Callable[[Any], Any], kind: Any, column: Any) -> Any:

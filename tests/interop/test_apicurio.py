@@ -20,9 +20,7 @@ from oncelog.schemas import (
 )
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
-from tests.unit.schemas.test_formats import FULL, PROTO
-from tests.unit.schemas.test_formats import ORDER as JSON_ORDER
-from tests.unit.schemas.test_schemas import LATER, ORDER
+from tests.support.schemas import FULL, JSON_ORDER, LATER, ORDER, PROTO
 from tools.interop import PLACE
 
 pytestmark = pytest.mark.interop

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from oncelog.client import Consumer, TopicPartition
@@ -22,6 +23,8 @@ class FakeDatabase:
     end: int = ORIGIN.slot
     lost: int = 0
     """How many reads fail, one after the other."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when something is committed, and when it is told of something."""
 
     def commit(self, *values: str, topic: str = "events", **others: object) -> None:
         """Adds a SQL transaction with an event for each value."""
@@ -31,11 +34,23 @@ class FakeDatabase:
             for number, value in enumerate(values)
         ]
         self.log.append((self.end, events))
+        self.changed.set()
+
+    def tell(self, place: int) -> None:
+        """All before it is in Kafka."""
+        self.confirmed = max(self.confirmed, place)
+        self.changed.set()
+
+    async def change(self) -> None:
+        """Returns after the next change."""
+        self.changed.clear()
+        await self.changed.wait()
 
     def pass_by(self) -> None:
         """Something is committed that has no event."""
         self.end += 10
         self.log.append((self.end, []))
+        self.changed.set()
 
 
 class FakeFeed:
@@ -67,7 +82,7 @@ class FakeFeed:
         await self._step("start")
         self._read = position.place
         self._last_event = position.last_event
-        self._database.confirmed = max(self._database.confirmed, position.place)
+        self._database.tell(position.place)
 
     async def next(self, timeout_s: float) -> Sequence[Item]:
         await self._step("next")
@@ -77,7 +92,9 @@ class FakeFeed:
         if not self._items:
             found = next((each for each in self._database.log if each[0] > self._read), None)
             if found is None:
-                await asyncio.sleep(0.001 if timeout_s else 0)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await self._database.change()
                 return ()
             self._read, events = found
             self._last_event = self._read if events else self._last_event
@@ -89,7 +106,7 @@ class FakeFeed:
         if self.target is not None:
             stored = await self.target.stored()
             assert stored is not None and stored.place >= position.place, "the database is told before Kafka has it"
-        self._database.confirmed = max(self._database.confirmed, position.place)
+        self._database.tell(position.place)
 
     async def backlog(self) -> Backlog:
         return Backlog(size_bytes=self._database.end - self._read)

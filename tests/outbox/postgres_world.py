@@ -115,6 +115,5 @@ class Running:
             while len(found) < len(values):
                 if self.task.done():
                     self.task.result()
-                await asyncio.sleep(0.005)
                 found = await committed(self.bootstrap, topic)
         assert found == [*values]

@@ -54,9 +54,11 @@ class Running:
         """Returns when the database was told that all that it has committed is in Kafka."""
         async with asyncio.timeout(PATIENCE_S):
             while database.confirmed < max((end for end, events in database.log if events), default=0):
+                change = asyncio.create_task(database.change())
+                await asyncio.wait((change, self.task), return_when=asyncio.FIRST_COMPLETED)
+                change.cancel()
                 if self.task.done():
                     self.task.result()
-                await asyncio.sleep(0.001)
 
 
 @asynccontextmanager
@@ -164,7 +166,7 @@ async def test_places_without_events_move_the_position_before_the_database_is_to
     async with running(broker, database) as found:
         async with asyncio.timeout(PATIENCE_S):
             while database.confirmed < database.end:
-                await asyncio.sleep(0.001)
+                await database.change()
         stored = await found.target.stored()
     assert stored is not None and (stored.place, stored.last_event) == (110, 100)
 

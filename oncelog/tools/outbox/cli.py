@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from oncelog.tools.asking import EXIT_FAILED, Answer, Session, Shown, asks, run_loop
-from oncelog.tools.outbox.sql import DEFAULT_NAME
+from oncelog.tools.outbox.sql import DEFAULT_NAME, database_error
 from oncelog.tools.terminal import fail, say, say_json
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ async def run(
     from oncelog.tools.outbox.target import Target
 
     async def note(error: str | None) -> None:
-        with suppress(Exception):  # the database may be what is away
+        with suppress(database_error()):  # it may be what is away
             async with await sql.connect(dsn, name) as connection:
                 await sql.note_error(connection, name, error)
 
@@ -182,8 +182,6 @@ async def run(
 
 
 async def _installed(dsn: str, name: str) -> Any:
-    from psycopg import Error
-
     from oncelog.tools.outbox import sql
     from oncelog.tools.outbox.feed import text_of
     from oncelog.tools.outbox.position import OutboxError
@@ -191,7 +189,7 @@ async def _installed(dsn: str, name: str) -> Any:
     try:
         async with await sql.connect(dsn, name) as connection:
             relay = await sql.find_relay(connection, name)
-    except Error as error:
+    except database_error() as error:
         raise OutboxError(f"the database: {text_of(error)}") from error
     if relay is None:
         raise OutboxError(f"no relay {name} is installed in this database: `oncelog outbox install DSN`")
@@ -271,7 +269,5 @@ async def _told(work: Awaitable[T]) -> T:
         return await work
     except OutboxError as error:
         fail(f"{error}.", EXIT_FAILED)
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "psycopg":
-            raise
+    except database_error() as error:
         fail(f"the database: {text_of(error)}", EXIT_FAILED)

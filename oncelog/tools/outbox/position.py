@@ -80,6 +80,10 @@ class Position:
             ) from None
 
 
+NOWHERE = Position(Origin("", "", 0, 0), 0, 0)
+"""Before a start."""
+
+
 class Switch(NamedTuple):
     """A timeline ended here, and the next began."""
 

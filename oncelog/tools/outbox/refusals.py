@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oncelog.tools.outbox.events import Event, HeaderList
 from oncelog.tools.outbox.feed import FeedLost, text_of
 from oncelog.tools.outbox.position import OutboxError
+from oncelog.tools.outbox.sql import connect, database_error, make_refused
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -55,14 +56,11 @@ class Refusals:
 
     async def keep(self) -> None:
         """Commit the rows of refused events, before the transaction that passes them by does. Raises FeedLost."""
-        if not self._rows:
+        if not self._rows or self._table is None:
             return
-        from psycopg import Error, sql
+        from psycopg import sql
         from psycopg.types.json import Jsonb
 
-        from oncelog.tools.outbox.sql import connect, make_refused
-
-        assert self._table is not None
         try:
             if self._connection is None:
                 self._connection = await connect(self._dsn, self._name)
@@ -80,7 +78,7 @@ class Refusals:
                     identity = self._name, event.transaction, event.ordinal
                     record = event.topic, event.key, event.value, Jsonb(headers) if headers else None, event.partition
                     await cursor.execute(statement, (*identity, reason, *record))
-        except Error as error:
+        except database_error() as error:
             await self.close()
             raise FeedLost(text_of(error)) from error
         self._rows.clear()

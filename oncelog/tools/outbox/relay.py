@@ -17,7 +17,7 @@ from oncelog.client.producing.transaction import Transaction
 from oncelog.client.values.errors import CommitUnknown, KafkaError
 from oncelog.tools.outbox.events import Committed, Event, Item
 from oncelog.tools.outbox.feed import Backlog, Feed
-from oncelog.tools.outbox.position import OutboxError, Position
+from oncelog.tools.outbox.position import NOWHERE, OutboxError, Position
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.target import Target, size_of
 
@@ -55,20 +55,25 @@ class RefusedLater(Exception):
 
 
 class Life:
-    """`is_careful`: send events one by one, until the first transaction is committed."""
+    """`is_careful`: the broker refused something, and this life finds out which event it was."""
 
     def __init__(
         self, feed: Feed, target: Target, refusals: Refusals, watcher: Watcher, *, is_careful: bool = False
     ) -> None:
         self._feed, self._target, self._refusals, self._watcher = feed, target, refusals, watcher
-        self._is_careful = is_careful
+        self._careful_count = 2 * _MOST_EVENTS if is_careful else 0
         self._items: deque[Item] = deque()
-        self._position: Position | None = None
-        """All before it is in Kafka, or has no event."""
-        self._stored: Position | None = None
+        self._position = self._stored = NOWHERE
+        """All before it is in Kafka, or has no event; and what of it Kafka knows."""
         self._stored_s = self._looked_s = 0.0
-        self._event_count = self._size_bytes = 0
+        self._event_count = self._size_bytes = self._transaction_count = 0
         self.has_begun = False
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether each event is sent alone, so that one that the broker refuses is known: until twice as many are in
+        Kafka as a transaction has."""
+        return self._careful_count > 0
 
     async def run(self, *, goes_on: bool) -> None:
         """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater."""
@@ -88,7 +93,6 @@ class Life:
         if self._items:
             await self._relay()
         elif self._is_due():
-            assert self._position is not None
             await self._store(self._position)
             await self._feed.on_stored(self._position)
         await self._look()
@@ -99,35 +103,38 @@ class Life:
 
     async def _relay(self) -> None:
         """Commit the events that are there, to the end of a SQL transaction."""
-        self._event_count = self._size_bytes = transaction_count = 0
-        end: Committed | None = None
+        self._event_count = self._size_bytes = self._transaction_count = 0
         self._refusals.drop()
         async with self._target.producer.transaction() as transaction:
-            while True:
-                if not self._items:
-                    is_between = end is not None
-                    more = await self._feed.next(0.0 if is_between else _WAIT_S)
-                    if is_between and not more:
-                        break
-                    self._items.extend(more)
-                    continue
+            end = await self._fill(transaction)
+            await self._target.store(transaction, end.position)
+            await self._refusals.keep()
+            await self._commit(transaction)
+        self._on_stored(end.position)
+        self._careful_count -= self._event_count
+        await self._feed.on_stored(end.position)
+        self._watcher.on_relayed(self._event_count, self._transaction_count, self._size_bytes, end.time_ms)
+
+    async def _fill(self, transaction: Transaction) -> Committed:
+        """Send what is there, and return where it ends."""
+        end: Committed | None = None
+        while True:
+            if self._items:
                 item = self._items.popleft()
                 if isinstance(item, Event):
                     await self._send(transaction, item)
                     end = None
                     continue
                 end = item
-                transaction_count += 1
+                self._transaction_count += 1
                 if self._event_count >= _MOST_EVENTS:
-                    break
-            assert end is not None
-            await self._target.store(transaction, end.position)
-            await self._refusals.keep()
-            await self._commit(transaction)
-        self._on_stored(end.position)
-        self._is_careful = False
-        await self._feed.on_stored(end.position)
-        self._watcher.on_relayed(self._event_count, transaction_count, self._size_bytes, end.time_ms)
+                    return end
+            elif end is None:
+                self._items.extend(await self._feed.next(_WAIT_S))
+            elif more := await self._feed.next(0.0):
+                self._items.extend(more)
+            else:
+                return end
 
     async def _send(self, transaction: Transaction, event: Event) -> None:
         reason = self._refusals.known(event) or await self._target.problem_of(event)
@@ -150,7 +157,7 @@ class Life:
         )
         self._event_count += 1
         self._size_bytes += size_of(event)
-        if self._is_careful:
+        if self.is_careful:
             try:
                 await self._target.producer.flush()
                 await delivery
@@ -182,7 +189,6 @@ class Life:
                 self._watcher.on_trouble(error.message)
 
     async def _look(self) -> None:
-        assert self._position is not None
         now_s = time.monotonic()
         backlog = None
         if now_s - self._looked_s >= _LOOK_S:

@@ -51,18 +51,19 @@ class Relaying:
             try:
                 while True:
                     feed = self._make_feed()
+                    life = Life(feed, target, self._refusals, self._watcher, is_careful=is_careful)
+                    is_careful = False
                     try:
-                        life = Life(feed, target, self._refusals, self._watcher, is_careful=is_careful)
                         await life.run(goes_on=self._goes_on)
                     except FeedLost as error:
                         problem = f"the database: {error}"
                     except RefusedLater as error:
-                        problem = str(error)
+                        problem, is_careful = str(error), True
                     except ProducerFenced as error:
                         problem = await _regain(target.producer, error)
                     except KafkaError as error:
                         if not passes(error):
-                            if is_careful:
+                            if life.is_careful:
                                 raise
                             is_careful = True
                         problem = error.message

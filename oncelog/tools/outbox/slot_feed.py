@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from oncelog.tools.outbox.events import Committed, Event, Item, event_of_message, headers_of
 from oncelog.tools.outbox.feed import Backlog, FeedLost, text_of
 from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, lsn_of, lsn_text, start_at_slot
-from oncelog.tools.outbox.sql import PREFIX, check_server, connect, find_relay, slot_trouble
+from oncelog.tools.outbox.sql import PREFIX, check_server, connect, database_error, find_relay, one, slot_trouble
 from oncelog.tools.outbox.stream import ReplicationStream, StreamEnded
 
 if TYPE_CHECKING:
@@ -65,13 +65,11 @@ class SlotFeed:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
-        from psycopg import Error
-
         try:
             self._sql = await connect(self._dsn, self._name)
             self._stream = await ReplicationStream.connect(self._dsn, self._name)
             found = await self._look(stored, goes_on=goes_on)
-        except (Error, StreamEnded) as error:
+        except (database_error(), StreamEnded) as error:
             raise FeedLost(text_of(error)) from error
         try:
             return start_at_slot(stored, found)
@@ -96,20 +94,16 @@ class SlotFeed:
                 f"`oncelog outbox install --replace-slot` makes one that begins now, and `oncelog outbox run --go-on` "
                 f"continues there"
             )
-        row = await (
-            await connection.execute(
-                "select current_database(), confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
-                [self._name],
-            )
-        ).fetchone()
-        assert row is not None
+        row = await one(
+            connection,
+            "select current_database(), confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
+            [self._name],
+        )
         system, timeline = await stream.identify()
         origin = self._origin = Origin(system, row[0], relay.slot_lsn, timeline)
         return FoundSlot(self._name, origin, lsn_of(row[1]), await stream.history(timeline))
 
     async def start(self, position: Position) -> None:
-        from psycopg import Error
-
         self._origin = position.origin
         self._last_event, self._stored = position.last_event, position.place
         end_s = time.monotonic() + _TAKEN_S
@@ -117,7 +111,7 @@ class SlotFeed:
             try:
                 await self._open_stream().start(self._name, position.place)
                 break
-            except (StreamEnded, Error) as error:
+            except (StreamEnded, database_error()) as error:
                 if "is active for PID" not in str(error) or time.monotonic() > end_s:
                     raise FeedLost(text_of(error)) from error
             await self._take_slot()
@@ -127,9 +121,7 @@ class SlotFeed:
 
     async def _take_slot(self) -> None:
         """Ends the connection of a relay that was fenced: it may wait for events, and learn it only then."""
-        from psycopg import Error
-
-        with suppress(Error):
+        with suppress(database_error()):
             await self._open_sql().execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s", [self._name]
             )
@@ -252,18 +244,11 @@ class SlotFeed:
 
     async def _clean_often(self) -> None:
         """Delete rows that are in Kafka, for as long as this feed is read."""
-        from psycopg import Error
-
         try:
             connection = await connect(self._dsn, self._name)
             try:
                 while True:
-                    row = await (
-                        await connection.execute(
-                            "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
-                        )
-                    ).fetchone()
-                    assert row is not None
+                    row = await one(connection, "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
                     snapshot, end = row[0], lsn_of(row[1])
                     await self._until_stored(end)
                     await connection.execute(
@@ -274,7 +259,7 @@ class SlotFeed:
                     await asyncio.sleep(max(_CLEAN_S, min(60.0, self._keep_s or 0.0)))
             finally:
                 await connection.close()
-        except Error as error:
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
 
     async def _until_stored(self, place: int) -> None:
@@ -301,17 +286,14 @@ class SlotFeed:
             raise FeedLost(str(error)) from error
 
     async def backlog(self) -> Backlog:
-        from psycopg import Error
-
         try:
-            row = await (
-                await self._open_sql().execute(
-                    "select (pg_current_wal_flush_lsn() - %s::pg_lsn)::bigint, (pg_current_wal_flush_lsn() - "
-                    "restart_lsn)::bigint from pg_replication_slots where slot_name = %s",
-                    [lsn_text(self._stored), self._name],
-                )
-            ).fetchone()
-        except Error as error:
+            row = await one(
+                self._open_sql(),
+                "select (pg_current_wal_flush_lsn() - %s::pg_lsn)::bigint, (pg_current_wal_flush_lsn() - "
+                "restart_lsn)::bigint from pg_replication_slots where slot_name = %s",
+                [lsn_text(self._stored), self._name],
+            )
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
         return Backlog() if row is None else Backlog(size_bytes=max(0, row[0]), held_bytes=row[1])
 
@@ -321,15 +303,17 @@ class SlotFeed:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for each in (self._stream, self._sql):
             if each is not None:
-                with suppress(Exception):
+                with suppress(database_error()):
                     await each.close()
 
     def _open_sql(self) -> "AsyncConnection[Any]":
-        assert self._sql is not None, "open() comes first"
+        if self._sql is None:
+            raise FeedLost("it is not open")
         return self._sql
 
     def _open_stream(self) -> ReplicationStream:
-        assert self._stream is not None, "open() comes first"
+        if self._stream is None:
+            raise FeedLost("it is not open")
         return self._stream
 
 

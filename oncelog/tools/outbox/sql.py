@@ -127,9 +127,19 @@ async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncC
     return await AsyncConnection.connect(dsn, autocommit=True, application_name=f"oncelog-outbox {name}", **options)
 
 
+def database_error() -> type[Exception]:
+    """Return what psycopg raises; without psycopg it has raised nothing."""
+    try:
+        from psycopg import Error
+    except ImportError:
+        return OutboxError
+    found: type[Exception] = Error
+    return found
+
+
 async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | None:
     """Return what was installed under this name."""
-    found = await _one(connection, "select to_regclass('oncelog.relays') is not null")
+    found = await one(connection, "select to_regclass('oncelog.relays') is not null")
     if not found[0]:
         return None
     rows = await connection.execute(
@@ -141,7 +151,7 @@ async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | N
 
 async def check_server(connection: "AsyncConnection[Any]", *, is_logical: bool) -> None:
     """Raises OutboxError for a server that cannot have an outbox."""
-    version, level, recovers = await _one(
+    version, level, recovers = await one(
         connection,
         "select current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()",
     )
@@ -217,10 +227,10 @@ async def install(
 
 
 async def _publish(connection: "AsyncConnection[Any]", *, with_table: bool) -> None:
-    there = await _one(connection, "select exists (select from pg_publication where pubname = %s)", [PUBLICATION])
+    there = await one(connection, "select exists (select from pg_publication where pubname = %s)", [PUBLICATION])
     if not there[0]:
         await connection.execute(f"create publication {PUBLICATION} with (publish = 'insert')")
-    has_table = await _one(
+    has_table = await one(
         connection,
         "select exists (select from pg_publication_tables where pubname = %s and tablename = 'outbox')",
         [PUBLICATION],
@@ -248,7 +258,7 @@ async def _make_slot(connection: "AsyncConnection[Any]", name: str, *, has_table
         await connection.execute("select pg_drop_replication_slot(%s)", [name])
     if replace or lost:
         await connection.execute("update oncelog.relays set slot_lsn = null where name = %s", [name])
-        version = await _one(connection, "select current_setting('server_version_num')::int")
+        version = await one(connection, "select current_setting('server_version_num')::int")
         survives = ", failover => true" if version[0] >= 170000 else ""
         await connection.execute(
             f"select pg_create_logical_replication_slot(slot_name => %s, plugin => 'pgoutput'{survives})",
@@ -299,7 +309,7 @@ async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) 
     if known is None and slot is None:
         raise OutboxError(f"no relay {name} is installed in this database")
     if known is not None and known.carrier == "poll" and not force:
-        left = await _one(connection, "select count(*) from oncelog.outbox where batch is null")
+        left = await one(connection, "select count(*) from oncelog.outbox where batch is null")
         if left[0]:
             raise OutboxError(
                 f"{left[0]} rows of oncelog.outbox are not relayed: run the relay, or repeat with --force"
@@ -310,14 +320,14 @@ async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) 
     if known is not None:
         async with connection.transaction():
             await connection.execute("delete from oncelog.relays where name = %s", [name])
-            others = await _one(connection, "select count(*) from oncelog.relays")
+            others = await one(connection, "select count(*) from oncelog.relays")
             if not others[0]:
                 for function in _FUNCTIONS:
                     await connection.execute(f"drop function if exists {function}")
                 await connection.execute(f"drop publication if exists {PUBLICATION}")
                 await connection.execute("drop table if exists oncelog.outbox, oncelog.relays")
                 done.append("functions, tables, publication")
-                rest = await _one(
+                rest = await one(
                     connection,
                     "select count(*) from pg_class where relnamespace = 'oncelog'::regnamespace and relkind = 'r'",
                 )
@@ -344,7 +354,6 @@ async def make_refused(connection: "AsyncConnection[Any]", table: str) -> None:
     await connection.execute(sql.SQL(_REFUSED).format(table=sql.Identifier(*table.split("."))))
 
 
-async def _one(connection: "AsyncConnection[Any]", statement: str, arguments: Sequence[object] = ()) -> Any:
-    row = await (await connection.execute(statement, arguments or None)).fetchone()
-    assert row is not None
-    return row
+async def one(connection: "AsyncConnection[Any]", statement: str, arguments: Sequence[object] = ()) -> Any:
+    """Return the one row of a statement that always has one; None for one that may have none."""
+    return await (await connection.execute(statement, arguments or None)).fetchone()

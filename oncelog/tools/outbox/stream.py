@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.tools.outbox.position import Switch, history_of, lsn_text
-from oncelog.tools.outbox.sql import PUBLICATION, connect
+from oncelog.tools.outbox.sql import PUBLICATION, connect, database_error
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -70,7 +70,7 @@ class ReplicationStream:
         try:
             self._pg.put_copy_data(_REPORT.pack(b"r", received, done, done, now_us, 0))
             self._pg.flush()
-        except Exception as error:  # psycopg's own, which is imported where it is needed
+        except database_error() as error:
             raise StreamEnded(str(error)) from error
 
     def _there(self) -> list[bytes]:
@@ -78,7 +78,7 @@ class ReplicationStream:
         while len(found) < _MOST_MESSAGES:
             try:
                 size, data = self._pg.get_copy_data(1)
-            except Exception as error:
+            except database_error() as error:
                 raise StreamEnded(self._problem(str(error))) from error
             if size == 0:
                 break
@@ -95,7 +95,7 @@ class ReplicationStream:
     def _consume(self) -> None:
         try:
             self._pg.consume_input()
-        except Exception as error:
+        except database_error() as error:
             raise StreamEnded(" ".join(str(error).split())) from error
 
     async def _readable(self, timeout_s: float | None) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from oncelog.tools.outbox.events import Committed, Event, Item, headers_of
 from oncelog.tools.outbox.feed import Backlog, FeedLost, text_of
 from oncelog.tools.outbox.position import FoundTable, Origin, OutboxError, Position, start_at_table
-from oncelog.tools.outbox.sql import CHANNEL, check_server, connect, find_relay
+from oncelog.tools.outbox.sql import CHANNEL, check_server, connect, database_error, find_relay, one
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, AsyncServerCursor
@@ -47,21 +47,16 @@ class TableFeed:
         self._next_clean_s = 0.0
 
     async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
-        from psycopg import Error
-
         try:
             connection = self._sql = await connect(self._dsn, self._name)
             await check_server(connection, is_logical=False)
             relay = await find_relay(connection, self._name)
             if relay is None:
                 raise OutboxError(f"no relay {self._name} is installed in this database: `oncelog outbox install DSN`")
-            row = await (
-                await connection.execute("select system_identifier::text, current_database() from pg_control_system()")
-            ).fetchone()
+            row = await one(connection, "select system_identifier::text, current_database() from pg_control_system()")
             await connection.execute(f"listen {CHANNEL}")
-        except Error as error:
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
-        assert row is not None
         self._origin = Origin(row[0], row[1], 0, 0)
         try:
             position = start_at_table(stored, FoundTable(self._origin, relay.last_batch))
@@ -72,44 +67,36 @@ class TableFeed:
         return position
 
     async def start(self, position: Position) -> None:
-        from psycopg import Error
-
         self._done = position.place
         try:
-            row = await (
-                await self._connection().execute(
-                    "update oncelog.relays set last_batch = greatest(last_batch, %s) where name = %s returning "
-                    "last_batch",
-                    [position.place, self._name],
-                )
-            ).fetchone()
-        except Error as error:
+            row = await one(
+                self._connection(),
+                "update oncelog.relays set last_batch = greatest(last_batch, %s) where name = %s returning last_batch",
+                [position.place, self._name],
+            )
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
         self._last_batch = position.place if row is None else row[0]
 
     async def next(self, timeout_s: float) -> Sequence[Item]:
-        from psycopg import Error
-
         try:
             if self._rows is None:
                 if self._done == self._last_batch and not await self._make_batch():
                     async for _ in self._connection().notifies(timeout=timeout_s, stop_after=1):
                         pass
                     return ()
-                await self._open_batch()
-            return await self._chunk()
-        except Error as error:
+                self._rows = await self._open_batch()
+            return await self._chunk(self._rows)
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
 
     async def _make_batch(self) -> bool:
         """Return whether there was something to make one of."""
         connection = self._connection()
         async with connection.transaction():
-            row = await (
-                await connection.execute(
-                    "select last_batch from oncelog.relays where name = %s for update", [self._name]
-                )
-            ).fetchone()
+            row = await one(
+                connection, "select last_batch from oncelog.relays where name = %s for update", [self._name]
+            )
             if row is None:
                 raise OutboxError(f"the relay {self._name} was removed from the database while it ran")
             if row[0] > self._last_batch:  # made by a relay that was fenced since, or before
@@ -124,18 +111,18 @@ class TableFeed:
                 self._last_batch = row[0] + 1
             return bool(made.rowcount)
 
-    async def _open_batch(self) -> None:
+    async def _open_batch(self) -> "AsyncServerCursor[Any]":
         connection = self._connection()
         await connection.execute("begin")
-        self._rows = connection.cursor("oncelog_batch")
-        await self._rows.execute(f"select {_FIELDS} from oncelog.outbox where batch = %s order by id", [self._done + 1])
+        rows = connection.cursor("oncelog_batch")
+        await rows.execute(f"select {_FIELDS} from oncelog.outbox where batch = %s order by id", [self._done + 1])
         self._ordinal = 0
+        return rows
 
-    async def _chunk(self) -> list[Item]:
-        assert self._rows is not None
+    async def _chunk(self, rows: "AsyncServerCursor[Any]") -> list[Item]:
         batch = self._done + 1
         items: list[Item] = []
-        for topic, key, value, headers, partition, at in await self._rows.fetchmany(_CHUNK):
+        for topic, key, value, headers, partition, at in await rows.fetchmany(_CHUNK):
             self._time_ms = int(at.timestamp() * 1000)
             items.append(
                 Event(
@@ -151,7 +138,7 @@ class TableFeed:
             )
             self._ordinal += 1
         if len(items) < _CHUNK:
-            await self._rows.close()
+            await rows.close()
             await self._connection().execute("commit")
             self._rows = None
             self._done = batch
@@ -159,8 +146,6 @@ class TableFeed:
         return items
 
     async def on_stored(self, position: Position) -> None:
-        from psycopg import Error
-
         now_s = time.monotonic()
         if self._keep_s is None or self._rows is not None or now_s < self._next_clean_s:
             return  # also while a transaction is open that reads: the next time
@@ -170,29 +155,28 @@ class TableFeed:
                 "delete from oncelog.outbox where batch <= %s and at <= now() - %s",
                 [position.place, timedelta(seconds=self._keep_s)],
             )
-        except Error as error:
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
 
     async def backlog(self) -> Backlog:
-        from psycopg import Error
-
         if self._rows is not None:
             return Backlog()
         try:
-            row = await (
-                await self._connection().execute(
-                    "select count(*) from oncelog.outbox where batch is null or batch > %s", [self._done]
-                )
-            ).fetchone()
-        except Error as error:
+            row = await one(
+                self._connection(),
+                "select count(*) from oncelog.outbox where batch is null or batch > %s",
+                [self._done],
+            )
+        except database_error() as error:
             raise FeedLost(text_of(error)) from error
         return Backlog(rows=None if row is None else row[0])
 
     async def close(self) -> None:
         if self._sql is not None:
-            with suppress(Exception):
+            with suppress(database_error()):
                 await self._sql.close()
 
     def _connection(self) -> "AsyncConnection[Any]":
-        assert self._sql is not None, "open() comes first"
+        if self._sql is None:
+            raise FeedLost("it is not open")
         return self._sql

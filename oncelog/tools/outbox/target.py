@@ -19,7 +19,7 @@ from oncelog.client.admin.descriptions import NewTopic
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
-from oncelog.client.values.errors import ConfigError, UnknownTopic
+from oncelog.client.values.errors import ConfigError, InvalidState, UnknownTopic
 from oncelog.client.values.records import TopicPartition
 from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.position import TOPIC, TOPIC_CONFIGS, OutboxError, Position
@@ -93,12 +93,14 @@ class Target:
 
     @property
     def admin(self) -> Admin:
-        assert self._admin is not None, "the context is entered first"
+        if self._admin is None:
+            raise InvalidState("the context is entered first")
         return self._admin
 
     @property
     def producer(self) -> Producer:
-        assert self._producer is not None, "the context is entered first"
+        if self._producer is None:
+            raise InvalidState("the context is entered first")
         return self._producer
 
     # --- the position -------------------------------------------------------------------------------------------------

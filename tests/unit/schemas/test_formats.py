@@ -1,6 +1,5 @@
 """JSON Schema and Protobuf by a schema registry: what comes back, what is refused, what Confluent's make of it."""
 
-import datetime
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,54 +10,11 @@ import pytest
 from oncelog.schemas import FormatError, Reference, Schema, SchemaDeserializer, SchemaRegistry, SchemaSerializer
 from oncelog.schemas.format import Format, format_of
 from tests.support.schema_registry import SmallRegistry, small_registry
+from tests.support.schemas import FULL, JSON_ORDER, PROTO
 
 pytest.importorskip("jsonschema")
 pytest.importorskip("grpc_tools")
 
-ORDER = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "title": "Order",
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "cents": {"type": ["integer", "null"]},
-        "tags": {"type": "array", "items": {"type": "string"}},
-        "prices": {"type": "object", "additionalProperties": {"type": "number"}},
-        "any": {},
-    },
-    "required": ["id"],
-}
-PROTO = """syntax = "proto3";
-package shop;
-import "google/protobuf/timestamp.proto";
-import "google/protobuf/wrappers.proto";
-message Order {
-  enum State { NEW = 0; PAID = 1; }
-  message Line { string sku = 1; optional int32 count = 2; }
-  int64 id = 1;
-  State state = 2;
-  repeated Line lines = 3;
-  map<string, double> prices = 4;
-  google.protobuf.Timestamp at = 5;
-  google.protobuf.Int64Value cents = 6;
-  bytes mark = 7;
-  uint64 huge = 8;
-  oneof by { string card = 9; bool cash = 10; }
-}
-message Other { Order order = 1; }
-"""
-FULL = {
-    "id": 7,
-    "state": "PAID",
-    "lines": [{"sku": "a", "count": None}, {"sku": "b", "count": 0}],
-    "prices": {"a": 1.5},
-    "at": datetime.datetime(2026, 11, 27, 1, 2, 3, 4, datetime.UTC),
-    "cents": 0,
-    "mark": b"\x00\xff",
-    "huge": 2**64 - 1,
-    "card": None,
-    "cash": False,
-}
 EMPTY = {
     **dict.fromkeys(FULL),
     "id": 0,
@@ -82,7 +38,7 @@ def parsed(small: SmallRegistry, schema: Schema, message: str | None = None) -> 
 
 def test_an_object_of_json_comes_back_and_one_that_does_not_fit_is_refused(small: SmallRegistry) -> None:
     registry = SchemaRegistry(small.url)
-    serializer = SchemaSerializer(registry, Schema(json.dumps(ORDER), "JSON"))
+    serializer = SchemaSerializer(registry, Schema(json.dumps(JSON_ORDER), "JSON"))
     value = {"id": 1, "cents": None, "tags": ["ü"], "prices": {"a": 1.5}, "any": [1, {}]}
     data = serializer.serialize("orders", [], value)
     assert SchemaDeserializer(registry).deserialize("orders", (), data) == value
@@ -98,7 +54,7 @@ def test_an_object_of_json_comes_back_and_one_that_does_not_fit_is_refused(small
 
 
 def test_columns_of_json_have_the_types_of_their_schema_or_are_text(small: SmallRegistry) -> None:
-    found = parsed(small, Schema(json.dumps(ORDER), "JSON"))
+    found = parsed(small, Schema(json.dumps(JSON_ORDER), "JSON"))
     kind = str(found.arrow_type())
     assert kind == "struct<id: int64, cents: int64, tags: list<item: string>, prices: map<string, double>, any: string>"
     value = {"id": 1, "prices": {"a": 2.0}, "any": [1]}
@@ -222,7 +178,7 @@ def test_confluents_own_serializers_write_the_same_json_and_read_ours(small: Sma
     where = pytest.importorskip("confluent_kafka.serialization").SerializationContext("orders", "value")
     client = confluent.SchemaRegistryClient({"url": small.url})
     registry = SchemaRegistry(small.url)
-    text = json.dumps(ORDER)
+    text = json.dumps(JSON_ORDER)
     data = theirs.JSONSerializer(text, client)({"id": 1}, where)
     assert SchemaDeserializer(registry).deserialize("orders", (), data) == {"id": 1}
     ours = SchemaSerializer(registry, registry.version("orders-value").schema).serialize("orders", [], {"id": 1})

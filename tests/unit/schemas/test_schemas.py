@@ -26,17 +26,9 @@ from oncelog.schemas import (
 from oncelog.schemas.format import format_of
 from oncelog.schemas.framing import framed, message_indexes, read_message_indexes, unframed
 from tests.support.schema_registry import SmallRegistry, small_registry
+from tests.support.schemas import ID, LATER, ORDER, record
 
 pytest.importorskip("fastavro")
-
-
-def record(*fields: dict[str, Any]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "fields": list(fields)})
-
-
-ID = {"name": "id", "type": "long"}
-ORDER = record(ID, {"name": "cents", "type": ["null", "int"], "default": None})
-LATER = record(ID, {"name": "cents", "type": ["null", "int"]}, {"name": "state", "type": "string", "default": "new"})
 
 
 @pytest.fixture
