@@ -96,12 +96,14 @@ def headers_of(text: str | bytes) -> HeaderList:
     found = json.loads(text)
     pairs = found.items() if isinstance(found, dict) else found
     try:
-        return [(name, _header(value)) for name, value in pairs]
+        return [_header(name, value) for name, value in pairs]
     except TypeError:
         raise ValueError("its headers are neither an object of JSON nor pairs") from None
 
 
-def _header(value: object) -> bytes | None:
+def _header(name: object, value: object) -> tuple[str, bytes | None]:
+    if not isinstance(name, str):
+        raise TypeError(name)
     if value is None:
-        return None
-    return (value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))).encode()
+        return name, None
+    return name, (value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))).encode()

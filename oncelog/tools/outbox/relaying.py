@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from oncelog.client.producing.producer import Producer
 from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
+from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.feed import Feed, FeedLost
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.refusals import Refusals
@@ -78,11 +79,10 @@ class Relaying:
 
     async def _check(self) -> None:
         """Raise what is against a start, before another relay of this name is fenced for it."""
-        if self._refusals.topic is not None and not await self._target.has_topic(self._refusals.topic):
-            raise OutboxError(
-                f"--refuse-to: there is no topic {self._refusals.topic!r}: `oncelog topic create "
-                f"{self._refusals.topic} -b {self._target.bootstrap}`"
-            )
+        if self._refusals.topic is not None:
+            aside = Event(0, 0, self._refusals.topic, b"", b"")
+            if problem := await self._target.problem_of(aside):
+                raise OutboxError(f"--refuse-to: {problem}")
         feed = self._make_feed()
         try:
             await opened(feed, self._target, goes_on=self._goes_on)

@@ -56,7 +56,7 @@ class Target:
         self.name = name
         self._security = security
         self._timeout_ms = timeout_ms
-        self._facts: dict[str, TopicFacts | None] = {}
+        self._facts: dict[str, TopicFacts] = {}
         self._stack = AsyncExitStack()
         self._admin: Admin | None = None
         self._producer: Producer | None = None
@@ -126,30 +126,27 @@ class Target:
         """Return why the cluster would not take this event; "" if it would."""
         if event.problem:
             return event.problem
-        facts = self._facts.get(event.topic)
-        if facts is None or (problem := _misfit(event, facts)):
-            facts = self._facts[event.topic] = await self._ask(event.topic)  # it may be new, or have been changed
-            if facts is None:
-                return f"there is no topic {event.topic!r}: `oncelog topic create {event.topic} -b {self.bootstrap}`"
-            problem = _misfit(event, facts)
-        return problem
+        known = self._facts.get(event.topic)
+        if known is not None and not _misfit(event, known):
+            return ""
+        found = await self._ask(event.topic)  # it may be new, or have been changed
+        if isinstance(found, str):
+            return found
+        self._facts[event.topic] = found
+        return _misfit(event, found)
 
-    async def has_topic(self, topic: str) -> bool:
-        self._facts[topic] = await self._ask(topic)
-        return self._facts[topic] is not None
-
-    async def _ask(self, topic: str) -> TopicFacts | None:
+    async def _ask(self, topic: str) -> TopicFacts | str:
+        """Return what a topic takes, or why there is none."""
         try:
             (described,) = await self.admin.describe_topics(topic)
             configs = await self.admin.describe_configs(topic=topic)
         except UnknownTopic:
-            return None
-        except ConfigError as error:  # INVALID_TOPIC_EXCEPTION
-            raise OutboxError(f"{topic!r}: {error.message}") from error
+            return f"there is no topic {topic!r}: `oncelog topic create {topic} -b {self.bootstrap}`"
+        except ConfigError as error:  # its name, or a right that is missing
+            return f"topic {topic!r}: {error.message}"
         policy = configs.get("cleanup.policy") or ""
-        return TopicFacts(
-            described.partition_count, int(configs.get("max.message.bytes") or _MAX_REQUEST), "compact" in policy
-        )
+        max_bytes = int(configs.get("max.message.bytes") or _MAX_REQUEST)
+        return TopicFacts(described.partition_count, max_bytes, "compact" in policy)
 
 
 def _misfit(event: Event, facts: TopicFacts) -> str:

@@ -580,5 +580,6 @@ def test_no_command_is_left_out() -> None:
         "adopt",  # in test_adopt.py
         "graduate",  # in test_graduate.py
         "copy",  # in test_copy_cli.py
+        *(f"outbox {name}" for name in ("install", "remove", "run", "status")),  # in tests/outbox/test_command.py
     }
     assert set(commands()) == driven

@@ -1,0 +1,169 @@
+"""`oncelog outbox` as people call it: a process, its sentences, its exit codes, its metrics."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from oncelog.testing import Broker
+from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres, need_programs, open_directory, started
+
+psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "oncelog", "outbox"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    yield from started({"fsync": "off"})
+
+
+@pytest.fixture
+def dsn(server: Postgres, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"shop_{abs(hash(request.node.name)) % 10**8}"
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        yield server.dsn_of(name)
+        for act in ("pg_terminate_backend(active_pid)", "pg_drop_replication_slot(slot_name)"):
+            connection.execute(f"select {act} from pg_replication_slots where database = '{name}'")
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as found:
+        found.create_topic("events")
+        yield found
+
+
+def call(*arguments: str, code: int = 0) -> str:
+    """Returns what the command says; it ends with this code."""
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    return said
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [*COMMAND, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def line(stream: IO[str] | None) -> str:
+    return stream.readline() if stream is not None else ""
+
+
+def produce(dsn: str, value: str, topic: str = "events") -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("select oncelog.produce(%s, 'k', %s::text)", [topic, value])
+
+
+def test_from_install_to_remove(dsn: str, broker: Broker) -> None:
+    """What is printed is what a person needs next; a relay that is killed goes on where it was."""
+    to = ("-b", broker.bootstrap_servers)
+    assert "no relay oncelog_outbox is installed in this database: `oncelog outbox install DSN`" in call(
+        "run", dsn, *to, code=2
+    )
+    said = call("install", dsn, "--grant", "postgres")
+    assert "There is now: slot oncelog_outbox." in said and "grant usage on schema oncelog to RELAY;" in said
+    produce(dsn, "a1")
+    for value in ("b1", "c1"):
+        with running(dsn, *to, "--json") as process:
+            assert json.loads(line(process.stdout))["event"] == "started"
+            produce(dsn, value)
+            wait_for(broker, value)
+            process.send_signal(signal.SIGKILL)
+    assert [each.value for each in broker.records("events")] == [b"a1", b"b1", b"c1"]
+    found = json.loads(call("status", dsn, *to, "--json"))
+    assert (found["carrier"], found["slot"] in ("idle", "read"), found["last_error"]) == ("wal", True, None)
+    assert "position" in call("status", dsn, *to)
+    said = call("remove", dsn, *to)
+    assert "schema oncelog" in said and "the position on the target" in said
+
+
+def wait_for(broker: Broker, value: str) -> None:
+    while not any(each.value == value.encode() for each in broker.records("events")):
+        pass
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_is_stopped_with_ctrl_c_or_sigterm(dsn: str, broker: Broker, how: signal.Signals) -> None:
+    call("install", dsn)
+    with running(dsn, "-b", broker.bootstrap_servers, "--metrics-listen", "127.0.0.1:0") as process:
+        address = line(process.stdout).removeprefix("Metrics: ").strip()
+        assert line(process.stdout).startswith("Relaying shop_")
+        with urllib.request.urlopen(address) as answer:
+            metrics = answer.read().decode()
+        assert 'oncelog_outbox_up{relay="oncelog_outbox"} 1.0' in metrics
+        assert 'oncelog_outbox_events_total{relay="oncelog_outbox"} 0.0' in metrics
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, errors) == (0, "")
+
+
+def test_an_end_says_what_happened_is_kept_and_is_told_by_status(dsn: str, broker: Broker) -> None:
+    call("install", dsn)
+    produce(dsn, "lost", "no-such")
+    said = call("run", dsn, "-b", broker.bootstrap_servers, code=2)
+    assert "there is no topic 'no-such': `oncelog topic create no-such -b " in said
+    found: dict[str, Any] = json.loads(call("status", dsn, "-b", broker.bootstrap_servers, "--json"))
+    assert "there is no topic 'no-such'" in found["last_error"] and found["last_error_at"]
+
+
+def test_a_message_that_someone_forged_steers_no_terminal(dsn: str, broker: Broker) -> None:
+    call("install", dsn)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("select pg_logical_emit_message(true, 'oncelog', %s::bytea)", [b"\x1b[31mred"])
+    said = call("run", dsn, "-b", broker.bootstrap_servers, code=2)
+    assert "that oncelog.produce did not write" in said and "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("dsn", "sentence"),
+    [
+        ("postgresql://nobody@127.0.0.1:1/x", "Connection refused"),
+        ("not a dsn", 'missing "="'),
+        ("host=127.0.0.1 nonsense=1", "invalid connection option"),
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_one_sentence(dsn: str, sentence: str, broker: Broker) -> None:
+    for arguments in (["install", dsn], ["run", dsn, "-b", broker.bootstrap_servers]):
+        said = call(*arguments, code=2)
+        assert said.startswith("oncelog: the database: ") and sentence in said and said.count("\n") == 1
+
+
+def test_a_server_without_logical_decoding_is_told_how_to_have_it(broker: Broker) -> None:
+    with open_directory() as place:
+        server = Postgres(place / "data", need_programs(), {"wal_level": "replica", "fsync": "off"})
+        try:
+            assert "set it to logical and start the server again" in call("install", server.dsn, code=2)
+            assert "relay oncelog_outbox with carrier poll" in call("install", server.dsn, "--carrier", "poll")
+        finally:
+            server.stop("immediate")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["install", "x", "--name", "Bad-Name"], "has a-z, 0-9 and _"),
+        (["run", "x", "--keep", "soon"], "write 0, 90s, 15m, 12h, 7d or forever"),
+        (["run", "x", "--refuse-to", "elsewhere"], "write topic:NAME, or table:NAME"),
+        (["install", "x", "--carrier", "pigeon"], "'pigeon' is not one of"),
+    ],
+)
+def test_a_wrong_option_says_what_it_takes(arguments: list[str], sentence: str) -> None:
+    assert sentence in call(*arguments, code=2)
