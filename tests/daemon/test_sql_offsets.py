@@ -33,8 +33,8 @@ class Failed(Exception):
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    yield from started(tmp_path_factory.mktemp("postgres") / "data", {"fsync": "off"})
+def postgres() -> Iterator[Postgres]:
+    yield from started({"fsync": "off"})
 
 
 @pytest.fixture(params=ASYNC_WAYS)
