@@ -24,7 +24,7 @@ class DemoDaemon:
     def __init__(self, directory: Path) -> None:
         self.data_dir = directory / "data"
         self._rules = directory / "rules.json"
-        self._admin = f"127.0.0.1:{_free_port()}"
+        self._admin = f"127.0.0.1:{free_port()}"
         self.bootstrap = "127.0.0.1:0"
         self.faults = FaultClient(self._admin)
         self._process: subprocess.Popen[str] | None = None
@@ -77,7 +77,8 @@ class DemoDaemon:
             process.communicate()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
