@@ -69,7 +69,7 @@ class FakeFeed:
         if self._on_step is not None:
             await self._on_step(name)
 
-    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+    async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
         await self._step("open")
         try:
             return start_at_slot(stored, FoundSlot("slot", ORIGIN, self._database.confirmed))
@@ -104,7 +104,7 @@ class FakeFeed:
     async def on_stored(self, position: Position) -> None:
         await self._step("on_stored")
         if self.target is not None:
-            stored = await self.target.stored()
+            stored = await self.target.stored(is_alone=False)
             assert stored is not None and stored.place >= position.place, "the database is told before Kafka has it"
         self._database.tell(position.place)
 
@@ -121,6 +121,7 @@ class Notes:
 
     events: int = 0
     transactions: int = 0
+    rounds: int = 0
     refused: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
@@ -131,6 +132,7 @@ class Notes:
     def on_relayed(self, event_count: int, transaction_count: int, size_bytes: int, committed_ms: int) -> None:
         self.events += event_count
         self.transactions += transaction_count
+        self.rounds += 1
 
     def on_refused(self, event: Event, reason: str) -> None:
         self.refused.append((event.topic, reason))

@@ -74,11 +74,12 @@ class Shop:
         refusals: Refusals | None = None,
         goes_on: bool = False,
         bootstrap: str = "",
+        user: str = "postgres",
     ) -> AsyncIterator["Running"]:
         feed = TableFeed if self.carrier == "poll" else SlotFeed
 
         def make_feed() -> Feed:
-            return feed(self.dsn, self.name, keep_s)
+            return feed(self.server.dsn_of(self.database, user), self.name, keep_s)
 
         notes = Notes()
         target = Target(bootstrap or self.broker.bootstrap_servers, self.name, {})

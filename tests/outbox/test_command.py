@@ -124,14 +124,6 @@ def test_an_end_says_what_happened_is_kept_and_is_told_by_status(dsn: str, broke
     assert "there is no topic 'no-such'" in found["last_error"] and found["last_error_at"]
 
 
-def test_a_message_that_someone_forged_steers_no_terminal(dsn: str, broker: Broker) -> None:
-    call("install", dsn)
-    with psycopg.connect(dsn) as connection:
-        connection.execute("select pg_logical_emit_message(true, 'oncelog', %s::bytea)", [b"\x1b[31mred"])
-    said = call("run", dsn, "-b", broker.bootstrap_servers, code=2)
-    assert "that oncelog.produce did not write" in said and "\x1b" not in said
-
-
 @pytest.mark.parametrize(
     ("dsn", "sentence"),
     [

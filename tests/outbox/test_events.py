@@ -16,29 +16,28 @@ SOME = st.none() | st.binary()
     TEXT.filter(bool),
     SOME,
     SOME,
-    st.none() | st.dictionaries(TEXT, st.none() | TEXT),
+    st.none() | st.lists(st.tuples(TEXT, st.none() | TEXT)),
     st.none() | st.integers(0, 2**31 - 1),
 )
 def test_a_message_comes_back(
-    topic: str, key: bytes | None, value: bytes | None, headers: dict[str, str | None] | None, partition: int | None
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, str | None]] | None,
+    partition: int | None,
 ) -> None:
     data = encoded(topic, key, value, None if headers is None else json.dumps(headers), partition)
     event = event_of_message(7, 3, data, 99)
-    pairs = [(name, None if text is None else text.encode()) for name, text in (headers or {}).items()]
-    assert (event.topic, event.key, event.value, event.partition, [*event.headers]) == (
-        topic,
-        key,
-        value,
-        partition,
-        pairs,
-    )
+    pairs = [(name, None if text is None else text.encode()) for name, text in headers or ()]
+    found = event.topic, event.key, event.value, event.partition, [*event.headers]
+    assert found == (topic, key, value, partition, pairs)
     assert (event.transaction, event.ordinal, event.timestamp_ms, event.problem) == (7, 3, 99, "")
 
 
-@given(
-    st.binary()
-    | st.builds(lambda data, cut: data[:cut], st.just(encoded("topic", b"key", b"value", "{}")), st.integers(0, 30))
-)
+CUT = st.builds(lambda cut: encoded("topic", b"key", b"value", "[]")[:cut], st.integers(0, 30))
+
+
+@given(st.binary() | CUT)
 def test_other_bytes_are_an_event_with_a_problem(data: bytes) -> None:
     event = event_of_message(7, 3, data, 99)
     assert event.problem.startswith("a message with the prefix of the outbox that oncelog.produce did not write: ")
@@ -46,17 +45,9 @@ def test_other_bytes_are_an_event_with_a_problem(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ('{"a": "1", "b": null, "c": [1, 2]}', [("a", b"1"), ("b", None), ("c", b"[1,2]")]),
-        ('[["a", "1"], ["a", "2"]]', [("a", b"1"), ("a", b"2")]),
-    ],
+    "text",
+    ["5", "null", "[1]", "[[1, 2, 3]]", '[[1, "x"]]', '[["x", 1]]', "{", "[" * 100_000, '{"a": "1"}', "1" * 5_000],
 )
-def test_headers_are_an_object_or_pairs(text: str, found: list[tuple[str, bytes | None]]) -> None:
-    assert headers_of(text) == found
-
-
-@pytest.mark.parametrize("text", ["5", "null", "[1]", "[[1, 2, 3]]", '[[1, "x"]]', "{"])
 def test_other_headers_are_refused(text: str) -> None:
     with pytest.raises(ValueError):  # JSON's own, or ours
         headers_of(text)

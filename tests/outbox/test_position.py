@@ -22,12 +22,20 @@ from oncelog.tools.outbox.position import (
 
 ORIGIN = Origin("7000", "shop", 100, 1)
 STORED = Position(ORIGIN, 500, 480, 1)
-PROMOTED = replace(ORIGIN, timeline=2)
+
+
+def begun(at: int, timeline: int = 2) -> Origin:
+    """The timeline that begins here."""
+    return replace(ORIGIN, timeline=timeline, begins=at)
+
+
 TABLE = Origin("7000", "shop", 0, 0)
 
 
-def slot(origin: Origin = ORIGIN, confirmed: int = 400, history: tuple[Switch, ...] = ()) -> FoundSlot:
-    return FoundSlot("relay", origin, confirmed, history)
+def slot(
+    origin: Origin = ORIGIN, confirmed: int = 400, history: tuple[Switch, ...] = (), end: int = 10_000
+) -> FoundSlot:
+    return FoundSlot("relay", origin, confirmed, history, end)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +44,13 @@ def slot(origin: Origin = ORIGIN, confirmed: int = 400, history: tuple[Switch, .
         (None, slot(confirmed=100), 100),
         (STORED, slot(), 500),
         (STORED, slot(confirmed=500), 500),
-        (STORED, slot(PROMOTED, history=(Switch(1, 600),)), 500),
-        (STORED, slot(PROMOTED, history=(Switch(1, 490),)), 490),
-        (STORED, slot(replace(ORIGIN, timeline=3), history=(Switch(1, 485), Switch(2, 700))), 485),
+        (STORED, slot(begun(600), history=(Switch(1, 600),)), 500),
+        (STORED, slot(begun(490), history=(Switch(1, 490),)), 490),
+        (STORED, slot(begun(700, 3), history=(Switch(1, 485), Switch(2, 700))), 485),
+        (replace(STORED, origin=begun(300)), slot(begun(300), history=(Switch(1, 300),)), 500),
+        (replace(STORED, origin=begun(300)), slot(begun(700, 3), history=(Switch(1, 300), Switch(2, 700))), 500),
+        (replace(STORED, origin=begun(600)), slot(begun(490), history=(Switch(1, 490),)), 490),
+        (STORED, slot(replace(ORIGIN, generation=1)), 500),
     ],
 )
 def test_it_continues_where_all_events_before_are_in_kafka_and_none_behind(
@@ -57,9 +69,12 @@ def test_it_continues_where_all_events_before_are_in_kafka_and_none_behind(
         (STORED, slot(replace(ORIGIN, database="other")), "this one is 'other' of 7000", 400),
         (STORED, slot(replace(ORIGIN, slot=300)), "was made again: it begins at 0/12C", 400),
         (STORED, slot(confirmed=501), "was read up to 0/1F5 by something else", 501),
-        (STORED, slot(PROMOTED, history=(Switch(1, 470),)), "the promotion to timeline 2 lost commits", 470),
+        (STORED, slot(begun(470), history=(Switch(1, 470),)), "the promotion to timeline 2 lost commits", 470),
         (STORED, slot(replace(ORIGIN, timeline=0)), "a primary of before a failover", None),
-        (STORED, slot(PROMOTED, history=()), "does not come of timeline 1", None),
+        (STORED, slot(begun(0), history=()), "does not come of timeline 1", None),
+        (replace(STORED, origin=begun(450)), slot(begun(470), history=(Switch(1, 470),)), "lost commits", 450),
+        (replace(STORED, origin=replace(ORIGIN, generation=3)), slot(), "the database went back, restored", 400),
+        (STORED, slot(end=499), "the database went back, restored", 400),
     ],
 )
 def test_it_does_not_begin_where_something_would_be_lost_or_doubled(
@@ -94,15 +109,10 @@ def test_a_table_that_went_back_or_is_another_one_ends_the_relay(
     assert told.value.resume is not None and told.value.resume.place == resume
 
 
-@given(
-    st.builds(
-        Position,
-        st.builds(Origin, st.text(), st.text(), st.integers(), st.integers()),
-        st.integers(),
-        st.integers(),
-        st.integers(),
-    )
-)
+ORIGINS = st.builds(Origin, st.text(), st.text(), *[st.integers()] * 4)
+
+
+@given(st.builds(Position, ORIGINS, st.integers(), st.integers(), st.integers()))
 def test_a_position_comes_back_from_its_record(position: Position) -> None:
     assert Position.of_json(position.to_json()) == position
 

@@ -2,6 +2,8 @@
 sentence."""
 
 import asyncio
+import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,7 +81,7 @@ async def test_events_have_the_key_the_headers_the_partition_and_the_types_that_
     async with shop.relaying() as found:
         await shop.execute(
             "select oncelog.produce('wide', '\\x00ff'::bytea, '\\x0001'::bytea, "
-            '\'{"a": "ü", "n": 1, "z": null}\', 2)',
+            '\'{"a": "ü", "n": 12345678901234567890.10, "z": null}\', 2)',
             'select oncelog.produce(\'wide\', \'key\', \'{"b": 2}\'::jsonb, \'[["a", "1"], ["a", "2"]]\', 2)',
             "select oncelog.produce('wide', null, 'ü', partition => 2)",
             "select oncelog.produce('wide', 'gone', null, partition => 2)",
@@ -92,7 +94,7 @@ async def test_events_have_the_key_the_headers_the_partition_and_the_types_that_
             while len(records) < 4:
                 records += await consumer.poll(100)
     assert [(each.partition, each.key, each.value, [*each.headers]) for each in records] == [
-        (2, b"\x00\xff", b"\x00\x01", [("a", "ü".encode()), ("n", b"1"), ("z", None)]),
+        (2, b"\x00\xff", b"\x00\x01", [("a", "ü".encode()), ("n", b"12345678901234567890.10"), ("z", None)]),
         (2, b"key", b'{"b": 2}', [("a", b"1"), ("a", b"2")]),
         (2, None, "ü".encode(), []),
         (2, b"gone", None, []),
@@ -105,6 +107,7 @@ async def test_events_have_the_key_the_headers_the_partition_and_the_types_that_
         ("'bad topic', 'k', 'v'", "'bad topic' is no name of a topic"),
         ("null, 'k', 'v'", "null is no name of a topic"),
         ("'..', 'k', 'v'", "'..' is no name of a topic"),
+        ("'__consumer_offsets', 'k', 'v'", "__consumer_offsets is an internal topic"),
         ("'t', 'k', 'v', '3'", "headers are an object of JSON, or an array of pairs"),
         ("'t', 'k', 'v', '[[1, 2]]'", "headers are an object of JSON, or an array of pairs"),
         ("'t', 'k', 'v', null, -1", "there is no partition -1"),
@@ -234,16 +237,104 @@ async def test_install_may_be_repeated_and_remove_takes_all_away(shop: Shop) -> 
     assert await shop.install() and await shop.install()
     await shop.produce("a1")
     async with await sql.connect(shop.dsn) as connection:
-        if shop.carrier == "poll":
-            with pytest.raises(OutboxError, match=r"1 rows of oncelog\.outbox are not relayed"):
-                await sql.remove(connection, shop.name, force=False)
-        await sql.remove(connection, shop.name, force=True)
+        with pytest.raises(OutboxError, match="1 events are not relayed: run the relay, or repeat with --force"):
+            await sql.remove(connection, shop.name, None, force=False)
+        await sql.remove(connection, shop.name, None, force=True)
         with pytest.raises(OutboxError, match=r"no relay .* is installed"):
-            await sql.remove(connection, shop.name, force=False)
+            await sql.remove(connection, shop.name, None, force=False)
     left = "select count(*) from pg_namespace where nspname = 'oncelog' union all select count(*) from pg_publication"
     assert await shop.execute(left) == [0, 0]
     assert await shop.execute(f"select count(*) from pg_replication_slots where slot_name = '{shop.name}'") == [0]
     assert "no relay" in await shop.refused()
+
+
+async def test_settings_of_a_database_change_no_value(shop: Shop) -> None:
+    for setting in ("bytea_output = 'escape'", "datestyle = 'SQL, DMY'", "statement_timeout = 1"):
+        await shop.execute(f"alter database {shop.database} set {setting}")
+    async with shop.relaying() as found:
+        async with await sql.connect(shop.dsn) as connection:
+            await connection.execute("select oncelog.produce('events', 'k', '\\x5c00deadbeef')")
+            await connection.execute("select oncelog.produce('events', '\\x6b'::bytea, '\\x5c785c5c'::bytea)")
+        await found.until("\\x5c00deadbeef", "\\x\\\\")
+
+
+async def test_who_may_produce_gets_no_other_rights(shop: Shop) -> None:
+    """A type and a function of the caller's own temporary schema are not used in the place of PostgreSQL's."""
+    from psycopg import Error
+
+    role = f"attacker_{shop.name}"
+    await shop.execute(
+        f"create role {role} login",
+        f"grant usage on schema oncelog to {role}",
+        f"grant execute on all functions in schema oncelog to {role}",
+    )
+    attack = (
+        "create function pg_temp.evil(v pg_catalog.bytea) returns bool language plpgsql as $$ begin if current_user <>"
+        f" '{role}' then execute 'alter role {role} superuser'; end if; return true; end $$",
+        "create domain pg_temp.bytea as pg_catalog.bytea check (pg_temp.evil(value))",
+        "create domain pg_temp.text as pg_catalog.text check (pg_temp.evil(value::pg_catalog.text::pg_catalog.bytea))",
+        "select oncelog.produce('events'::pg_catalog.text, 'k'::pg_catalog.bytea, 'v'::pg_catalog.bytea, '{\"a\": 1}')",
+    )
+    async with await sql.connect(shop.server.dsn_of(shop.database, role)) as connection:
+        for statement in attack:
+            await connection.execute(statement)
+        with pytest.raises(Error, match="permission denied"):
+            await connection.execute("select * from oncelog.secret")
+    assert await shop.execute(f"select rolsuper from pg_roles where rolname = '{role}'") == [False]
+    await shop.execute(f"drop owned by {role}", f"drop role {role}")
+
+
+async def test_messages_of_others_with_the_same_prefix_are_no_events(server: Postgres, broker: Broker) -> None:
+    """Anyone may write them, without the right to produce."""
+    shop = await made(server, broker, "wal")
+    async with shop.relaying() as found:
+        await shop.execute("select pg_logical_emit_message(true, 'oncelog', 'junk')")
+        await shop.produce("a1")
+        await found.until("a1")
+    await shop.drop()
+
+
+async def test_a_role_with_the_rights_that_are_printed_runs_the_relay(shop: Shop) -> None:
+    role = f"relay_role_{shop.name}"
+    await shop.execute(
+        f"create role {role} login {'replication' if shop.carrier != 'poll' else ''}",
+        f"grant usage on schema oncelog to {role}",
+        f"grant select, update on oncelog.relays to {role}",
+        f"grant select on oncelog.secret to {role}",
+    )
+    if shop.carrier != "wal":
+        await shop.execute(f"grant select, update, delete on oncelog.outbox to {role}")
+    refusals = Refusals(shop.name, table="oncelog.refused", dsn=shop.server.dsn_of(shop.database, role))
+    assert "permission denied" in await shop.refused(user=role, refusals=refusals)
+    async with shop.relaying(user=role) as found:
+        await shop.produce("a1")
+        await found.until("a1")
+    await shop.execute(f"drop owned by {role}", f"drop role {role}")
+
+
+async def test_what_was_published_as_it_was_installed_before_is_not_left_out(server: Postgres, broker: Broker) -> None:
+    shop = await made(server, broker, "table")
+    async with await sql.connect(shop.dsn) as early, early.transaction():
+        await early.execute("select oncelog.produce('events', 'k', 'a1'::text)")
+        shop.carrier = "wal"
+        await shop.install()
+    await shop.produce("b1")
+    async with shop.relaying() as found:
+        await found.until("a1", "b1")
+    await shop.drop()
+
+
+async def test_a_long_backlog_is_relayed_in_batches_of_whole_transactions(
+    server: Postgres, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oncelog.tools.outbox.table_feed._MOST_ROWS", 3)
+    shop = await made(server, broker, "poll")
+    for number in range(5):
+        await shop.produce(f"{number}a", f"{number}b")
+    async with shop.relaying() as found:
+        await found.until(*(f"{number}{letter}" for number in range(5) for letter in "ab"))
+    assert await shop.execute("select last_batch from oncelog.relays") == [3]
+    await shop.drop()
 
 
 # --- what must not go on ----------------------------------------------------------------------------------------------
@@ -311,6 +402,35 @@ async def test_another_database_behind_the_same_name_ends_the_relay_and_fences_n
         assert "is of another database" in await other.refused()
         await shop.produce("b1")
         await found.until("a1", "b1")
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+async def test_a_database_that_went_back_ends_the_relay(broker: Broker, place: Path, carrier: sql.Carrier) -> None:
+    """Its directory is copied, and put back later: the identifier, the slot and the timeline are the same."""
+    server = Postgres(place / "data", need_programs(), {"fsync": "off"})
+    try:
+        shop = await made(server, broker, carrier)
+        await relayed(shop, "a1")
+        server.stop()
+        subprocess.run(["cp", "-a", str(server.directory), str(place / "copy")], check=True)
+        server.start()
+        await relayed_after(shop, "a1", "b1")
+        server.stop()
+        shutil.rmtree(server.directory)
+        subprocess.run(["cp", "-a", str(place / "copy"), str(server.directory)], check=True)
+        server.start()
+        await shop.produce("c1")
+        assert "the database went back" in await shop.refused()
+        async with shop.relaying(goes_on=True) as found:
+            await found.until("a1", "b1", "c1")
+    finally:
+        server.stop("immediate")
+
+
+async def relayed_after(shop: Shop, *values: str) -> None:
+    async with shop.relaying() as found:
+        await shop.produce(values[-1])
+        await found.until(*values)
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

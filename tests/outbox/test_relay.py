@@ -10,11 +10,11 @@ import pytest
 from oncelog.client import Admin, NewTopic
 from oncelog.testing import Broker
 from oncelog.tools.outbox import relay, relaying
-from oncelog.tools.outbox.position import TOPIC, OutboxError
+from oncelog.tools.outbox.position import OutboxError, Position, topic_of
 from oncelog.tools.outbox.refusals import REASON, Refusals
 from oncelog.tools.outbox.relaying import Relaying
 from oncelog.tools.outbox.target import Target
-from tests.outbox.fakes import FakeDatabase, FakeFeed, Notes, committed
+from tests.outbox.fakes import ORIGIN, FakeDatabase, FakeFeed, Notes, committed
 from tests.support.patience import PATIENCE_S
 
 
@@ -157,6 +157,34 @@ async def test_large_transactions_are_whole_and_small_ones_share_one_of_kafkas(
     assert await committed(broker.bootstrap_servers) == [str(number) for number in range(30)]
 
 
+async def test_a_transaction_does_not_wait_for_a_pause_that_does_not_come(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "_MOST_S", 0.0)
+    database = filled()
+    async with running(broker, database) as found:
+        await found.until(database)
+    assert await committed(broker.bootstrap_servers) == VALUES
+    assert found.notes.rounds == found.notes.transactions == 3
+
+
+async def test_anothers_open_transaction_hides_no_position(broker: Broker) -> None:
+    """Of a relay that was killed between the position and the commit, say: it stays open for minutes."""
+    database = filled()
+    async with running(broker, database) as found:
+        await found.until(database)
+    async with Target(broker.bootstrap_servers, "other", {}) as other:
+        await other.prepare()
+        async with other.producer.transaction() as transaction:
+            await other.store(transaction, Position(ORIGIN, 5, 5))
+            await other.producer.flush()
+            database.commit("d1")
+            async with running(broker, database) as found:
+                await found.until(database)
+            assert found.notes.starts == [140]
+    assert await committed(broker.bootstrap_servers) == [*VALUES, "d1"]
+
+
 async def test_places_without_events_move_the_position_before_the_database_is_told(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +195,7 @@ async def test_places_without_events_move_the_position_before_the_database_is_to
         async with asyncio.timeout(PATIENCE_S):
             while database.confirmed < database.end:
                 await database.change()
-        stored = await found.target.stored()
+        stored = await found.target.stored(is_alone=True)
     assert stored is not None and (stored.place, stored.last_event) == (110, 100)
 
 
@@ -261,4 +289,4 @@ async def test_a_target_without_the_position_of_a_slot_that_was_read_is_refused_
     async with running(broker, database, goes_on=True) as found:
         await found.until(database)
     assert await committed(broker.bootstrap_servers) == ["c1", "c2", "c3"]
-    assert broker.records(TOPIC)
+    assert broker.records(topic_of("shop"))

@@ -26,7 +26,7 @@ _RIGHTS = """
 Rights. To install: CREATE on the database, and REPLICATION, or the provider's role for it (not with --carrier poll).
 For the relay: REPLICATION (not with --carrier poll), and
   grant usage on schema oncelog to RELAY;
-  grant select, update on oncelog.relays to RELAY;{table}
+  grant select, update on oncelog.relays to RELAY; grant select on oncelog.secret to RELAY;{table}
 For an application (or --grant ROLE does it):
   grant usage on schema oncelog to ROLE;
   grant execute on all functions in schema oncelog to ROLE;"""
@@ -171,7 +171,13 @@ async def run(
                 return (TableFeed if relay.carrier == "poll" else SlotFeed)(dsn, name, keep_s)
 
             kind, place = refuse_to or ("", "")
-            refusals = Refusals(name, place if kind == "topic" else None, place if kind == "table" else None, dsn)
+            refusals = Refusals(
+                name,
+                place if kind == "topic" else None,
+                place if kind == "table" else None,
+                dsn,
+                relay.installation,
+            )
             target = Target(session.bootstrap, name, session.security, session.timeout_ms)
             await note(None)
             await Relaying(make_feed, target, refusals, reporter, goes_on=go_on).run()
@@ -235,16 +241,17 @@ async def status(session: Session, dsn: str, name: str) -> Shown:
 @asks(outbox)
 @_dsn
 @_name
-@click.option("--force", is_flag=True, help="Also with rows in the table that are not relayed.")
+@click.option("--force", is_flag=True, help="Also with events that are not relayed.")
 async def remove(session: Session, dsn: str, name: str, force: bool) -> Shown:
     """Take away what `install` made in the database DSN, and the position on the target."""
     from oncelog.tools.outbox import sql
-    from oncelog.tools.outbox.target import forget_position
+    from oncelog.tools.outbox.target import forget_position, read_position
 
     async def work() -> list[str]:
+        position = await read_position(session.admin, session.bootstrap, name, session.security)
         async with await sql.connect(dsn, name) as connection:
-            done = await sql.remove(connection, name, force=force)
-        if await forget_position(session.admin, session.bootstrap, name, session.security):
+            done = await sql.remove(connection, name, position, force=force)
+        if await forget_position(session.admin, name):
             done.append("the position on the target")
         return done
 

@@ -49,7 +49,7 @@ Item = Event | Committed
 def encoded(
     topic: str, key: bytes | None, value: bytes | None, headers: str | None = None, partition: int | None = None
 ) -> bytes:
-    """Return the message that `oncelog.produce` writes; `headers` is their text as JSON."""
+    """Return the message that `oncelog.produce` writes; `headers` is their text as JSON: pairs."""
     fields = topic.encode(), key, value, None if headers is None else headers.encode()
     parts = [_HEAD.pack(_VERSION, -1 if partition is None else partition)]
     for each in fields:
@@ -92,18 +92,14 @@ def event_of_message(transaction: int, ordinal: int, data: bytes, timestamp_ms: 
 
 
 def headers_of(text: str | bytes) -> HeaderList:
-    """Return the headers of a JSON object, or of an array of pairs for a name that comes twice. Raises ValueError."""
-    found = json.loads(text)
-    pairs = found.items() if isinstance(found, dict) else found
+    """Return the headers that `oncelog.produce` keeps: pairs of texts, the second one or null. Raises ValueError."""
     try:
-        return [_header(name, value) for name, value in pairs]
-    except TypeError:
-        raise ValueError("its headers are neither an object of JSON nor pairs") from None
+        return [_header(name, value) for name, value in json.loads(text)]
+    except (TypeError, RecursionError):
+        raise ValueError("its headers are not pairs of texts") from None
 
 
 def _header(name: object, value: object) -> tuple[str, bytes | None]:
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not isinstance(value, str | None):
         raise TypeError(name)
-    if value is None:
-        return name, None
-    return name, (value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))).encode()
+    return name, None if value is None else value.encode()

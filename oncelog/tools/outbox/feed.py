@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oncelog.tools.outbox.events import Item
-from oncelog.tools.outbox.position import Position
+from oncelog.tools.outbox.position import OutboxError, Position
 
 
 class FeedLost(Exception):
@@ -28,9 +28,9 @@ class Feed(Protocol):
     """Reads the events of one database, in the order of commits: it is opened, started, read and closed; closed, it can
     be opened again."""
 
-    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
-        """Connect, and return where to continue; with `goes_on` past what is refused otherwise. Raises OutboxError, and
-        FeedLost."""
+    async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
+        """Connect, and return where to continue; with `goes_on` past what is refused otherwise. `counts`: the database
+        keeps that a relay began. Raises OutboxError, and FeedLost."""
 
     async def start(self, position: Position) -> None:
         """Begin to read there. Raises OutboxError, FeedLost."""
@@ -47,6 +47,15 @@ class Feed(Protocol):
 
     async def close(self) -> None:
         """Disconnect; never raises."""
+
+
+def lost(error: BaseException) -> FeedLost | OutboxError:
+    """Return what an error of the database is: one that passes by itself, or a statement that it will never take, for
+    rights that are missing or a table that is gone."""
+    state = getattr(error, "sqlstate", None) or ""
+    if state.startswith("42"):
+        return OutboxError(f"the database: {text_of(error)}")
+    return FeedLost(text_of(error))
 
 
 def text_of(error: BaseException) -> str:

@@ -12,11 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-TOPIC = "__oncelog_outbox"
-"""Compacted, one partition: a record for each relay, whose key is its name."""
+TOPIC_PREFIX = "__oncelog_outbox."
 TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 """A record comes with each transaction, and one of them counts: small segments are compacted soon."""
+_RESTORED = "restored from a backup, a snapshot or a copy"
 _GO_ON = "`oncelog outbox run --go-on`"
+
+
+def topic_of(name: str) -> str:
+    """Return the topic of a relay's position: compacted, one partition. Each has its own, so that nobody's open
+    transaction hides it."""
+    return f"{TOPIC_PREFIX}{name}"
 
 
 class OutboxError(Exception):
@@ -39,6 +45,10 @@ class Origin:
     """Where the slot begins; 0 of a table. One that is made again begins elsewhere."""
     timeline: int
     """Of the write-ahead log: a promotion or a restored backup begins another; 0 of a table."""
+    begins: int = 0
+    """Where the timeline begins: two promotions of the same server may give it the same number."""
+    generation: int = 0
+    """How often a relay has begun to read; 0 of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,8 @@ class Position:
             "database": self.origin.database,
             "slot": self.origin.slot,
             "timeline": self.origin.timeline,
+            "begins": self.origin.begins,
+            "generation": self.origin.generation,
             "place": self.place,
             "last_event": self.last_event,
             "time_ms": self.time_ms,
@@ -72,11 +84,12 @@ class Position:
             found = json.loads(data)
             if found["version"] != 1:
                 raise ValueError(f"its version is {found['version']}")
-            origin = Origin(found["system"], found["database"], found["slot"], found["timeline"])
+            names = ("system", "database", "slot", "timeline", "begins", "generation")
+            origin = Origin(*(found[name] for name in names))
             return cls(origin, found["place"], found["last_event"], found["time_ms"])
         except (ValueError, KeyError, TypeError) as error:
             raise OutboxError(
-                f"{TOPIC} on the target has a record that this version did not write: {error!r}"
+                f"{TOPIC_PREFIX}NAME on the target has a record that this version did not write: {error!r}"
             ) from None
 
 
@@ -101,6 +114,8 @@ class FoundSlot:
     """All before it was said to be in Kafka."""
     history: Sequence[Switch] = ()
     """The timelines before this one, of which the server comes."""
+    end: int | None = None
+    """The end of its write-ahead log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +133,9 @@ def start_at_slot(stored: Position | None, found: FoundSlot) -> Position:
         if found.confirmed > found.origin.slot:
             raise OutboxError(
                 f"the target has no position of this relay, though its slot {found.name} was read up to "
-                f"{lsn_text(found.confirmed)}: it is another target than before, or its topic {TOPIC} was deleted. "
-                f"Name the right one; or continue there with {_GO_ON}: what was committed before is not written",
+                f"{lsn_text(found.confirmed)}: it is another target than before, or its topic {TOPIC_PREFIX}NAME was "
+                f"deleted. Name the right one; or continue there with {_GO_ON}: what was committed before is not "
+                "written",
                 begin,
             )
         return begin
@@ -131,38 +147,54 @@ def start_at_slot(stored: Position | None, found: FoundSlot) -> Position:
             f"{_GO_ON} continues with what this one has",
             begin,
         )
-    stored = _on_this_timeline(stored, found)
+    stored = _in_this_history(stored, found)
+    if stored.origin.generation > found.origin.generation or (found.end is not None and found.end < stored.place):
+        raise OutboxError(
+            f"the database went back, {_RESTORED}: Kafka has events of transactions up to "
+            f"{lsn_text(stored.last_event)} of its log, which it does not know. {_GO_ON} continues where the slot is, "
+            f"at {lsn_text(found.confirmed)}: what was committed since is written, some of it perhaps twice",
+            begin,
+        )
     if found.confirmed > stored.place:
         raise OutboxError(
             f"the slot {found.name} was read up to {lsn_text(found.confirmed)} by something else, and the target has "
-            f"what was committed before {lsn_text(stored.place)}: what is between is in no slot any more, or it is the "
-            f"target that went back. {_GO_ON} continues behind it",
+            f"what was committed before {lsn_text(stored.place)}: what is between is in no slot any more, or it is "
+            f"the target that went back. {_GO_ON} continues behind it",
             begin,
         )
-    return stored
+    return replace(stored, origin=found.origin)
 
 
-def _on_this_timeline(stored: Position, found: FoundSlot) -> Position:
-    """Return the position as one of the server's timeline. Raises OutboxError if the server lost what was written."""
-    origin = found.origin
-    if stored.origin.timeline == origin.timeline:
+def _in_this_history(stored: Position, found: FoundSlot) -> Position:
+    """Return the position as one of the server's log. Raises OutboxError if that does not have what was written."""
+    parted = _parted(stored.origin, found)
+    if parted is None or stored.place <= parted:
         return stored
-    switch = next((each for each in found.history if each.timeline == stored.origin.timeline), None)
-    if switch is None:
+    if stored.last_event > parted:
         raise OutboxError(
-            f"the server is on timeline {origin.timeline} of its write-ahead log, which does not come of timeline "
-            f"{stored.origin.timeline}, of which the position is: it is a primary of before a failover, or another "
-            "copy. Name the primary that applications write to"
+            f"the promotion to timeline {found.origin.timeline} lost commits: the server continued at "
+            f"{lsn_text(parted)}, and Kafka has the events of transactions up to {lsn_text(stored.last_event)}. They "
+            f"are in Kafka, and not in the database. {_GO_ON} continues with what was committed since the promotion",
+            Position(found.origin, parted, parted, stored.time_ms),
         )
-    if stored.last_event > switch.lsn:
-        raise OutboxError(
-            f"the promotion to timeline {origin.timeline} lost commits: the server continued at "
-            f"{lsn_text(switch.lsn)}, and Kafka has the events of transactions up to {lsn_text(stored.last_event)}. "
-            f"They are in Kafka, and not in the database. {_GO_ON} continues with what was committed since the "
-            "promotion",
-            Position(origin, switch.lsn, switch.lsn, stored.time_ms),
-        )
-    return replace(stored, origin=origin, place=min(stored.place, switch.lsn))
+    return replace(stored, place=parted)
+
+
+def _parted(origin: Origin, found: FoundSlot) -> int | None:
+    """Return where the history of a position and the server's part; None if the server is where the position is. Raises
+    OutboxError if the server does not come of it."""
+    begins = 0
+    for timeline, end in (*found.history, Switch(found.origin.timeline, -1)):
+        if timeline == origin.timeline:
+            if begins != origin.begins:
+                return min(begins, origin.begins)
+            return None if end < 0 else end
+        begins = end
+    raise OutboxError(
+        f"the server is on timeline {found.origin.timeline} of its write-ahead log, which does not come of timeline "
+        f"{origin.timeline}, of which the position is: it is a primary of before a failover, or another copy. Name the "
+        f"primary that applications write to"
+    )
 
 
 def start_at_table(stored: Position | None, found: FoundTable) -> Position:
@@ -172,8 +204,8 @@ def start_at_table(stored: Position | None, found: FoundTable) -> Position:
         if found.last_batch:
             raise OutboxError(
                 f"the target has no position of this relay, though {found.last_batch} batches of the table were read: "
-                f"it is another target than before, or its topic {TOPIC} was deleted. Name the right one; or continue "
-                f"behind them with {_GO_ON}",
+                f"it is another target than before, or its topic {TOPIC_PREFIX}NAME was deleted. Name the right one; "
+                f"or continue behind them with {_GO_ON}",
                 begin,
             )
         return begin

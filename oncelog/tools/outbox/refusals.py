@@ -9,13 +9,14 @@ is added once.
 from typing import TYPE_CHECKING, Any
 
 from oncelog.tools.outbox.events import Event, HeaderList
-from oncelog.tools.outbox.feed import FeedLost, text_of
+from oncelog.tools.outbox.feed import lost
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.sql import connect, database_error, make_refused
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
+_MOST_ROWS, _MOST_BYTES = 1_000, 8 << 20
 REASON, WANTED = "oncelog.outbox.reason", "oncelog.outbox.topic"
 """The headers of a refused event: why, and for which topic it was."""
 
@@ -23,12 +24,16 @@ REASON, WANTED = "oncelog.outbox.reason", "oncelog.outbox.topic"
 class Refusals:
     """`topic` or `table` is where refused events go; with neither they end the relay."""
 
-    def __init__(self, name: str, topic: str | None = None, table: str | None = None, dsn: str = "") -> None:
+    def __init__(
+        self, name: str, topic: str | None = None, table: str | None = None, dsn: str = "", installation: int = 0
+    ) -> None:
         self._name, self.topic, self._table, self._dsn = name, topic, table, dsn
+        self._installation = installation
         self._known: dict[tuple[int, int], str] = {}
         """Why the broker refused an event that seemed to be one that it takes."""
         self._connection: AsyncConnection[Any] | None = None
         self._rows: list[tuple[Event, str]] = []
+        self._size_bytes = 0
 
     def learn(self, event: Event, reason: str) -> None:
         """Refuse this event when it is read again."""
@@ -52,7 +57,23 @@ class Refusals:
                 "table:NAME"
             )
         self._rows.append((event, reason))
+        self._size_bytes += len(event.value or b"") + len(event.key or b"")
         return None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether rows wait that should be kept now: what is kept before its transaction is kept once, too."""
+        return len(self._rows) >= _MOST_ROWS or self._size_bytes >= _MOST_BYTES
+
+    async def prepare(self) -> None:
+        """Make the table, if there is to be one. Raises OutboxError, FeedLost."""
+        if self._table is None:
+            return
+        try:
+            async with await connect(self._dsn, self._name) as connection:
+                await make_refused(connection, self._table)
+        except database_error() as error:
+            raise lost(error) from error
 
     async def keep(self) -> None:
         """Commit the rows of refused events, before the transaction that passes them by does. Raises FeedLost."""
@@ -64,10 +85,9 @@ class Refusals:
         try:
             if self._connection is None:
                 self._connection = await connect(self._dsn, self._name)
-                await make_refused(self._connection, self._table)
             statement = sql.SQL(
-                "insert into {} (relay, transaction, ordinal, reason, topic, key, value, headers, partition)"
-                " values (%s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
+                "insert into {} (relay, installation, transaction, ordinal, reason, topic, key, value, headers, "
+                "partition) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
             ).format(sql.Identifier(*self._table.split(".")))
             async with self._connection.transaction(), self._connection.cursor() as cursor:
                 for event, reason in self._rows:
@@ -75,17 +95,18 @@ class Refusals:
                         (name, None if value is None else value.decode("utf-8", "replace"))
                         for name, value in event.headers
                     ]
-                    identity = self._name, event.transaction, event.ordinal
+                    identity = self._name, self._installation, event.transaction, event.ordinal
                     record = event.topic, event.key, event.value, Jsonb(headers) if headers else None, event.partition
                     await cursor.execute(statement, (*identity, reason, *record))
         except database_error() as error:
             await self.close()
-            raise FeedLost(text_of(error)) from error
-        self._rows.clear()
+            raise lost(error) from error
+        self.drop()
 
     def drop(self) -> None:
-        """Forget the rows of a transaction that failed: it is read again."""
+        """Forget the rows that wait: they are kept, or read again."""
         self._rows.clear()
+        self._size_bytes = 0
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -22,6 +22,8 @@ from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.target import Target, size_of
 
 _MOST_EVENTS = 5_000
+_MOST_S = 0.5
+"""How long a transaction waits for a pause in what is committed."""
 _WAIT_S = 1.0
 _STORE_S = 10.0
 """How often a position is stored to which no event belongs."""
@@ -77,7 +79,8 @@ class Life:
 
     async def run(self, *, goes_on: bool) -> None:
         """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater."""
-        position = await opened(self._feed, self._target, goes_on=goes_on)
+        self._target.forget_topics()
+        position = await opened(self._feed, self._target, goes_on=goes_on, counts=True)
         await self._store(position)  # the first transaction: from here on no earlier relay can commit anything
         await self._feed.start(position)
         self.has_begun = True
@@ -118,6 +121,7 @@ class Life:
     async def _fill(self, transaction: Transaction) -> Committed:
         """Send what is there, and return where it ends."""
         end: Committed | None = None
+        began_s = time.monotonic()
         while True:
             if self._items:
                 item = self._items.popleft()
@@ -125,9 +129,9 @@ class Life:
                     await self._send(transaction, item)
                     end = None
                     continue
+                self._transaction_count += end is None
                 end = item
-                self._transaction_count += 1
-                if self._event_count >= _MOST_EVENTS:
+                if self._event_count >= _MOST_EVENTS or time.monotonic() - began_s >= _MOST_S:
                     return end
             elif end is None:
                 self._items.extend(await self._feed.next(_WAIT_S))
@@ -143,32 +147,34 @@ class Life:
             diverted = self._refusals.diverted(event, reason)
             if diverted is None:
                 self._event_count += 1
+                if self._refusals.is_full:
+                    await self._refusals.keep()
                 return
             if problem := await self._target.problem_of(diverted):
                 raise OutboxError(_not_aside(reason, problem))
             event = diverted
-        delivery = await transaction.send_soon(
-            event.topic,
-            event.value,
-            key=event.key,
-            partition=event.partition,
-            headers=event.headers,
-            timestamp_ms=event.timestamp_ms,
-        )
-        self._event_count += 1
-        self._size_bytes += size_of(event)
-        if self.is_careful:
-            try:
+        try:
+            delivery = await transaction.send_soon(
+                event.topic,
+                event.value,
+                key=event.key,
+                partition=event.partition,
+                headers=event.headers,
+                timestamp_ms=event.timestamp_ms,
+            )
+            if self.is_careful:
                 await self._target.producer.flush()
                 await delivery
-            except KafkaError as error:
-                if passes(error):
-                    raise
-                if reason:
-                    raise OutboxError(_not_aside(reason, error.message)) from error
-                self._refusals.diverted(event, error.message)  # which ends the relay if there is no place for it
-                self._refusals.learn(event, error.message)
-                raise RefusedLater(error.message) from error
+        except KafkaError as error:
+            if passes(error) or not self.is_careful:
+                raise
+            if reason:
+                raise OutboxError(_not_aside(reason, error.message)) from error
+            self._refusals.diverted(event, error.message)  # which ends the relay if there is no place for it
+            self._refusals.learn(event, error.message)
+            raise RefusedLater(error.message) from error
+        self._event_count += 1
+        self._size_bytes += size_of(event)
 
     async def _store(self, position: Position) -> None:
         async with self._target.producer.transaction() as transaction:
@@ -201,17 +207,18 @@ def _not_aside(reason: str, problem: str) -> str:
     return f"an event was refused ({reason}), and cannot be put aside: {problem}"
 
 
-async def opened(feed: Feed, target: Target, *, goes_on: bool) -> Position:
+async def opened(feed: Feed, target: Target, *, goes_on: bool, counts: bool = False) -> Position:
     """Open a feed, and return where to continue. Raises OutboxError, FeedLost, KafkaError.
 
     The position is read before the database is asked how far it was read, so another relay that runs may seem to have
-    read too far: what is against a start counts only if the position is still the same."""
+    read too far: what is against a start counts only if the position is still the same. `counts`: earlier relays are
+    fenced, and this one begins."""
     while True:
-        stored = await target.stored()
+        stored = await target.stored(is_alone=counts)
         try:
-            return await feed.open(stored, goes_on=goes_on)
+            return await feed.open(stored, goes_on=goes_on, counts=counts)
         except OutboxError:
-            if await target.stored() == stored:
+            if await target.stored(is_alone=counts) == stored:
                 raise
             await feed.close()
 

@@ -85,6 +85,7 @@ class Relaying:
                 raise OutboxError(f"--refuse-to: {problem}")
         feed = self._make_feed()
         try:
+            await self._refusals.prepare()
             await opened(feed, self._target, goes_on=self._goes_on)
         except FeedLost as error:
             raise OutboxError(f"the database: {error}") from error

@@ -15,14 +15,25 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.outbox.events import Committed, Event, Item, event_of_message, headers_of
-from oncelog.tools.outbox.feed import Backlog, FeedLost, text_of
+from oncelog.tools.outbox.events import Committed, Event, HeaderList, Item, event_of_message, headers_of
+from oncelog.tools.outbox.feed import Backlog, FeedLost, lost
 from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, lsn_of, lsn_text, start_at_slot
-from oncelog.tools.outbox.sql import PREFIX, check_server, connect, database_error, find_relay, one, slot_trouble
+from oncelog.tools.outbox.sql import (
+    PREFIX,
+    check_server,
+    connect,
+    database_error,
+    find_relay,
+    next_generation,
+    one,
+    secret,
+    slot_trouble,
+)
 from oncelog.tools.outbox.stream import ReplicationStream, StreamEnded
 
 if TYPE_CHECKING:
@@ -53,6 +64,7 @@ class SlotFeed:
         self._sql: AsyncConnection[Any] | None = None
         self._stream: ReplicationStream | None = None
         self._origin = Origin("", "", 0, 0)
+        self._secret = b""
         self._has_table = False
         self._transaction = self._ordinal = 0
         self._time_ms = 0
@@ -64,19 +76,29 @@ class SlotFeed:
         self._has_stored = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+    async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
         try:
             self._sql = await connect(self._dsn, self._name)
             self._stream = await ReplicationStream.connect(self._dsn, self._name)
             found = await self._look(stored, goes_on=goes_on)
         except (database_error(), StreamEnded) as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
         try:
-            return start_at_slot(stored, found)
+            position = start_at_slot(stored, found)
         except OutboxError as error:
-            if goes_on and error.resume is not None:
-                return error.resume
-            raise
+            if not goes_on or error.resume is None:
+                raise
+            position = error.resume
+        if counts:
+            position = await self._count(position)
+        return position
+
+    async def _count(self, position: Position) -> Position:
+        try:
+            generation = await next_generation(self._open_sql(), self._name)
+        except database_error() as error:
+            raise lost(error) from error
+        return replace(position, origin=replace(position.origin, generation=generation))
 
     async def _look(self, stored: Position | None, *, goes_on: bool) -> FoundSlot:
         connection, stream = self._open_sql(), self._open_stream()
@@ -96,12 +118,16 @@ class SlotFeed:
             )
         row = await one(
             connection,
-            "select current_database(), confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
+            "select current_database(), confirmed_flush_lsn::text, pg_current_wal_flush_lsn()::text from "
+            "pg_replication_slots where slot_name = %s",
             [self._name],
         )
+        self._secret = await secret(connection)
         system, timeline = await stream.identify()
-        origin = self._origin = Origin(system, row[0], relay.slot_lsn, timeline)
-        return FoundSlot(self._name, origin, lsn_of(row[1]), await stream.history(timeline))
+        history = await stream.history(timeline)
+        begins = history[-1].lsn if history else 0
+        origin = Origin(system, row[0], relay.slot_lsn, timeline, begins, relay.generation)
+        return FoundSlot(self._name, origin, lsn_of(row[1]), history, lsn_of(row[2]))
 
     async def start(self, position: Position) -> None:
         self._origin = position.origin
@@ -113,7 +139,7 @@ class SlotFeed:
                 break
             except (StreamEnded, database_error()) as error:
                 if "is active for PID" not in str(error) or time.monotonic() > end_s:
-                    raise FeedLost(text_of(error)) from error
+                    raise lost(error) from error
             await self._take_slot()
         self._tasks = [asyncio.create_task(self._report_often())]
         if self._has_table and self._keep_s is not None:
@@ -194,7 +220,10 @@ class SlotFeed:
         if message[prefix_at:prefix_end] != _PREFIX:
             return None
         content_at = prefix_end + 1 + _INT.size
-        return event_of_message(self._transaction, self._ordinal, message[content_at:], self._time_ms)
+        if not message.startswith(self._secret, content_at):
+            return None  # somebody else's, who may have no right to produce
+        content = message[content_at + len(self._secret) :]
+        return event_of_message(self._transaction, self._ordinal, content, self._time_ms)
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
@@ -230,16 +259,23 @@ class SlotFeed:
                 place += length
             else:
                 row[name] = None
-        key, value, headers, partition = row["key"], row["value"], row["headers"], row["partition"]
+        value, problem = _bytea(row["value"]), ""
+        headers: HeaderList
+        try:
+            topic = (row["topic"] or b"").decode()
+            headers = () if row["headers"] is None else headers_of(row["headers"])
+        except ValueError as error:
+            topic, headers, problem = "", (), f"row {row['id']!r} of oncelog.outbox: {error}"
         return Event(
             self._transaction,
             self._ordinal,
-            (row["topic"] or b"").decode(),
-            _bytea(key),
-            _bytea(value),
-            () if headers is None else headers_of(headers),
-            None if partition is None else int(partition),
+            topic,
+            _bytea(row["key"]),
+            value,
+            headers,
+            None if row["partition"] is None else int(row["partition"]),
             self._time_ms,
+            problem,
         )
 
     async def _clean_often(self) -> None:
@@ -260,7 +296,7 @@ class SlotFeed:
             finally:
                 await connection.close()
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
 
     async def _until_stored(self, place: int) -> None:
         while self._stored < place:
@@ -294,7 +330,7 @@ class SlotFeed:
                 [lsn_text(self._stored), self._name],
             )
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
         return Backlog() if row is None else Backlog(size_bytes=max(0, row[0]), held_bytes=row[1])
 
     async def close(self) -> None:

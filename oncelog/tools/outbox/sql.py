@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from oncelog.tools.outbox.position import OutboxError, lsn_of
+from oncelog.tools.outbox.position import OutboxError, Position, lsn_of, lsn_text
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -23,6 +23,8 @@ CHANNEL = "oncelog_outbox"
 PUBLICATION = "oncelog_outbox"
 LEAST_VERSION = 140000
 DEFAULT_NAME = "oncelog_outbox"
+_SETTINGS = ("set bytea_output = hex", "set datestyle = iso", "set statement_timeout = 0", "set lock_timeout = 0")
+"""What a database or a role may have otherwise, and by which values would be read as others."""
 
 _RELAYS = """
 create table if not exists oncelog.relays (
@@ -30,9 +32,15 @@ create table if not exists oncelog.relays (
     carrier text not null check (carrier in ('wal', 'table', 'poll')),
     slot_lsn pg_lsn,
     last_batch bigint not null default 0,
+    generation bigint not null default 0,
+    installation bigint not null default (extract(epoch from clock_timestamp()) * 1000000)::bigint,
     last_error text,
     last_error_at timestamptz
 )"""
+_SECRET = """
+create table if not exists oncelog.secret (value bytea primary key)"""
+_NEW_SECRET = """
+insert into oncelog.secret select uuid_send(gen_random_uuid()) where not exists (select from oncelog.secret)"""
 _TABLE = """
 create table if not exists oncelog.outbox (
     id bigint generated always as identity primary key,
@@ -47,44 +55,58 @@ create table if not exists oncelog.outbox (
 )"""
 _TABLE_INDEX = "create index if not exists outbox_batch on oncelog.outbox (batch, id)"
 
-# What is wrong is told to the transaction that does it: it fails, and nothing is lost.
+# What is wrong is told to the transaction that does it: it fails, and nothing is lost. pg_temp is last: types and
+# functions that a caller has there are not taken for PostgreSQL's. Headers become pairs of text, so that a number stays
+# as it was written.
 _BASE = """
 create or replace function oncelog.produce(
     topic text, key bytea, value bytea, headers jsonb default null, partition integer default null
-) returns void language plpgsql security definer set search_path = pg_catalog as $produce$
+) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $produce$
+declare
+    pairs jsonb;
 begin
     if topic is null or topic !~ '^[a-zA-Z0-9._-]{1,249}$' or topic in ('.', '..') then
         raise exception 'oncelog.produce: % is no name of a topic', coalesce(quote_literal(topic), 'null');
     end if;
+    if starts_with(topic, '__') then
+        raise exception 'oncelog.produce: % is an internal topic', topic;
+    end if;
     if partition < 0 then
         raise exception 'oncelog.produce: there is no partition %', partition;
     end if;
-    if headers is not null and jsonb_typeof(headers) <> 'object' and (
-        jsonb_typeof(headers) <> 'array' or exists (
+    if jsonb_typeof(headers) = 'object' then
+        select jsonb_agg(jsonb_build_array(each.key, each.value)) into pairs from jsonb_each_text(headers) as each;
+    elsif headers is not null then
+        if jsonb_typeof(headers) <> 'array' or exists (
             select from jsonb_array_elements(headers) as pair
             where jsonb_typeof(pair) <> 'array' or jsonb_array_length(pair) <> 2 or jsonb_typeof(pair -> 0) <> 'string'
-        )
-    ) then
-        raise exception 'oncelog.produce: headers are an object of JSON, or an array of pairs';
+        ) then
+            raise exception 'oncelog.produce: headers are an object of JSON, or an array of pairs';
+        end if;
+        select jsonb_agg(jsonb_build_array(pair ->> 0, pair ->> 1)) into pairs
+        from jsonb_array_elements(headers) as pair;
     end if;
     {carry}
 end
 $produce$"""
 _TO_LOG = """perform pg_logical_emit_message(true, 'oncelog',
-        '\\x01'::bytea || int4send(coalesce(partition, -1))
+        (select secret.value from oncelog.secret) || '\\x01'::bytea || int4send(coalesce(partition, -1))
         || int4send(octet_length(convert_to(topic, 'UTF8'))) || convert_to(topic, 'UTF8')
         || int4send(coalesce(octet_length(key), -1)) || coalesce(key, '')
         || int4send(coalesce(octet_length(value), -1)) || coalesce(value, '')
-        || case when headers is null then int4send(-1)
-           else int4send(octet_length(convert_to(headers::text, 'UTF8'))) || convert_to(headers::text, 'UTF8') end);"""
+        || case when pairs is null then int4send(-1)
+           else int4send(octet_length(convert_to(pairs::text, 'UTF8'))) || convert_to(pairs::text, 'UTF8') end);"""
 _TO_TABLE = """insert into oncelog.outbox (topic, key, value, headers, partition)
-        values (topic, key, value, headers, partition);"""
+        values (topic, key, value, pairs, partition);"""
 _WAKE = "perform pg_notify('oncelog_outbox', '');"
 _TEXT = """
 create or replace function oncelog.produce(
     topic text, key text, value {kind}, headers jsonb default null, partition integer default null
 ) returns void language sql as $produce$
-    select oncelog.produce(topic, convert_to(key, 'UTF8'), convert_to(value::text, 'UTF8'), headers, partition)
+    select oncelog.produce(
+        topic, pg_catalog.convert_to(key, 'UTF8'), pg_catalog.convert_to(value::pg_catalog.text, 'UTF8'),
+        headers, partition
+    )
 $produce$"""
 _FUNCTIONS = (
     "oncelog.produce(text, bytea, bytea, jsonb, integer)",
@@ -94,6 +116,7 @@ _FUNCTIONS = (
 _REFUSED = """
 create table if not exists {table} (
     relay text not null,
+    installation bigint not null,
     transaction bigint not null,
     ordinal bigint not null,
     reason text not null,
@@ -103,8 +126,18 @@ create table if not exists {table} (
     headers jsonb,
     partition integer,
     at timestamptz not null default clock_timestamp(),
-    primary key (relay, transaction, ordinal)
+    primary key (relay, installation, transaction, ordinal)
 )"""
+
+_ADVANCE = """
+select pg_replication_slot_advance(%s, %s) from pg_replication_slots where slot_name = %s and confirmed_flush_lsn < %s"""
+_UNREAD = """
+select count(*) from pg_logical_slot_peek_binary_changes(
+    %s, null, 100000, 'proto_version', '1', 'publication_names', %s, 'messages', 'true'
+)
+where get_byte(data, 0) = ascii('I')
+   or get_byte(data, 0) = ascii('M')
+      and substring(data from 11 for 8) = convert_to('oncelog', 'UTF8') || '\\x00'::bytea"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +148,10 @@ class Relay:
     carrier: Carrier
     slot_lsn: int
     last_batch: int
+    generation: int
+    """How often a relay has begun to read."""
+    installation: int
+    """Which installation of this name: when it was made, in microseconds."""
 
 
 async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncConnection[Any]":
@@ -124,7 +161,12 @@ async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncC
         from psycopg import AsyncConnection
     except ImportError as error:
         raise OutboxError(f"the outbox needs psycopg ({error}): pip install 'oncelog[postgres]'") from error
-    return await AsyncConnection.connect(dsn, autocommit=True, application_name=f"oncelog-outbox {name}", **options)
+    connection = await AsyncConnection.connect(
+        dsn, autocommit=True, application_name=f"oncelog-outbox {name}", client_encoding="UTF8", **options
+    )
+    for setting in _SETTINGS:
+        await connection.execute(setting)
+    return connection
 
 
 def database_error() -> type[Exception]:
@@ -143,10 +185,28 @@ async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | N
     if not found[0]:
         return None
     rows = await connection.execute(
-        "select carrier, coalesce(slot_lsn, '0/0')::text, last_batch from oncelog.relays where name = %s", [name]
+        "select carrier, coalesce(slot_lsn, '0/0')::text, last_batch, generation, installation from oncelog.relays"
+        " where name = %s",
+        [name],
     )
     row = await rows.fetchone()
-    return None if row is None else Relay(name, row[0], lsn_of(row[1]), row[2])
+    return None if row is None else Relay(name, row[0], lsn_of(row[1]), *row[2:])
+
+
+async def next_generation(connection: "AsyncConnection[Any]", name: str) -> int:
+    """Count that a relay begins to read: a database that went back has a lower number than Kafka knows."""
+    row = await one(
+        connection, "update oncelog.relays set generation = generation + 1 where name = %s returning generation", [name]
+    )
+    return 0 if row is None else int(row[0])
+
+
+async def secret(connection: "AsyncConnection[Any]") -> bytes:
+    """Return what the messages of `oncelog.produce` begin with: anyone may write others with the same prefix."""
+    row = await one(connection, "select value from oncelog.secret")
+    if row is None:
+        raise OutboxError("oncelog.secret is empty: `oncelog outbox install DSN` again")
+    return bytes(row[0])
 
 
 async def check_server(connection: "AsyncConnection[Any]", *, is_logical: bool) -> None:
@@ -183,6 +243,8 @@ async def install(
     async with connection.transaction():
         await connection.execute("create schema if not exists oncelog")
         await connection.execute(_RELAYS)
+        await connection.execute(_SECRET)
+        await connection.execute(_NEW_SECRET)
         await connection.execute(
             "insert into oncelog.relays (name, carrier) values (%s, %s)"
             " on conflict (name) do update set carrier = excluded.carrier",
@@ -235,10 +297,8 @@ async def _publish(connection: "AsyncConnection[Any]", *, with_table: bool) -> N
         "select exists (select from pg_publication_tables where pubname = %s and tablename = 'outbox')",
         [PUBLICATION],
     )
-    if with_table != has_table[0]:
-        await connection.execute(
-            f"alter publication {PUBLICATION} {'add' if with_table else 'drop'} table oncelog.outbox"
-        )
+    if with_table and not has_table[0]:  # and it stays: a transaction may still add rows as it was installed before
+        await connection.execute(f"alter publication {PUBLICATION} add table oncelog.outbox")
 
 
 async def _make_slot(connection: "AsyncConnection[Any]", name: str, *, has_table: bool, replace: bool) -> list[str]:
@@ -270,7 +330,8 @@ async def _make_slot(connection: "AsyncConnection[Any]", name: str, *, has_table
         [name, name],
     )
     done = [f"slot {name}"]
-    if has_table and (replace or lost):
+    others = await one(connection, "select count(*) from oncelog.relays where name <> %s", [name])
+    if has_table and (replace or lost) and not others[0]:
         # They are before the slot, so nobody may take them for relayed.
         before = await connection.execute("update oncelog.outbox set xid = null where xid is not null")
         if before.rowcount:
@@ -297,8 +358,8 @@ async def slot_trouble(connection: "AsyncConnection[Any]", name: str) -> tuple[s
     return (row[0], row[1]) if row[0] else None
 
 
-async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) -> list[str]:
-    """Take away what is of this relay, and with the last one all. Raises OutboxError."""
+async def remove(connection: "AsyncConnection[Any]", name: str, position: Position | None, *, force: bool) -> list[str]:
+    """Take away what is of this relay, which is at this position, and with the last one all. Raises OutboxError."""
     done: list[str] = []
     known = await find_relay(connection, name)
     slot = await (
@@ -308,12 +369,12 @@ async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) 
         raise OutboxError(f"a relay reads the slot {name} (process {slot[0]} of the server): stop it first")
     if known is None and slot is None:
         raise OutboxError(f"no relay {name} is installed in this database")
-    if known is not None and known.carrier == "poll" and not force:
-        left = await one(connection, "select count(*) from oncelog.outbox where batch is null")
-        if left[0]:
-            raise OutboxError(
-                f"{left[0]} rows of oncelog.outbox are not relayed: run the relay, or repeat with --force"
-            )
+    if (
+        known is not None
+        and not force
+        and (left := await _left(connection, known, position, has_slot=slot is not None))
+    ):
+        raise OutboxError(f"{left} events are not relayed: run the relay, or repeat with --force")
     if slot is not None:
         await connection.execute("select pg_drop_replication_slot(%s)", [name])
         done.append(f"slot {name}")
@@ -325,7 +386,7 @@ async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) 
                 for function in _FUNCTIONS:
                     await connection.execute(f"drop function if exists {function}")
                 await connection.execute(f"drop publication if exists {PUBLICATION}")
-                await connection.execute("drop table if exists oncelog.outbox, oncelog.relays")
+                await connection.execute("drop table if exists oncelog.outbox, oncelog.relays, oncelog.secret")
                 done.append("functions, tables, publication")
                 rest = await one(
                     connection,
@@ -336,6 +397,21 @@ async def remove(connection: "AsyncConnection[Any]", name: str, *, force: bool) 
                     done.append("schema oncelog")
         done.insert(0, f"relay {name}")
     return done
+
+
+async def _left(connection: "AsyncConnection[Any]", relay: Relay, position: Position | None, *, has_slot: bool) -> int:
+    """Return how many events a relay that does not run has still to read, at least."""
+    if relay.carrier == "poll":
+        done = 0 if position is None else position.place
+        row = await one(connection, "select count(*) from oncelog.outbox where batch is null or batch > %s", [done])
+    elif has_slot and await slot_trouble(connection, relay.name) is None:
+        if position is not None and position.origin.slot == relay.slot_lsn:  # a relay that was killed did not tell it
+            place = lsn_text(position.place)
+            await connection.execute(_ADVANCE, [relay.name, place, relay.name, place])
+        row = await one(connection, _UNREAD, [relay.name, PUBLICATION])
+    else:
+        return 0
+    return int(row[0])
 
 
 async def note_error(connection: "AsyncConnection[Any]", name: str, text: str | None) -> None:
@@ -351,6 +427,8 @@ async def make_refused(connection: "AsyncConnection[Any]", table: str) -> None:
     """Make the table for what the target refuses, if it is not there."""
     from psycopg import sql
 
+    if (await one(connection, "select to_regclass(%s) is not null", [table]))[0]:
+        return
     await connection.execute(sql.SQL(_REFUSED).format(table=sql.Identifier(*table.split("."))))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _REPORT = Struct(">cqqqqB")
 _EPOCH_US = 946_684_800_000_000
 """PostgreSQL's time begins in 2000."""
-_MOST_MESSAGES = 4_000
+_MOST_MESSAGES, _MOST_BYTES = 4_000, 4 << 20
 
 
 class StreamEnded(Exception):
@@ -75,7 +75,8 @@ class ReplicationStream:
 
     def _there(self) -> list[bytes]:
         found: list[bytes] = []
-        while len(found) < _MOST_MESSAGES:
+        size_bytes = 0
+        while len(found) < _MOST_MESSAGES and size_bytes < _MOST_BYTES:
             try:
                 size, data = self._pg.get_copy_data(1)
             except database_error() as error:
@@ -85,6 +86,7 @@ class ReplicationStream:
             if size < 0:
                 raise StreamEnded(self._problem(""))
             found.append(bytes(data))
+            size_bytes += size
         return found
 
     def _problem(self, text: str) -> str:

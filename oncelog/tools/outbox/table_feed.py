@@ -5,10 +5,10 @@ Owns: how rows become batches, and the reading and deleting of them. Does not ow
 Numbers of rows are not in the order of commits, so no position among them is safe: a row may be committed below one
 that was read. Instead the rows that are committed and in no batch get the number of the next one, in a transaction that
 has the relay's row of `oncelog.relays` to itself. So batches are made one after the other, each sees all that was
-committed when it began, and no row is in two or in none. Within a batch the order is that of ids. Two SQL transactions
-that change the same row, and publish it after they have it locked, are in the order of their commits: the second has
-the higher id, and is never seen without the first. The number of a batch is the position: it is made before Kafka has
-it, and read again until Kafka does.
+committed when it began, and no row is in two or in none. A batch has whole SQL transactions, by their last rows where
+there are too many; within it the order is that of ids. Two SQL transactions that change the same row, and publish it
+after they have it locked, are in the order of their commits: the second has the higher id, and is never seen without
+the first. The number of a batch is the position: it is made before Kafka has it, and read again until Kafka does.
 """
 
 import time
@@ -17,18 +17,29 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.outbox.events import Committed, Event, Item, headers_of
-from oncelog.tools.outbox.feed import Backlog, FeedLost, text_of
+from oncelog.tools.outbox.events import Committed, Event, HeaderList, Item, headers_of
+from oncelog.tools.outbox.feed import Backlog, FeedLost, lost
 from oncelog.tools.outbox.position import FoundTable, Origin, OutboxError, Position, start_at_table
 from oncelog.tools.outbox.sql import CHANNEL, check_server, connect, database_error, find_relay, one
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, AsyncServerCursor
 
-_CHUNK = 2_000
+_MOST_ROWS = 50_000
+"""The rows of a batch, which is one transaction of Kafka's, if there are as many small SQL transactions."""
+_BATCH = """
+with waiting as (
+    select xid, max(id) as last, count(*) as rows from oncelog.outbox where batch is null group by xid
+), counted as (
+    select xid, sum(rows) over (order by last) - rows as before from waiting
+)
+update oncelog.outbox set batch = %(batch)s from counted
+where outbox.batch is null and outbox.xid = counted.xid and counted.before < %(most)s"""
+_CHUNK_ROWS, _CHUNK_BYTES = 2_000, 4 << 20
 _CLEAN_S = 60.0
 """How often rows are deleted at least that stay for a while."""
-_FIELDS = "topic, key, value, headers::text, partition, at"
+_FIELDS = "id, topic, key, value, headers::text, partition, at"
+_FIRST_ROWS = 20
 
 
 class TableFeed:
@@ -44,9 +55,10 @@ class TableFeed:
         self._rows: AsyncServerCursor[Any] | None = None
         self._ordinal = 0
         self._time_ms = 0
+        self._chunk_rows = _FIRST_ROWS
         self._next_clean_s = 0.0
 
-    async def open(self, stored: Position | None, *, goes_on: bool) -> Position:
+    async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
         try:
             connection = self._sql = await connect(self._dsn, self._name)
             await check_server(connection, is_logical=False)
@@ -56,7 +68,7 @@ class TableFeed:
             row = await one(connection, "select system_identifier::text, current_database() from pg_control_system()")
             await connection.execute(f"listen {CHANNEL}")
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
         self._origin = Origin(row[0], row[1], 0, 0)
         try:
             position = start_at_table(stored, FoundTable(self._origin, relay.last_batch))
@@ -75,7 +87,7 @@ class TableFeed:
                 [position.place, self._name],
             )
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
         self._last_batch = position.place if row is None else row[0]
 
     async def next(self, timeout_s: float) -> Sequence[Item]:
@@ -88,7 +100,7 @@ class TableFeed:
                 self._rows = await self._open_batch()
             return await self._chunk(self._rows)
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
 
     async def _make_batch(self) -> bool:
         """Return whether there was something to make one of."""
@@ -103,7 +115,7 @@ class TableFeed:
                 self._last_batch = row[0]
                 return True
             # A statement of its own: it sees what was committed until the row was locked.
-            made = await connection.execute("update oncelog.outbox set batch = %s where batch is null", [row[0] + 1])
+            made = await connection.execute(_BATCH, {"batch": row[0] + 1, "most": _MOST_ROWS})
             if made.rowcount:
                 await connection.execute(
                     "update oncelog.relays set last_batch = %s where name = %s", [row[0] + 1, self._name]
@@ -122,22 +134,23 @@ class TableFeed:
     async def _chunk(self, rows: "AsyncServerCursor[Any]") -> list[Item]:
         batch = self._done + 1
         items: list[Item] = []
-        for topic, key, value, headers, partition, at in await rows.fetchmany(_CHUNK):
+        size_bytes = 0
+        fetched = await rows.fetchmany(self._chunk_rows)
+        for number, topic, key, value, headers, partition, at in fetched:
             self._time_ms = int(at.timestamp() * 1000)
-            items.append(
-                Event(
-                    batch,
-                    self._ordinal,
-                    topic,
-                    key,
-                    value,
-                    () if headers is None else headers_of(headers),
-                    partition,
-                    self._time_ms,
-                )
-            )
+            identity = batch, self._ordinal
             self._ordinal += 1
-        if len(items) < _CHUNK:
+            try:
+                items.append(Event(*identity, topic, key, value, _headers(headers), partition, self._time_ms))
+            except ValueError as error:
+                problem = f"row {number} of oncelog.outbox: {error}"
+                items.append(Event(*identity, topic, key, value, (), partition, self._time_ms, problem))
+            size_bytes += len(key or b"") + len(value or b"")
+        is_last = len(fetched) < self._chunk_rows
+        if fetched:  # the next ones are as large as these, as far as one knows
+            fitting = _CHUNK_BYTES * len(fetched) // max(1, size_bytes)
+            self._chunk_rows = max(1, min(fitting, 4 * self._chunk_rows, _CHUNK_ROWS))
+        if is_last:
             await rows.close()
             await self._connection().execute("commit")
             self._rows = None
@@ -156,7 +169,7 @@ class TableFeed:
                 [position.place, timedelta(seconds=self._keep_s)],
             )
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
 
     async def backlog(self) -> Backlog:
         if self._rows is not None:
@@ -168,7 +181,7 @@ class TableFeed:
                 [self._done],
             )
         except database_error() as error:
-            raise FeedLost(text_of(error)) from error
+            raise lost(error) from error
         return Backlog(rows=None if row is None else row[0])
 
     async def close(self) -> None:
@@ -180,3 +193,7 @@ class TableFeed:
         if self._sql is None:
             raise FeedLost("it is not open")
         return self._sql
+
+
+def _headers(text: str | None) -> HeaderList:
+    return () if text is None else headers_of(text)

@@ -8,6 +8,7 @@ with all that is in it: a topic that does not exist, a partition that it has not
 without a key where records are compacted.
 """
 
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ from oncelog.client.admin.descriptions import NewTopic
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
-from oncelog.client.values.errors import ConfigError, InvalidState, UnknownTopic
+from oncelog.client.values.errors import ConfigError, InvalidState, RequestTimedOut, UnknownTopic
 from oncelog.client.values.records import TopicPartition
 from oncelog.tools.outbox.events import Event
-from oncelog.tools.outbox.position import TOPIC, TOPIC_CONFIGS, OutboxError, Position
+from oncelog.tools.outbox.position import TOPIC_CONFIGS, OutboxError, Position, topic_of
 
 if TYPE_CHECKING:
     from oncelog.client.wire.security import SecurityOptions
@@ -33,6 +34,8 @@ _TRANSACTION_MS = 900_000
 _MAX_REQUEST = 32 << 20
 _BUFFER = 64 << 20
 _LINGER_MS = 2
+_MISSING_S = 1.0
+"""How long a topic that is not there is not asked for again."""
 _OVERHEAD = 100
 """The most that a batch of one record has beside its key, value and headers."""
 _BACK = (1_000, 100_000)
@@ -57,6 +60,8 @@ class Target:
         self._security = security
         self._timeout_ms = timeout_ms
         self._facts: dict[str, TopicFacts] = {}
+        self._missing: dict[str, tuple[float, str]] = {}
+        """Until when a topic is taken for one that cannot be written to, and why."""
         self._stack = AsyncExitStack()
         self._admin: Admin | None = None
         self._producer: Producer | None = None
@@ -107,18 +112,25 @@ class Target:
 
     async def prepare(self) -> None:
         """Make the topic of positions. Raises OutboxError if it is not one."""
-        await self.admin.create_topics(NewTopic(TOPIC, 1, configs=TOPIC_CONFIGS), exist_ok=True)
-        (found,) = await self.admin.describe_topics(TOPIC)
+        topic = topic_of(self.name)
+        await self.admin.create_topics(NewTopic(topic, 1, configs=TOPIC_CONFIGS), exist_ok=True)
+        (found,) = await self.admin.describe_topics(topic)
         if found.partition_count != 1:
-            raise OutboxError(f"{TOPIC} on the target has {found.partition_count} partitions: no relay made it")
+            raise OutboxError(f"{topic} on the target has {found.partition_count} partitions: no relay made it")
 
-    async def stored(self) -> Position | None:
-        """Return the committed position. What is open in the partition is another relay's."""
+    async def stored(self, *, is_alone: bool) -> Position | None:
+        """Return the committed position. `is_alone`: earlier relays are fenced, so that nothing may be open there;
+        raises RequestTimedOut while something is."""
+        if is_alone:
+            place = TopicPartition(topic_of(self.name), 0)
+            stable = await self.admin.list_offsets([place], isolation_level="read_committed")
+            if stable[place].offset < (await self.admin.list_offsets([place]))[place].offset:
+                raise RequestTimedOut("the last transaction of the relay is not complete yet on the target")
         return await read_position(self.admin, self.bootstrap, self.name, self._security)
 
     async def store(self, transaction: Transaction, position: Position) -> None:
         """Write the position with a transaction."""
-        await transaction.send_soon(TOPIC, position.to_json(), key=self.name.encode(), partition=0)
+        await transaction.send_soon(topic_of(self.name), position.to_json(), key=self.name.encode(), partition=0)
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -126,14 +138,26 @@ class Target:
         """Return why the cluster would not take this event; "" if it would."""
         if event.problem:
             return event.problem
+        if event.topic.startswith("__"):
+            return f"{event.topic} is an internal topic"
         known = self._facts.get(event.topic)
         if known is not None and not _misfit(event, known):
             return ""
+        now_s = time.monotonic()
+        until_s, problem = self._missing.get(event.topic, (0.0, ""))
+        if now_s < until_s:
+            return problem
         found = await self._ask(event.topic)  # it may be new, or have been changed
         if isinstance(found, str):
+            self._missing[event.topic] = now_s + _MISSING_S, found
             return found
         self._facts[event.topic] = found
         return _misfit(event, found)
+
+    def forget_topics(self) -> None:
+        """Ask again what topics take."""
+        self._facts.clear()
+        self._missing.clear()
 
     async def _ask(self, topic: str) -> TopicFacts | str:
         """Return what a topic takes, or why there is none."""
@@ -175,7 +199,7 @@ async def read_position(
     admin: Admin, bootstrap: str, name: str, security: "SecurityOptions | Mapping[str, Any]"
 ) -> Position | None:
     """Return the position that a relay has committed; None if it has none."""
-    place = TopicPartition(TOPIC, 0)
+    place = TopicPartition(topic_of(name), 0)
     try:
         begin = (await admin.list_offsets([place], "earliest"))[place].offset
     except UnknownTopic:
@@ -187,27 +211,21 @@ async def read_position(
         for start in (*(stable - back for back in _BACK), begin):
             consumer.seek(place, max(start, begin))
             found: bytes | None = None
-            is_there = False
             while await consumer.position(place) < stable:
                 for record in await consumer.poll(500, 10_000):
                     if record.key == name.encode():
-                        found, is_there = record.value, True
+                        found = record.value
             if found is not None:
                 return Position.of_json(found)
-            if is_there:
-                return None
             if start <= begin:
                 break
     return None
 
 
-async def forget_position(admin: Admin, bootstrap: str, name: str, security: "SecurityOptions") -> bool:
-    """Write the end of a relay's position, and fence it; return whether it had one."""
-    if await read_position(admin, bootstrap, name, security) is None:
+async def forget_position(admin: Admin, name: str) -> bool:
+    """Delete a relay's position; return whether it had one."""
+    try:
+        await admin.delete_topics(topic_of(name))
+    except UnknownTopic:
         return False
-    async with (
-        Producer(bootstrap, transactional_id=transactional_id_of(name), client_id=_CLIENT_ID, **security) as producer,
-        producer.transaction() as transaction,
-    ):
-        await transaction.send(TOPIC, None, key=name.encode(), partition=0)
     return True
