@@ -130,7 +130,8 @@ create table if not exists {table} (
 )"""
 
 _ADVANCE = """
-select pg_replication_slot_advance(%s, %s) from pg_replication_slots where slot_name = %s and confirmed_flush_lsn < %s"""
+select pg_replication_slot_advance(%s, %s) from pg_replication_slots
+where slot_name = %s and confirmed_flush_lsn < %s"""
 _UNREAD = """
 select count(*) from pg_logical_slot_peek_binary_changes(
     %s, null, 100000, 'proto_version', '1', 'publication_names', %s, 'messages', 'true'
