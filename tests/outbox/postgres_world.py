@@ -117,4 +117,4 @@ class Running:
                 if self.task.done():
                     self.task.result()
                 found = await committed(self.bootstrap, topic)
-        assert found == [*values]
+        assert found == [*values], f"{len(found)} events: {found[:20]}"

@@ -421,8 +421,12 @@ async def test_a_database_that_went_back_ends_the_relay(broker: Broker, place: P
         server.start()
         await shop.produce("c1")
         assert "the database went back" in await shop.refused()
-        async with shop.relaying(goes_on=True) as found:
-            await found.until("a1", "b1", "c1")
+        found: list[str] = []
+        async with shop.relaying(goes_on=True) as running, asyncio.timeout(PATIENCE_S):
+            while "c1" not in found:
+                found = await committed(running.bootstrap)
+        # "Some of it perhaps twice": before PostgreSQL 17 a slot is written to the disk some time later.
+        assert found in (["a1", "b1", "c1"], ["a1", "b1", "a1", "c1"])
     finally:
         server.stop("immediate")
 
