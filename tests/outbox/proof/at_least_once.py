@@ -1,0 +1,38 @@
+"""A relay of a slot that is told to forget what was produced, with an idempotent producer and without transactions: at
+least once, and here for comparison.
+
+It loses nothing. What was produced and not yet told when it is killed is produced again.
+
+python -m tests.outbox.proof.at_least_once DSN NAME HOST:PORT
+"""
+
+import asyncio
+import sys
+
+from oncelog.client import Producer
+from oncelog.tools.outbox.events import Committed
+from oncelog.tools.outbox.slot_feed import SlotFeed
+
+_WAIT_S = 1.0
+
+
+async def relay(dsn: str, name: str, bootstrap: str) -> None:
+    feed = SlotFeed(dsn, name)
+    async with Producer(bootstrap, enable_idempotence=True) as producer:
+        await feed.start(await feed.open(None, goes_on=True))
+        sys.stdout.write("Relaying\n")
+        sys.stdout.flush()
+        while True:
+            done = None
+            for item in await feed.next(_WAIT_S):
+                if isinstance(item, Committed):
+                    done = item.position
+                else:
+                    await producer.send_soon(item.topic, item.value, key=item.key, partition=item.partition)
+            if done is not None:
+                await producer.flush()
+                await feed.on_stored(done)
+
+
+if __name__ == "__main__":
+    asyncio.run(relay(*sys.argv[1:4]))

@@ -1,0 +1,151 @@
+"""What is committed: writers that publish, and keep in the same SQL transaction what they published.
+
+An event is named by its writer, its transaction and its number there. It changes a row, and has the row's version:
+the lock of a row is held until the commit, so versions are in the order of commits. What is rolled back, whole or to a
+savepoint, its writer knows. Of a commit without an answer only the database knows, and it is the one that is asked.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+ITEMS = 60
+TOPICS = {"orders": 3, "stock": 1, "mail": 2}
+"""With their partitions."""
+_WRITERS = 4
+_PAUSE_S = 0.1
+_SCHEMA = """
+create schema proof;
+create table proof.items (id int primary key, topic text, version int not null default 0);
+create table proof.produced (event text primary key, item int not null, version int not null);
+create function proof.change(event text, item int) returns void language plpgsql as $$
+declare changed int; target text;
+begin
+    update proof.items set version = version + 1 where id = item returning version, topic into changed, target;
+    insert into proof.produced values (event, item, changed);
+    perform oncelog.produce(target, item::text, event || ' ' || item || ' ' || changed);
+end $$
+"""
+
+
+class Change(NamedTuple):
+    """An event, as it is in the database and in Kafka."""
+
+    event: str
+    item: int
+    version: int
+
+
+@dataclass
+class Ledger:
+    """Of one database; `dsn` may be changed by a failover."""
+
+    dsn: str
+    prefix: str
+    """Of the topics."""
+    seed: int
+    rate: float = 300.0
+    """Commits a second, of all writers."""
+    writers: list["Writer"] = field(default_factory=list)
+
+    def create(self) -> None:
+        """Makes the tables; `oncelog outbox install` was before."""
+        with connected(self.dsn) as connection:
+            connection.execute(_SCHEMA)
+            topics = [*TOPICS]
+            for item in range(ITEMS):
+                topic = f"{self.prefix}.{topics[item % len(topics)]}"
+                connection.execute("insert into proof.items (id, topic) values (%s, %s)", [item, topic])
+
+    def start(self) -> None:
+        """New writers, beside what earlier ones have committed."""
+        first = len(self.writers)
+        fresh = [Writer(self, number) for number in range(first, first + _WRITERS)]
+        self.writers += fresh
+        for writer in fresh:
+            writer.start()
+
+    def stop(self) -> None:
+        for writer in self.writers:
+            writer.ends.set()
+        for writer in self.writers:
+            writer.join()
+
+    def committed(self) -> list[Change]:
+        with connected(self.dsn) as connection:
+            rows = connection.execute("select event, item, version from proof.produced").fetchall()
+        return [Change(*row) for row in rows]
+
+    def rolled_back(self) -> set[str]:
+        return {event for writer in self.writers for event in writer.rolled_back}
+
+    def acknowledged(self) -> set[str]:
+        """Events whose commit was answered."""
+        return {event for writer in self.writers for event in writer.acknowledged}
+
+
+class Writer(threading.Thread):
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        super().__init__(daemon=True)
+        self.ends = threading.Event()
+        self.rolled_back: list[str] = []
+        self.acknowledged: list[str] = []
+        self.commits = self.rollbacks = 0
+        self._ledger, self._number = ledger, number
+        self._random = Random(f"{ledger.seed} {number}")
+
+    def run(self) -> None:
+        from psycopg import Error
+
+        interval_s = _WRITERS / self._ledger.rate
+        next_s = time.monotonic()
+        number = 0
+        while not self.ends.is_set():
+            try:
+                with connected(self._ledger.dsn) as connection:
+                    while not self.ends.is_set():
+                        number += 1
+                        self._write(connection, number)
+                        next_s = max(next_s + interval_s, time.monotonic() - interval_s)
+                        self.ends.wait(max(0.0, next_s - time.monotonic()))
+            except Error:  # the database is away: its ledger says whether the last one was committed
+                self.ends.wait(_PAUSE_S)
+
+    def _write(self, connection: Any, number: int) -> None:
+        events = [f"{self._number}.{number}.{ordinal}" for ordinal in range(self._size())]
+        items = sorted(self._random.randrange(ITEMS) for _ in events)  # sorted, so that nobody waits in a circle
+        kind = self._random.random()
+        kept = events
+        statements = ["begin", _changes(events, items)]
+        if kind < 0.1:
+            kept = []
+            self.rolled_back += events
+        elif kind < 0.2:
+            never = f"{self._number}.{number}.never"
+            self.rolled_back.append(never)
+            statements += ["savepoint here", _changes([never], [ITEMS - 1]), "rollback to here"]
+        if self._random.random() < 0.03:
+            statements.append(f"select pg_sleep({self._random.uniform(0.005, 0.05):.3f})")
+        statements.append("commit" if kept else "rollback")
+        connection.execute("; ".join(statements))  # one message to the server
+        self.acknowledged += kept
+        self.commits += bool(kept)
+        self.rollbacks += kind < 0.2
+
+    def _size(self) -> int:
+        return 200 if self._random.random() < 0.003 else self._random.randint(1, 4)
+
+
+def _changes(events: list[str], items: list[int]) -> str:
+    return "select " + ", ".join(
+        f"proof.change('{event}', {item})" for event, item in zip(events, items, strict=True)
+    )
+
+
+def connected(dsn: str) -> Any:
+    """A connection, each of whose statements commits by itself."""
+    import psycopg
+
+    return psycopg.connect(dsn, autocommit=True)

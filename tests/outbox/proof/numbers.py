@@ -1,0 +1,3 @@
+"""x"""
+def measure(say): return []
+def table(path): return []

