@@ -76,11 +76,11 @@ def one(run: Run, server: Postgres, broker: Broker, part: str, kind: str, count:
     with ExitStack() as stack:
         if part in ("promoted", "lost"):
             server = stack.enter_context(failovers.primary(directory))
+        with connected(server.dsn) as connection:
+            version = connection.execute("select current_setting('server_version')").fetchone()[0].split()[0]
         world = World(server, broker, kind, name, run.seed, directory)
         stack.enter_context(world.open())
         ending = _act(world, part, count, say)
-        with connected(world.dsn) as connection:
-            version = connection.execute("select current_setting('server_version')").fetchone()[0].split()[0]
         if part not in ("promoted", "lost"):
             world.drop_slot()
     counted, lost, said = ending

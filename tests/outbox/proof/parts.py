@@ -152,4 +152,4 @@ def refusal(world: World) -> str:
         return ""
     if relay.wait() != EXIT_FAILED:
         raise RuntimeError(relay.said())
-    return relay.said().strip().splitlines()[-1].partition(": ")[0]
+    return relay.said().strip().splitlines()[-1].removeprefix("oncelog: ")

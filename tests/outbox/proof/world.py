@@ -75,7 +75,7 @@ class Counted:
     missing: int = 0
     doubled: int = 0
     disordered: int = 0
-    """Events before which a later one of the same row was read."""
+    """How often an earlier event of a row came behind a later one."""
     rolled_back: int = 0
     """Events of what was rolled back that were read."""
     only_in_kafka: int = 0
@@ -198,7 +198,7 @@ class World:
         there, times = {each.event for each in committed}, Counter(each.event for each in read)
         rolled_back = self.ledger.rolled_back()
         versions: dict[int, list[int]] = {}
-        for change in dict.fromkeys(read):
+        for change in read:
             if change.event in there:
                 versions.setdefault(change.item, []).append(change.version)
         return Counted(
