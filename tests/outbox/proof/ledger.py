@@ -139,9 +139,7 @@ class Writer(threading.Thread):
 
 
 def _changes(events: list[str], items: list[int]) -> str:
-    return "select " + ", ".join(
-        f"proof.change('{event}', {item})" for event, item in zip(events, items, strict=True)
-    )
+    return "select " + ", ".join(f"proof.change('{event}', {item})" for event, item in zip(events, items, strict=True))
 
 
 def connected(dsn: str) -> Any:
