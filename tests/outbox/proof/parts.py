@@ -37,11 +37,10 @@ class Ending(NamedTuple):
 
 def kills(world: World, count: int, say: Say) -> Counted:
     """The relay, again and again: three of four times while it relays, otherwise during its start."""
-    relaying = 0
     for number in range(count):
         relay = world.start_relay()
         if world.random.random() < 0.75:
-            relaying += relay.wait_running()
+            relay.wait_running()
             pause(world.random.uniform(0.0, 1.0))
         else:
             pause(world.random.uniform(0.0, 0.8))
