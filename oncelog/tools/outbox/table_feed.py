@@ -32,13 +32,17 @@ with waiting as (
     select xid, max(id) as last, count(*) as rows from oncelog.outbox where batch is null group by xid
 ), counted as (
     select xid, sum(rows) over (order by last) - rows as before from waiting
+), made as (
+    update oncelog.outbox set batch = %(batch)s from counted
+    where outbox.batch is null and outbox.xid = counted.xid and counted.before < %(most)s
+    returning coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) as size
 )
-update oncelog.outbox set batch = %(batch)s from counted
-where outbox.batch is null and outbox.xid = counted.xid and counted.before < %(most)s"""
+select count(*), coalesce(sum(size), 0) from made"""
 _CHUNK_ROWS, _CHUNK_BYTES = 2_000, 4 << 20
-_CLEAN_S = 60.0
-"""How often rows are deleted at least that stay for a while."""
-_FIELDS = "id, topic, key, value, headers::text, partition, at"
+_LEAST_CLEAN_S, _CLEAN_S = 0.5, 60.0
+"""How often rows are deleted: at most, and at least those that stay for a while."""
+_ROWS = """
+select id, topic, key, value, headers::text, partition, at from oncelog.outbox where batch = %s order by id"""
 _FIRST_ROWS = 20
 
 
@@ -56,6 +60,8 @@ class TableFeed:
         self._ordinal = 0
         self._time_ms = 0
         self._chunk_rows = _FIRST_ROWS
+        self._is_small = False
+        """Whether the next batch is known to fit into memory."""
         self._next_clean_s = 0.0
 
     async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
@@ -93,10 +99,14 @@ class TableFeed:
     async def next(self, timeout_s: float) -> Sequence[Item]:
         try:
             if self._rows is None:
-                if self._done == self._last_batch and not await self._make_batch():
+                if self._done == self._last_batch and not (timeout_s and await self._make_batch()):
+                    if not timeout_s:  # what is committed meanwhile is the next transaction's
+                        return ()
                     async for _ in self._connection().notifies(timeout=timeout_s, stop_after=1):
                         pass
                     return ()
+                if self._is_small:
+                    return await self._whole()
                 self._rows = await self._open_batch()
             return await self._chunk(self._rows)
         except database_error() as error:
@@ -113,39 +123,30 @@ class TableFeed:
                 raise OutboxError(f"the relay {self._name} was removed from the database while it ran")
             if row[0] > self._last_batch:  # made by a relay that was fenced since, or before
                 self._last_batch = row[0]
+                self._is_small = False
                 return True
             # A statement of its own: it sees what was committed until the row was locked.
-            made = await connection.execute(_BATCH, {"batch": row[0] + 1, "most": _MOST_ROWS})
-            if made.rowcount:
+            made = await (await connection.execute(_BATCH, {"batch": row[0] + 1, "most": _MOST_ROWS})).fetchone()
+            count, size_bytes = made or (0, 0)
+            if count:
                 await connection.execute(
                     "update oncelog.relays set last_batch = %s where name = %s", [row[0] + 1, self._name]
                 )
                 self._last_batch = row[0] + 1
-            return bool(made.rowcount)
+                self._is_small = count <= _CHUNK_ROWS and size_bytes <= _CHUNK_BYTES
+            return bool(count)
 
     async def _open_batch(self) -> "AsyncServerCursor[Any]":
         connection = self._connection()
         await connection.execute("begin")
         rows = connection.cursor("oncelog_batch")
-        await rows.execute(f"select {_FIELDS} from oncelog.outbox where batch = %s order by id", [self._done + 1])
+        await rows.execute(_ROWS, [self._done + 1])
         self._ordinal = 0
         return rows
 
     async def _chunk(self, rows: "AsyncServerCursor[Any]") -> list[Item]:
-        batch = self._done + 1
-        items: list[Item] = []
-        size_bytes = 0
         fetched = await rows.fetchmany(self._chunk_rows)
-        for number, topic, key, value, headers, partition, at in fetched:
-            self._time_ms = int(at.timestamp() * 1000)
-            identity = batch, self._ordinal
-            self._ordinal += 1
-            try:
-                items.append(Event(*identity, topic, key, value, _headers(headers), partition, self._time_ms))
-            except ValueError as error:
-                problem = f"row {number} of oncelog.outbox: {error}"
-                items.append(Event(*identity, topic, key, value, (), partition, self._time_ms, problem))
-            size_bytes += len(key or b"") + len(value or b"")
+        items, size_bytes = self._events(fetched)
         is_last = len(fetched) < self._chunk_rows
         if fetched:  # the next ones are as large as these, as far as one knows
             fitting = _CHUNK_BYTES * len(fetched) // max(1, size_bytes)
@@ -154,15 +155,41 @@ class TableFeed:
             await rows.close()
             await self._connection().execute("commit")
             self._rows = None
-            self._done = batch
-            items.append(Committed(Position(self._origin, batch, batch, self._time_ms), self._time_ms))
+            items.append(self._end())
         return items
+
+    async def _whole(self) -> list[Item]:
+        """Return a batch that is known to be small: one question."""
+        self._ordinal, self._is_small = 0, False
+        found = await self._connection().execute(_ROWS, [self._done + 1])
+        items, _ = self._events(await found.fetchall())
+        return [*items, self._end()]
+
+    def _end(self) -> Committed:
+        self._done += 1
+        return Committed(Position(self._origin, self._done, self._done, self._time_ms), self._time_ms)
+
+    def _events(self, rows: Sequence[Any]) -> tuple[list[Item], int]:
+        """Return the events of rows, and their bytes."""
+        items: list[Item] = []
+        size_bytes = 0
+        for number, topic, key, value, headers, partition, at in rows:
+            self._time_ms = int(at.timestamp() * 1000)
+            identity = self._done + 1, self._ordinal
+            self._ordinal += 1
+            try:
+                items.append(Event(*identity, topic, key, value, _headers(headers), partition, self._time_ms))
+            except ValueError as error:
+                problem = f"row {number} of oncelog.outbox: {error}"
+                items.append(Event(*identity, topic, key, value, (), partition, self._time_ms, problem))
+            size_bytes += len(key or b"") + len(value or b"")
+        return items, size_bytes
 
     async def on_stored(self, position: Position) -> None:
         now_s = time.monotonic()
         if self._keep_s is None or self._rows is not None or now_s < self._next_clean_s:
             return  # also while a transaction is open that reads: the next time
-        self._next_clean_s = now_s + min(_CLEAN_S, self._keep_s / 10)
+        self._next_clean_s = now_s + max(_LEAST_CLEAN_S, min(_CLEAN_S, self._keep_s / 10))
         try:
             await self._connection().execute(
                 "delete from oncelog.outbox where batch <= %s and at <= now() - %s",
