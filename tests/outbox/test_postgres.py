@@ -363,6 +363,28 @@ async def test_a_slot_that_is_gone_ends_the_relay_and_what_is_said_continues(wit
         await found.until("a1", "b1")
 
 
+async def test_a_slot_whose_log_was_removed_ends_the_relay(broker: Broker, place: Path) -> None:
+    """It held back more than max_slot_wal_keep_size while no relay ran."""
+    settings = {"fsync": "off", "max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB", "max_wal_size": "32MB"}
+    server = Postgres(place / "data", need_programs(), settings)
+    try:
+        shop = await made(server, broker, "wal")
+        await relayed(shop, "a1")
+        await shop.produce("lost")
+        for _ in range(4):
+            await shop.execute("select pg_switch_wal()", "select pg_current_xact_id()", "checkpoint")
+        assert "was invalidated (" in await shop.refused()
+        with pytest.raises(OutboxError, match="was invalidated"):
+            await shop.install()
+        await shop.install(replace_slot=True)
+        assert "was made again" in await shop.refused()
+        async with shop.relaying(goes_on=True) as found:
+            await shop.produce("b1")
+            await found.until("a1", "b1")
+    finally:
+        server.stop("immediate")
+
+
 async def test_a_slot_that_something_else_has_read_ends_the_relay(with_slot: Shop) -> None:
     shop = with_slot
     await relayed(shop, "a1")
