@@ -13,6 +13,7 @@ from typing import IO, Any
 import pytest
 
 from oncelog.testing import Broker
+from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres, need_programs, open_directory, started
 
@@ -53,9 +54,10 @@ def call(*arguments: str, code: int = 0) -> str:
 
 @contextmanager
 def running(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [*COMMAND, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    with interruptible():
+        process = subprocess.Popen(
+            [*COMMAND, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
     try:
         yield process
     finally:
