@@ -37,8 +37,8 @@ STEPS: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
         "the database is asked where to begin": ("table_feed", "TableFeed", "open"),
         "the last batch is asked for": ("table_feed", "TableFeed", "start"),
         "a batch is made": ("table_feed", "TableFeed", "_make_batch"),
-        "a batch is opened": ("table_feed", "TableFeed", "_open_batch"),
-        "a batch is read": ("table_feed", "TableFeed", "_chunk"),
+        "a batch is read": ("table_feed", "TableFeed", "_whole"),
+        "its rows become events": ("table_feed", "TableFeed", "_events"),
         "rows of the table are deleted": ("table_feed", "TableFeed", "on_stored"),
     },
 }
