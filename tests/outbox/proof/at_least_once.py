@@ -19,7 +19,7 @@ _WAIT_S = 1.0
 async def relay(dsn: str, name: str, bootstrap: str) -> None:
     feed = SlotFeed(dsn, name)
     async with Producer(bootstrap, enable_idempotence=True) as producer:
-        await feed.start(await feed.open(None, goes_on=True))
+        await feed.start(await feed.open(None, goes_on=True, counts=False))
         sys.stdout.write("Relaying\n")
         sys.stdout.flush()
         while True:
