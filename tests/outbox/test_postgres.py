@@ -249,7 +249,7 @@ async def test_install_may_be_repeated_and_remove_takes_all_away(shop: Shop) -> 
 
 
 async def test_settings_of_a_database_change_no_value(shop: Shop) -> None:
-    for setting in ("bytea_output = 'escape'", "datestyle = 'SQL, DMY'", "statement_timeout = 1"):
+    for setting in ("bytea_output = 'escape'", "datestyle = 'SQL, DMY'"):
         await shop.execute(f"alter database {shop.database} set {setting}")
     async with shop.relaying() as found:
         async with await sql.connect(shop.dsn) as connection:

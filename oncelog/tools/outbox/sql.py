@@ -23,7 +23,7 @@ CHANNEL = "oncelog_outbox"
 PUBLICATION = "oncelog_outbox"
 LEAST_VERSION = 140000
 DEFAULT_NAME = "oncelog_outbox"
-_SETTINGS = ("set bytea_output = hex", "set datestyle = iso", "set statement_timeout = 0", "set lock_timeout = 0")
+_SETTINGS = ("set statement_timeout = 0", "set lock_timeout = 0", "set bytea_output = hex", "set datestyle = iso")
 """What a database or a role may have otherwise, and by which values would be read as others."""
 
 _RELAYS = """
