@@ -17,21 +17,15 @@ from dataclasses import dataclass
 from oncelog.client.admin.client import Admin
 from oncelog.client.consuming.following import BatchFollower
 from oncelog.client.producing.producer import Producer
-from oncelog.client.values.errors import (
-    DeliveryTimeout,
-    KafkaError,
-    OutOfOrderSequence,
-    ProducerFenced,
-    RetriableError,
-    TransactionAborted,
-)
+from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
 from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.copy.groups import GroupCopy
-from oncelog.tools.copy.life import Life, LifeEnds, commit
+from oncelog.tools.copy.life import Life, LifeEnds
 from oncelog.tools.copy.patience import Patience, Watcher
 from oncelog.tools.copy.state import topic_of, transactional_id_of
 from oncelog.tools.copy.survey import CopyError, Side, Survey, Wish, places_of, survey
+from oncelog.tools.transactions import commit, passes
 
 _BUFFER_BYTES = 32 << 20
 _QUEUED_BYTES = 64 << 20
@@ -125,7 +119,7 @@ class Copier:
                 except ProducerFenced as error:
                     problem = await _regain(producer, error)
                 except KafkaError as error:
-                    if not _passes(error):
+                    if not passes(error):
                         raise
                     problem = error.message
                 self._watcher.on_trouble(problem)
@@ -141,7 +135,7 @@ class Copier:
                 self._watcher.on_survey(found)
                 life = Life(source, target, producer, self._wish, self._watcher, found)
                 await life.prepare(transaction)
-                await commit(transaction, self._watcher)
+                await commit(transaction, self._watcher.on_trouble)
             async with BatchFollower(
                 bootstrap_servers=self._source.bootstrap,
                 max_partition_fetch_bytes=_FETCH_BYTES,
@@ -223,8 +217,3 @@ async def _regain(producer: Producer, error: ProducerFenced) -> str:
     except RetriableError as problem:
         return problem.message
     return error.message
-
-
-def _passes(error: KafkaError) -> bool:
-    passing = (RetriableError, DeliveryTimeout, OutOfOrderSequence, TransactionAborted)
-    return isinstance(error, passing) or (error.code is not None and error.code.retriable)

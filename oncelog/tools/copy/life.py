@@ -24,13 +24,14 @@ from oncelog.client.consuming.following import BatchFollower, FollowedBatches
 from oncelog.client.producing.batch import Delivery
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
-from oncelog.client.values.errors import CommitUnknown, ConfigError, NoOffsetForPartition, UnknownTopic
+from oncelog.client.values.errors import ConfigError, NoOffsetForPartition, UnknownTopic
 from oncelog.client.values.records import TopicPartition
 from oncelog.tools.copy.bundles import bundles
 from oncelog.tools.copy.groups import GroupCopy, copy_groups
-from oncelog.tools.copy.patience import Patience, Watcher
+from oncelog.tools.copy.patience import Patience
 from oncelog.tools.copy.state import Entry, PartitionCopy, TopicIds, entries_of, on_stored, switched_entry, topic_of
 from oncelog.tools.copy.survey import CopyError, Survey, Wish, extents_of, is_copied, lost_records, made_again
+from oncelog.tools.transactions import commit
 
 _ROUND_BYTES = 16 << 20
 """How much of the source's log one transaction copies. Twice as much is in memory: fetched ahead, and not acknowledged
@@ -181,7 +182,7 @@ class Life:
                 _place(partition, runs, (await delivery).offset)
             for (_, number), partition in touched.items():
                 await self._store(transaction, entries_of(partition.ids, number, partition.copied))
-            await commit(transaction, self._watcher)
+            await commit(transaction, self._watcher.on_trouble)
         for partition in touched.values():
             on_stored(partition.copied)
             partition.target_end += partition.has_written
@@ -193,7 +194,7 @@ class Life:
         async with self._producer.transaction() as transaction:
             for (_, number), partition in list(self._partitions.items())[:1]:
                 await self._store(transaction, entries_of(partition.ids, number, partition.copied))
-            await commit(transaction, self._watcher)
+            await commit(transaction, self._watcher.on_trouble)
         self._next_sign_s = time.monotonic() + _SIGN_S
 
     async def _next(self, timeout_ms: float) -> list[FollowedBatches]:
@@ -288,17 +289,7 @@ class Life:
                 await self._target.alter_configs({"message.timestamp.type": "LogAppendTime"}, topic=plan.name)
         async with self._producer.transaction() as transaction:
             await self._store(transaction, [switched_entry(time.time_ns() // 1_000_000)])
-            await commit(transaction, self._watcher)
-
-
-async def commit(transaction: Transaction, watcher: Watcher) -> None:
-    """Commit, and retry until the outcome is known: what may be committed is never given up."""
-    while True:
-        try:
-            await transaction.commit()
-            return
-        except CommitUnknown as error:
-            watcher.on_trouble(error.message)
+            await commit(transaction, self._watcher.on_trouble)
 
 
 def _place(partition: _Partition, runs: Sequence[tuple[int, int]], base_offset: int) -> None:

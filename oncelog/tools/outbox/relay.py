@@ -14,12 +14,13 @@ from collections import deque
 from typing import Protocol
 
 from oncelog.client.producing.transaction import Transaction
-from oncelog.client.values.errors import CommitUnknown, KafkaError
+from oncelog.client.values.errors import KafkaError
 from oncelog.tools.outbox.events import Committed, Event, Item
 from oncelog.tools.outbox.feed import Backlog, Feed, FeedLost
 from oncelog.tools.outbox.position import NOWHERE, OutboxError, Position
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.target import Target, size_of
+from oncelog.tools.transactions import commit, passes
 
 _MOST_EVENTS = 5_000
 _MOST_S = 0.02
@@ -195,12 +196,7 @@ class Life:
         self._stored_s = time.monotonic()
 
     async def _commit(self, transaction: Transaction) -> None:
-        """Commit, and ask again until the outcome is known: what may be committed is never given up."""
-        while True:
-            try:
-                return await transaction.commit()
-            except CommitUnknown as error:
-                self._watcher.on_trouble(error.message)
+        await commit(transaction, self._watcher.on_trouble)
 
     async def _look(self) -> None:
         now_s = time.monotonic()
@@ -213,11 +209,3 @@ class Life:
 
 def _not_aside(reason: str, problem: str) -> str:
     return f"an event was refused ({reason}), and cannot be put aside: {problem}"
-
-
-def passes(error: KafkaError) -> bool:
-    """Whether an error passes by itself."""
-    from oncelog.client.values.errors import DeliveryTimeout, OutOfOrderSequence, RetriableError, TransactionAborted
-
-    passing = (RetriableError, DeliveryTimeout, OutOfOrderSequence, TransactionAborted)
-    return isinstance(error, passing) or (error.code is not None and error.code.retriable)

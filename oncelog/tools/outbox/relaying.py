@@ -16,8 +16,9 @@ from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.feed import Feed, FeedLost
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.refusals import Refusals
-from oncelog.tools.outbox.relay import Life, RefusedLater, Watcher, passes
+from oncelog.tools.outbox.relay import Life, RefusedLater, Watcher
 from oncelog.tools.outbox.target import Target
+from oncelog.tools.transactions import passes
 
 _PAUSE_S = 0.5
 
