@@ -6,13 +6,14 @@ they do with files. An append is as durable as it gets.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, FoundRecord, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.storage.retention import retention_start
+from oncelog.broker.storage.retention import StoredSegment, retention_start
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.ports import Buffer, Clock, MonotonicMs, WallMs
 from oncelog.protocol.errors import ProtocolError
@@ -21,6 +22,10 @@ from oncelog.protocol.records.record import decode_records
 
 _REPLAYED_BATCHES = 100
 _MAX_SEARCHED_BYTES = 8 * 1024 * 1024
+
+
+class RollableSegment(StoredSegment, Protocol):
+    created_ms: MonotonicMs
 
 
 class MemorySegment:
@@ -72,26 +77,42 @@ class MemorySegment:
 
     def position_of(self, offset: int) -> int:
         """The bytes before the batch that holds `offset`, or, in a gap, before the next one."""
-        slot = bisect_right(self.ends, offset)
+        slot = self.slot_of(offset)
         return self.positions[slot] if slot < len(self.positions) else self.size_bytes
 
+    def slot_of(self, offset: int) -> int:
+        """Which batch holds `offset`, or, in a gap, the next one."""
+        return bisect_right(self.ends, offset)
 
-class MemorySegments:
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundRecord | None:
+        """The first record from `from_offset` with at least `timestamp_ms`."""
+        for slot in range(self.slot_of(from_offset), len(self.ends)):
+            if self.timestamps[slot] >= timestamp_ms:
+                for offset, timestamp in _times(self.batches[slot], from_offset):
+                    if offset >= from_offset and timestamp >= timestamp_ms:
+                        return offset, timestamp
+        return None
+
+
+SegmentT = TypeVar("SegmentT", bound=StoredSegment)
+
+
+class MemorySegments(Generic[SegmentT]):
     """A SegmentList."""
 
     __slots__ = ("_bases", "_list")
 
     def __init__(self) -> None:
-        self._list: list[MemorySegment] = []
+        self._list: list[SegmentT] = []
         self._bases: list[int] = []
 
-    def __iter__(self) -> Iterator[MemorySegment]:
+    def __iter__(self) -> Iterator[SegmentT]:
         return iter(self._list)
 
     def __len__(self) -> int:
         return len(self._list)
 
-    def __getitem__(self, slot: int, /) -> MemorySegment:
+    def __getitem__(self, slot: int, /) -> SegmentT:
         return self._list[slot]
 
     @property
@@ -101,14 +122,14 @@ class MemorySegments:
     def slot_of(self, offset: int) -> int:
         return max(0, bisect_right(self._bases, offset) - 1)
 
-    def append(self, segment: MemorySegment) -> None:
+    def append(self, segment: SegmentT) -> None:
         self._list.append(segment)
         self._bases.append(segment.base_offset)
 
     def take_first(self) -> None:
         del self._list[0], self._bases[0]
 
-    def replace(self, old: MemorySegment, new: MemorySegment) -> None:
+    def replace(self, old: SegmentT, new: SegmentT) -> None:
         self._list[self._list.index(old)] = new
 
 
@@ -117,7 +138,7 @@ class MemoryLog:
         self._name = name
         self.log_end_offset = log_end_offset
         self._clock = clock
-        self.segments = MemorySegments()
+        self.segments: MemorySegments[MemorySegment] = MemorySegments()
         self.is_closed = False
 
     def attach(self, on_damage: Callable[[str], None]) -> None:
@@ -143,7 +164,9 @@ class MemoryLog:
     ) -> None:
         segments = self.segments
         segment = segments[-1] if len(segments) else None
-        if segment is None or self._must_roll(segment, config, size_bytes, timestamp):
+        if segment is None or must_roll(
+            self._name, segment, config, size_bytes, timestamp, self._clock.monotonic_ms()
+        ):
             segment = self._roll(producers)
         segment.append(b"".join(parts), next_offset, timestamp)
         self.log_end_offset = next_offset
@@ -152,19 +175,6 @@ class MemoryLog:
         segment = MemorySegment(self.log_end_offset, producers.open_producers(), self._clock.monotonic_ms())
         self.segments.append(segment)
         return segment
-
-    def _must_roll(self, segment: MemorySegment, config: LogConfig, size_bytes: int, timestamp: int) -> bool:
-        if segment.size_bytes == 0:
-            return False
-        if segment.size_bytes > config.segment_bytes - size_bytes:
-            return True
-        if segment.first_timestamp >= 0:
-            age_ms = timestamp - segment.first_timestamp
-        else:
-            age_ms = self._clock.monotonic_ms() - segment.created_ms
-        if age_ms <= config.earliest_roll_ms:
-            return False
-        return age_ms > config.roll_after_ms(f"{self._name}/{segment.base_offset}")
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
         """Nothing to store: who has the epochs lives as long as the log."""
@@ -192,7 +202,7 @@ class MemoryLog:
         for number in range(segments.slot_of(from_offset), len(segments)):
             segment = segments[number]
             ends = segment.ends
-            for slot in range(bisect_right(ends, from_offset), len(ends)):
+            for slot in range(segment.slot_of(from_offset), len(ends)):
                 if ends[slot] > to_offset:
                     return
                 yield segment.batches[slot], ends[slot]
@@ -219,11 +229,9 @@ class MemoryLog:
         for segment in self.segments:
             if segment.next_offset <= from_offset or segment.max_timestamp < timestamp_ms:
                 continue
-            for slot in range(bisect_right(segment.ends, from_offset), len(segment.ends)):
-                if segment.timestamps[slot] >= timestamp_ms:
-                    for offset, timestamp in _times(segment.batches[slot], from_offset):
-                        if offset >= from_offset and timestamp >= timestamp_ms:
-                            return (offset, timestamp) if offset < to_offset else None
+            found = segment.find_timestamp(timestamp_ms, from_offset)
+            if found is not None:
+                return found if found[0] < to_offset else None
         return None
 
     def find_max_timestamp(self, from_offset: int, to_offset: int) -> FoundRecord | None:
@@ -257,6 +265,23 @@ class MemoryLog:
 
     def abandon(self) -> None:
         self.is_closed = True
+
+
+def must_roll(
+    name: str, segment: RollableSegment, config: LogConfig, size_bytes: int, timestamp: int, monotonic_ms: MonotonicMs
+) -> bool:
+    """Whether a batch of this size and greatest timestamp begins a new segment in the log of that name."""
+    if segment.size_bytes == 0:
+        return False
+    if segment.size_bytes > config.segment_bytes - size_bytes:
+        return True
+    if segment.first_timestamp >= 0:
+        age_ms = timestamp - segment.first_timestamp
+    else:
+        age_ms = monotonic_ms - segment.created_ms
+    if age_ms <= config.earliest_roll_ms:
+        return False
+    return age_ms > config.roll_after_ms(f"{name}/{segment.base_offset}")
 
 
 def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:
