@@ -19,6 +19,7 @@ from oncelog.broker.storage.local.file_sync import SyncSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
+from oncelog.broker.storage.shared.store import SharedSizes, open_store
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.batch import BatchHeader
@@ -26,6 +27,7 @@ from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.late_store import LateLogStore
 from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
+from tests.fakes.tables import Database, FakeTables
 
 T = TypeVar("T")
 MakeStore = Callable[[ManualScheduler, ManualClock, Callable[[OSError], None], CompactionSettings], LogStore]
@@ -68,6 +70,21 @@ def _late(
     return LateLogStore(scheduler, clock, compaction)
 
 
+def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
+    def make(
+        scheduler: ManualScheduler,
+        clock: ManualClock,
+        on_failure: Callable[[OSError], None],
+        compaction: CompactionSettings,
+    ) -> LogStore:
+        tables = FakeTables(database, scheduler, Random(1), takes_time=False, cut_share=0.0)
+        opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, sizes))
+        scheduler.run()
+        return opening.result()
+
+    return make
+
+
 COLD = "files that are not in the page cache"
 STORES: dict[str, Callable[[], MakeStore]] = {
     "files": lambda: _local("fsync", MemoryDisk()),
@@ -75,6 +92,10 @@ STORES: dict[str, Callable[[], MakeStore]] = {
     COLD: lambda: _local("fsync", _cold()),
     "memory": lambda: _memory,
     "everything later": lambda: _late,
+    "tables": lambda: _tables(Database(), SharedSizes(checkpoint_bytes=2_000)),
+    "tables, most of it in chunks that must be fetched": lambda: _tables(
+        Database(), SharedSizes(row_bytes=100, checkpoint_bytes=1, chunk_bytes=150, written_bytes=0, fetched_bytes=200)
+    ),
 }
 
 

@@ -164,9 +164,7 @@ class MemoryLog:
     ) -> None:
         segments = self.segments
         segment = segments[-1] if len(segments) else None
-        if segment is None or must_roll(
-            self._name, segment, config, size_bytes, timestamp, self._clock.monotonic_ms()
-        ):
+        if segment is None or must_roll(self._name, segment, config, size_bytes, timestamp, self._clock.monotonic_ms()):
             segment = self._roll(producers)
         segment.append(b"".join(parts), next_offset, timestamp)
         self.log_end_offset = next_offset

@@ -48,7 +48,7 @@ class MemoryLogStore:
         if compaction is not None:
             self.cleaner = LogCleaner(
                 lambda log: self._logs[log.topic, log.partition],
-                _Cleaned(),
+                Cleaned(),
                 lambda view, _: view.last_stable_offset,
                 _begin_compaction,
                 clock,
@@ -203,7 +203,7 @@ class _MemoryDurability:
         return
 
 
-class _Cleaned:
+class Cleaned:
     """How far each log has been cleaned."""
 
     def __init__(self) -> None:

@@ -1,0 +1,108 @@
+"""One round of compaction over one log in tables: a CompactionRound.
+
+Owns: the work in slices. The chunks of a segment are replaced in one statement; until it is answered the old ones are
+read.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+from oncelog.broker.log.store import LogView
+from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
+from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
+from oncelog.broker.storage.compaction.offset_map import OffsetMap
+from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.storage.memory.memory_log import MemorySegment
+from oncelog.broker.storage.shared.chunks import ChunkWriter
+from oncelog.broker.storage.shared.log import SharedLog
+from oncelog.broker.storage.shared.tables import NewChunk
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import WallMs
+
+T = TypeVar("T")
+Replace = Callable[[tuple[int, ...], Sequence[NewChunk]], Completion[None]]
+"""Put chunks in the place of those with the ids."""
+
+
+class SharedCompactionRound:
+    def __init__(
+        self,
+        view: LogView,
+        log: SharedLog,
+        dirty_offset: int,
+        end_offset: int,
+        memory_bytes: int,
+        writer: ChunkWriter,
+        replace: Replace,
+    ) -> None:
+        self._view = view
+        self._log = log
+        self._dirty_offset = dirty_offset
+        self._end_offset = end_offset
+        self._map = OffsetMap(memory_bytes)
+        self._writer = writer
+        self._replace = replace
+        self.result = RoundResult(clean_offset=dirty_offset)
+
+    def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
+        log, offset_map = self._log, self._map
+        aborted = AbortedTransactions(entry for segment in log.segments for entry in segment.transaction_index.entries)
+        producers = known_producers(self._view.producer_state)
+        yield from self._read_keys(aborted)
+        clean_offset = offset_map.latest_offset + 1
+        if clean_offset <= self._dirty_offset:
+            return
+        batch_filter = BatchFilter(
+            offset_map,
+            CleanedTransactions(aborted),
+            producers,
+            self._end_offset,
+            wall_ms,
+            self._view.config.delete_retention_ms,
+        )
+        for segment in [segment for segment in log.segments if segment.next_offset <= self._end_offset]:
+            if segment.base_offset >= clean_offset:
+                break
+            batch_filter.transactions.on_snapshot(set(segment.open_producers))
+            new = MemorySegment(segment.base_offset, segment.open_producers, segment.created_ms)
+            for piece in log.replay(segment.base_offset, segment.next_offset):
+                for header, batch in (yield from _awaited(piece)):
+                    remainder = batch_filter.prepare(header, batch)
+                    if remainder is not None:
+                        timestamp = remainder.max_timestamp if remainder.record_count else -1
+                        new.append(bytes(remainder.data), header.next_offset, timestamp)
+                yield None
+            for entry in batch_filter.transactions.take_kept():
+                new.transaction_index.append(entry)
+            if log.is_closed or segment not in log.segments:
+                return
+            chunks = self._writer.split(log.key, new, new, segment.next_offset)
+            replaced = self._replace(tuple(row.id for row in segment.chunks), chunks)
+            yield from _until_done(log.replace_chunks(segment, chunks, new.transaction_index, replaced))
+            self.result.bytes_written += new.size_bytes
+        self.result.clean_offset = clean_offset
+        self.result.is_complete = True
+
+    def _read_keys(self, aborted: AbortedTransactions) -> Generator[Slice, None, None]:
+        offset_map = self._map
+        for piece in self._log.replay(self._dirty_offset, self._end_offset):
+            for header, batch in (yield from _awaited(piece)):
+                self.result.bytes_read += len(batch)
+                if not offset_map.read(header, batch, aborted):
+                    return
+            yield None
+        offset_map.latest_offset = max(offset_map.latest_offset, self._end_offset - 1)
+
+
+def _awaited(value: T | Completion[T]) -> Generator[Slice, None, T]:
+    if not isinstance(value, Completion):
+        return value
+    yield from _until_done(value)
+    return value.result()
+
+
+def _until_done(value: Completion[Any]) -> Generator[Slice, None, None]:
+    """What comes later: the cleaner looks again after each pause."""
+    while not value.done:
+        yield None
+    value.result()

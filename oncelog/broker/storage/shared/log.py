@@ -1,0 +1,396 @@
+"""The records of one partition in tables, as the StoredLog of its PartitionLog.
+
+Owns: what is known of each segment, and the tails: the batches that no checkpoint has copied into chunks yet.
+Invariants
+- The chunks of a segment come before its tail, and have no gap between them, but where compaction or a moved start has
+  left one.
+- A read takes batches from one chunk or one tail. What was fetched for it is looked for again when it comes: chunks may
+  have been replaced or dropped meanwhile.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from oncelog.broker.log.leader_epochs import EpochStart
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.store import (
+    PLENTY_BYTES,
+    AbortedEntry,
+    Batches,
+    FoundRecord,
+    OpenedLog,
+    ReadResult,
+    StoreDamagedError,
+)
+from oncelog.broker.log.values import AbortedTransaction
+from oncelog.broker.storage.memory.memory_log import MemorySegment, MemorySegments, must_roll
+from oncelog.broker.storage.retention import retention_start
+from oncelog.broker.storage.sections import LogKey, Section, Span
+from oncelog.broker.storage.shared.chunks import ChunkCache, ChunkWriter
+from oncelog.broker.storage.shared.tables import ChunkRow, NewChunk
+from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Buffer, Clock, MonotonicMs, WallMs
+from oncelog.protocol.records.batch import read_header
+
+_REPLAYED_BATCHES = 100
+_NOTHING = memoryview(b"")
+
+
+class SharedSegment:
+    """A StoredSegment: chunks, and then a tail."""
+
+    __slots__ = (
+        "base_offset",
+        "chunks",
+        "created_ms",
+        "first_timestamp",
+        "max_timestamp",
+        "next_offset",
+        "open_producers",
+        "size_bytes",
+        "tail",
+        "transaction_index",
+    )
+
+    def __init__(self, base_offset: int, open_producers: frozenset[int], created_ms: MonotonicMs) -> None:
+        self.base_offset = base_offset
+        self.open_producers = open_producers
+        self.created_ms = created_ms
+        self.next_offset = base_offset
+        self.size_bytes = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.chunks: list[ChunkRow] = []
+        self.tail = MemorySegment(base_offset, open_producers, created_ms)
+        self.transaction_index = TransactionIndex()
+
+    def append(self, batch: bytes, next_offset: int, timestamp: int) -> None:
+        if not self.size_bytes:
+            self.first_timestamp = timestamp
+        self.tail.append(batch, next_offset, timestamp)
+        self.next_offset = next_offset
+        self.size_bytes += len(batch)
+        self.max_timestamp = max(self.max_timestamp, timestamp)
+
+    def add_chunk(self, row: ChunkRow) -> None:
+        """At a start: the next one."""
+        self.chunks.append(row)
+        self.tail = MemorySegment(row.next_offset, self.open_producers, self.created_ms)
+        self.next_offset = row.next_offset
+        self.size_bytes += row.size_bytes
+        self.first_timestamp = row.first_timestamp
+        self.max_timestamp = max(self.max_timestamp, row.max_timestamp)
+        for entry in TransactionIndex.from_bytes(row.aborted).entries:
+            self.transaction_index.append(entry)
+
+    def move_tail(self, rows: Sequence[ChunkRow]) -> None:
+        """The batches of these chunks are no longer part of the tail."""
+        old, self.chunks = self.tail, [*self.chunks, *rows]
+        self.tail = MemorySegment(rows[-1].next_offset, self.open_producers, self.created_ms)
+        for slot in range(old.slot_of(self.tail.base_offset), len(old.ends)):
+            self.tail.append(old.batches[slot], old.ends[slot], old.timestamps[slot])
+
+    def replace_chunks(self, rows: Sequence[ChunkRow], index: TransactionIndex) -> None:
+        """Compaction has left these; there is no tail."""
+        self.chunks = list(rows)
+        self.transaction_index = index
+        self.size_bytes = sum(row.size_bytes for row in rows)
+        self.first_timestamp = rows[0].first_timestamp
+        self.max_timestamp = max(row.max_timestamp for row in rows)
+
+    def piece_of(self, offset: int) -> "ChunkRow | MemorySegment":
+        slot = bisect_right(self.chunks, offset, key=_next_offset)
+        return self.chunks[slot] if slot < len(self.chunks) else self.tail
+
+
+class SharedLog:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        key: LogKey,
+        next_offset: int,
+        clock: Clock,
+        cache: ChunkCache,
+        collect: "Callable[[SharedLog, Section], None]",
+        drop: Callable[[LogKey, int], None],
+    ) -> None:
+        """`collect` is called with each batch for the next round, `drop` to delete chunks below an offset."""
+        self.name = f"{topic}-{partition}"
+        self.topic = topic
+        self.key = key
+        self.log_end_offset = next_offset
+        self.checkpointed = next_offset
+        """Everything below it is in chunks, or deleted."""
+        self.epochs: tuple[EpochStart, ...] = ()
+        self.opened: OpenedLog
+        """What was found when it was opened."""
+        self.segments: MemorySegments[SharedSegment] = MemorySegments()
+        self.is_closed = False
+        self.replacing: Completion[None] | None = None
+        """Compaction is putting chunks in the place of others."""
+        self._clock = clock
+        self._cache = cache
+        self._collect = collect
+        self._drop = drop
+
+    def attach(self, on_damage: Callable[[str], None]) -> None:
+        """What nobody reads is not looked at."""
+
+    def on_offline(self) -> None:
+        """What is in tables stays there."""
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    # -- appending
+
+    def append(
+        self,
+        parts: tuple[Buffer, ...],
+        size_bytes: int,
+        next_offset: int,
+        timestamp: int,
+        config: LogConfig,
+        producers: ProducerStateManager,
+    ) -> None:
+        segments, first_offset = self.segments, self.log_end_offset
+        segment = segments[-1] if len(segments) else None
+        if segment is None or must_roll(self.name, segment, config, size_bytes, timestamp, self._clock.monotonic_ms()):
+            segment = self.segment_from(first_offset, producers.open_producers())
+        batch = b"".join(parts)
+        position = segment.size_bytes
+        segment.append(batch, next_offset, timestamp)
+        self.log_end_offset = next_offset
+        self._collect(self, (self.key, Span(segment.base_offset, position, first_offset, next_offset, batch)))
+
+    def segment_from(self, base_offset: int, open_producers: frozenset[int]) -> SharedSegment:
+        """The last segment, a new one unless it begins there."""
+        segments = self.segments
+        if not len(segments) or segments[-1].base_offset != base_offset:
+            segments.append(SharedSegment(base_offset, open_producers, self._clock.monotonic_ms()))
+        return segments[-1]
+
+    def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
+        """The journal has them with the batches, which say their epoch; the catalogue gets them here."""
+        self.epochs = tuple(epochs)
+
+    def note_aborted(self, entry: AbortedEntry) -> None:
+        self.segments[-1].transaction_index.append(entry)
+
+    # -- reading
+
+    def read(
+        self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool
+    ) -> ReadResult | Completion[ReadResult]:
+        offset = from_offset
+        while (piece := self._piece_of(offset)) is not None and piece.base_offset < to_offset:
+            batches = self._batches_of(piece, offset)
+            if isinstance(batches, Completion):
+                return self._read_later(batches, offset, to_offset, max_bytes, at_least_one=at_least_one)
+            slot = batches.slot_of(offset)
+            if slot < len(batches.ends):
+                return _taken(batches, slot, to_offset, max_bytes, at_least_one=at_least_one)
+            offset = batches.next_offset
+        return _NOTHING, offset
+
+    def _read_later(
+        self,
+        batches: Completion[MemorySegment],
+        from_offset: int,
+        to_offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+    ) -> Completion[ReadResult]:
+        """From what is fetched, or what comes after it."""
+
+        def on_batches(found: MemorySegment) -> Completion[ReadResult]:
+            slot = found.slot_of(from_offset)
+            if slot < len(found.ends):
+                return Completion.of(_taken(found, slot, to_offset, max_bytes, at_least_one=at_least_one))
+            offset = max(found.next_offset, from_offset)
+            if offset == from_offset:
+                return Completion.of((_NOTHING, offset))
+            later = self.read(offset, to_offset, max_bytes, at_least_one=at_least_one)
+            return later if isinstance(later, Completion) else Completion.of(later)
+
+        return batches.flat_map(on_batches)
+
+    def _piece_of(self, offset: int) -> ChunkRow | MemorySegment | None:
+        """What holds the batch at `offset`, or the next one; None at the end."""
+        segments = self.segments
+        for number in range(segments.slot_of(offset), len(segments)):
+            piece = segments[number].piece_of(offset)
+            if offset < piece.next_offset:
+                return piece
+        return None
+
+    def _batches_of(self, piece: ChunkRow | MemorySegment, offset: int) -> MemorySegment | Completion[MemorySegment]:
+        """The batches of the piece; if they come later, of what is then in its place."""
+        if isinstance(piece, MemorySegment):
+            return piece
+        found = self._cache.get(piece)
+        if not isinstance(found, Completion):
+            return found
+        return found.flat_map(lambda batches: self._arrived(piece, offset, batches))
+
+    def _arrived(self, row: ChunkRow, offset: int, batches: MemorySegment | None) -> Completion[MemorySegment]:
+        if batches is not None and self._piece_of(offset) is row:
+            return Completion.of(batches)
+        if batches is None and self.replacing is not None:
+            return self.replacing.flat_map(lambda _: self._look_again(offset))
+        if batches is None and self._piece_of(offset) is row and not self.is_closed:
+            return Completion.failed(StoreDamagedError(f"chunk {row.id} of {self.name} is gone"))
+        return self._look_again(offset)
+
+    def _look_again(self, offset: int) -> Completion[MemorySegment]:
+        piece = None if self.is_closed else self._piece_of(offset)
+        if piece is None:
+            return Completion.of(MemorySegment(offset, frozenset(), self._clock.monotonic_ms()))
+        batches = self._batches_of(piece, offset)
+        return batches if isinstance(batches, Completion) else Completion.of(batches)
+
+    def readable_bytes(self, from_offset: int, to_offset: int) -> int:
+        piece = self._piece_of(from_offset)
+        if not isinstance(piece, MemorySegment) or to_offset > piece.next_offset:
+            return PLENTY_BYTES
+        return piece.position_of(to_offset) - piece.position_of(from_offset)
+
+    def read_at_most(self, from_offset: int) -> int:
+        return self.segments.size_bytes
+
+    def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
+        found: list[tuple[int, int]] = []
+        segments = self.segments
+        for number in range(segments.slot_of(from_offset), len(segments)):
+            if segments[number].transaction_index.collect(from_offset, to_offset, found):
+                break
+        return tuple([AbortedTransaction(*entry) for entry in found])
+
+    def find_timestamp(
+        self, timestamp_ms: int, from_offset: int, to_offset: int
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        offset = from_offset
+        while (piece := self._piece_of(offset)) is not None and piece.base_offset < to_offset:
+            if piece.max_timestamp >= timestamp_ms:
+                batches = self._batches_of(piece, offset)
+                if isinstance(batches, Completion):
+                    return self._find_later(batches, timestamp_ms, offset, to_offset)
+                found = batches.find_timestamp(timestamp_ms, offset)
+                if found is not None:
+                    return found if found[0] < to_offset else None
+            offset = piece.next_offset
+        return None
+
+    def _find_later(
+        self, batches: Completion[MemorySegment], timestamp_ms: int, from_offset: int, to_offset: int
+    ) -> Completion[FoundRecord | None]:
+        """In what is fetched, and what comes after it."""
+
+        def on_batches(found_batches: MemorySegment) -> Completion[FoundRecord | None]:
+            found = found_batches.find_timestamp(timestamp_ms, from_offset)
+            if found is not None:
+                return Completion.of(found if found[0] < to_offset else None)
+            offset = max(found_batches.next_offset, from_offset)
+            if offset == from_offset:
+                return Completion.of(None)
+            later = self.find_timestamp(timestamp_ms, offset, to_offset)
+            return later if isinstance(later, Completion) else Completion.of(later)
+
+        return batches.flat_map(on_batches)
+
+    def find_max_timestamp(
+        self, from_offset: int, to_offset: int
+    ) -> FoundRecord | Completion[FoundRecord | None] | None:
+        latest = max((segment.max_timestamp for segment in self.segments), default=-1)
+        return self.find_timestamp(latest, from_offset, to_offset) if latest >= 0 else None
+
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Completion[Batches]]:
+        offset = from_offset
+        while (piece := self._piece_of(offset)) is not None and piece.base_offset < to_offset:
+            batches = self._batches_of(piece, offset)
+            if isinstance(batches, Completion):
+                yield batches.map(lambda found, offset=offset: _replayed(found, offset, to_offset, len(found.ends)))  # type: ignore[misc]
+                offset = piece.next_offset
+                continue
+            following = _replayed(batches, offset, to_offset, _REPLAYED_BATCHES)
+            if following:
+                yield following
+                offset = following[-1][0].next_offset
+            else:
+                offset = piece.next_offset
+
+    # -- shrinking
+
+    def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
+        return retention_start(self.segments, config, high_watermark, wall_ms)
+
+    def maybe_roll(self, producers: ProducerStateManager) -> None:
+        if len(self.segments) and self.segments[-1].size_bytes:
+            self.segment_from(self.log_end_offset, producers.open_producers())
+
+    def drop_below(self, offset: int) -> bool:
+        segments, dropped = self.segments, False
+        while len(segments) > 1 and segments[0].next_offset <= offset:
+            segments.take_first()
+            dropped = True
+        if dropped:
+            self._drop(self.key, segments[0].base_offset)
+        return False
+
+    def abandon(self) -> None:
+        self.is_closed = True
+
+    # -- checkpoints
+
+    def new_chunks(self, end_offset: int, writer: ChunkWriter) -> Iterator[tuple[SharedSegment, list[NewChunk]]]:
+        """The tails up to `end_offset`, as chunks of their segments."""
+        for segment in self.segments:
+            tail = segment.tail
+            if tail.size_bytes and tail.base_offset < end_offset:
+                end = min(tail.next_offset, end_offset)
+                yield segment, writer.split(self.key, segment, tail, end)
+
+    def replace_chunks(
+        self, segment: SharedSegment, chunks: Sequence[NewChunk], index: TransactionIndex, replaced: Completion[None]
+    ) -> Completion[None]:
+        """Compaction has left these of a segment; once that is in the tables, readers get them."""
+
+        def on_replaced(_: None) -> None:
+            segment.replace_chunks([row for row, _ in chunks], index)
+            self.replacing = None
+
+        self.replacing = swapped = replaced.map(on_replaced)
+        if swapped.done:
+            self.replacing = None
+        return swapped
+
+
+def _next_offset(row: ChunkRow) -> int:
+    return row.next_offset
+
+
+def _taken(batches: MemorySegment, slot: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult:
+    first, left = slot, max_bytes
+    while slot < len(batches.ends) and batches.ends[slot] <= to_offset:
+        size_bytes = len(batches.batches[slot])
+        if size_bytes > left and (slot > first or not at_least_one):
+            break
+        left -= size_bytes
+        slot += 1
+    taken = batches.batches[first:slot]
+    end_offset = batches.ends[slot - 1] if taken else batches.base_offset
+    return memoryview(taken[0] if len(taken) == 1 else b"".join(taken)), end_offset
+
+
+def _replayed(batches: MemorySegment, from_offset: int, to_offset: int, count: int) -> Batches:
+    slot = batches.slot_of(from_offset)
+    return [
+        (read_header(batch), memoryview(batch))
+        for batch, end in zip(batches.batches[slot : slot + count], batches.ends[slot : slot + count], strict=True)
+        if end <= to_offset
+    ]

@@ -1,0 +1,118 @@
+"""What a start finds in the tables, and how each log is opened from it.
+
+Owns: the replay of the journal above the catalogue. Invariant: a log is opened as the last committed round has left it,
+and no chunk is read for that.
+"""
+
+from dataclasses import dataclass, field
+
+from oncelog.broker.log.leader_epochs import LeaderEpochs
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.store import OpenedLog
+from oncelog.broker.storage.batch_replay import replay_batch
+from oncelog.broker.storage.producer_snapshot import load_batches, load_snapshot
+from oncelog.broker.storage.sections import LogKey, Span, decode_sections
+from oncelog.broker.storage.shared.log import SharedLog
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.tables import ChunkRow, LogRow, ReadCatalogue, ReadRounds, TakeLease
+from oncelog.broker.turns.ports import Clock
+from oncelog.broker.turns.slices import Sliced
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import iter_batches
+
+
+@dataclass
+class FoundLog:
+    row: LogRow | None = None
+    chunks: list[ChunkRow] = field(default_factory=list)
+    start_offset: int = 0
+    spans: list[Span] = field(default_factory=list)
+    """What the journal has of it, in order."""
+
+
+@dataclass
+class Found:
+    """All that was found, under the lease of this epoch."""
+
+    epoch: int
+    number: int = 0
+    """Of the newest round."""
+    journal_bytes: int = 0
+    logs: dict[LogKey, FoundLog] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def log(self, key: LogKey) -> FoundLog:
+        return self.logs.setdefault(key, FoundLog())
+
+
+def find(statements: Statements) -> Sliced[Found]:
+    """Take the lease, and read what the one before has committed. Raises OSError."""
+    taken = statements.ask(TakeLease())
+    yield taken
+    found = Found(taken.result())
+    reading = statements.ask(ReadCatalogue())
+    yield reading
+    catalogue = reading.result()
+    found.number = catalogue.trimmed
+    found.blobs = dict(catalogue.blobs)
+    for row in catalogue.logs:
+        found.log(row.key).row = row
+    for chunk in catalogue.chunks:
+        found.log(chunk.key).chunks.append(chunk)
+    for key, start_offset in catalogue.starts.items():
+        found.log(key).start_offset = start_offset
+    while True:
+        piece = statements.ask(ReadRounds(found.number))
+        yield piece
+        rounds = piece.result()
+        if not rounds:
+            return found
+        for number, body in rounds:
+            if number != found.number + 1:
+                raise OSError(f"the journal lacks round {found.number + 1}: the database is not what it was")
+            found.number = number
+            found.journal_bytes += len(body)
+            for key, span in decode_sections(memoryview(body)):
+                found.log(key).spans.append(span)
+            yield 1
+
+
+def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
+    """Fill the log with what was found of it; `OpenedLog.offline_error` says why it cannot be used."""
+    state, epochs, start_offset = ProducerStateManager(), LeaderEpochs(), found.start_offset
+    error: str | None = None
+    try:
+        if found.row is not None:
+            state = load_snapshot(found.row.snapshot, clock.monotonic_ms())
+            load_batches(state, found.row.snapshot, found.row.producer_batches or None)
+            epochs = LeaderEpochs(found.row.epochs)
+        for row in found.chunks:
+            if row.next_offset > start_offset:
+                segment = log.segment_from(row.segment_base, frozenset(row.open_producers))
+                segment.add_chunk(row)
+        for span in found.spans:
+            _replay(log, span, start_offset, state, epochs, clock)
+    except (ValueError, ProtocolError) as damage:
+        error = f"its rows are damaged: {damage}"
+    state.on_high_watermark(log.log_end_offset)
+    log.epochs = epochs.entries
+    log.opened = OpenedLog(log, state, start_offset, max(log.log_end_offset, start_offset), error, epochs)
+    return log.opened
+
+
+def _replay(
+    log: SharedLog, span: Span, start_offset: int, state: ProducerStateManager, epochs: LeaderEpochs, clock: Clock
+) -> None:
+    for header, batch in iter_batches(memoryview(span.data)):
+        if header.next_offset <= log.checkpointed:
+            continue
+        if header.partition_leader_epoch > epochs.latest:
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        open_producers = state.open_producers()
+        aborted = replay_batch(state, header, batch, clock.monotonic_ms())
+        log.log_end_offset = header.next_offset
+        if header.next_offset > start_offset:
+            segment = log.segment_from(span.segment_base, open_producers)
+            segment.append(bytes(batch), header.next_offset, header.max_timestamp)
+            if aborted is not None:
+                segment.transaction_index.append(aborted)

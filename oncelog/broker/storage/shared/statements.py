@@ -1,0 +1,86 @@
+"""Sends statements until they are answered, and knows when there is no point in it any more.
+
+Owns: the repetition, for as long as the patience lasts. Does not own: what an answer means.
+"""
+
+from typing import TypeVar
+
+from oncelog.broker.storage.shared.tables import AppendRound, FindRound, Statement, Tables, Unanswered
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
+
+T = TypeVar("T")
+_PAUSE_MS = 50
+_PATIENCE_MS = 30_000
+"""A restart of the database takes less."""
+_TRIES_AT_ONCE = 3
+
+
+class Fenced(OSError):
+    """Another broker has the lease: nothing that this one holds may be acknowledged."""
+
+    def __init__(self) -> None:
+        super().__init__("another broker has taken the lease")
+
+
+class Statements:
+    def __init__(self, tables: Tables, scheduler: Scheduler, clock: Clock) -> None:
+        self._tables = tables
+        self._scheduler = scheduler
+        self._clock = clock
+
+    def ask(self, statement: Statement[T]) -> Completion[T]:
+        """The answer. Fails with OSError."""
+        answered: Completion[T] = Completion()
+        self._send(statement, answered, self._clock.monotonic_ms())
+        return answered
+
+    def _send(self, statement: Statement[T], answered: Completion[T], since_ms: MonotonicMs) -> None:
+        def on_answer(answer: Completion[T]) -> None:
+            error = answer.error
+            if error is None:
+                answered.complete(answer.result())
+            elif isinstance(error, Unanswered) and self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
+                self._scheduler.call_later(_PAUSE_MS, lambda: self._send(statement, answered, since_ms))
+            else:
+                answered.fail(error)
+
+        self._tables.run(statement).then(on_answer)
+
+    def ask_now(self, statement: Statement[T]) -> T:
+        """The answer, at once. Raises OSError."""
+        for _ in range(_TRIES_AT_ONCE - 1):
+            try:
+                return self._tables.run_now(statement)
+            except Unanswered:
+                continue
+        return self._tables.run_now(statement)
+
+    def write(self, statement: Statement[bool]) -> Completion[None]:
+        """Completes once it has happened. Fails with OSError."""
+        return self.ask(statement).map(_happened)
+
+    def write_now(self, statement: Statement[bool]) -> None:
+        """The same at once. Raises OSError."""
+        _happened(self.ask_now(statement))
+
+    def append(self, row: AppendRound) -> Completion[None]:
+        """Completes once the round is in the journal, fails with OSError. If it was not added it may be there since an
+        earlier try."""
+
+        def on_answer(is_added: bool) -> Completion[None]:
+            if is_added:
+                return Completion.of(None)
+            return self.ask(FindRound(row.number)).map(lambda epoch: _happened(epoch == row.epoch))
+
+        return self.ask(row).flat_map(on_answer)
+
+    def append_now(self, row: AppendRound) -> None:
+        """The same at once. Raises OSError."""
+        if not self.ask_now(row):
+            _happened(self.ask_now(FindRound(row.number)) == row.epoch)
+
+
+def _happened(has_happened: bool) -> None:
+    if not has_happened:
+        raise Fenced

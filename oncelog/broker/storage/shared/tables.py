@@ -1,0 +1,186 @@
+"""The port to a database: statements as values, so that one whose answer was lost can be sent again.
+
+Owns: what each statement means. Does not own: how it is said in SQL (`storage.postgres`), when it is sent again
+(`statements`).
+
+Contract
+- A statement happens as a whole or not at all, and is durable before it is answered. Those of one broker that are in
+  flight at the same time happen in any order.
+- One that has an `epoch` happens only if that is the newest at its commit. Else it changes nothing and answers False.
+- Each can be sent again after it has happened: it changes nothing then. Only `AppendRound` answers differently.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from oncelog.broker.log.leader_epochs import EpochStart
+from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.turns.completion import Completion
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Unanswered(OSError):
+    """Nobody knows whether the statement has happened, or will happen: its connection was lost."""
+
+
+class LogRow(NamedTuple):
+    """What the catalogue has of one log."""
+
+    key: LogKey
+    topic: str
+    next_offset: int
+    """Everything below it is in chunks, or deleted; the rest is in the journal."""
+    epochs: tuple[EpochStart, ...]
+    snapshot: bytes
+    """The producers at `next_offset`, see `storage.producer_snapshot`."""
+    producer_batches: bytes
+
+
+class ChunkRow(NamedTuple):
+    """What is known of a chunk without its batches."""
+
+    key: LogKey
+    id: int
+    segment_base: int
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    checksum: int
+    """CRC-32C of the batches."""
+    first_timestamp: int
+    max_timestamp: int
+    aborted: bytes
+    """The aborted transactions whose markers it holds, see `storage.transaction_index`."""
+    open_producers: tuple[int, ...]
+    """Those with a transaction open at the base of its segment."""
+
+
+class NewChunk(NamedTuple):
+    row: ChunkRow
+    body: bytes
+
+
+class Round(NamedTuple):
+    number: int
+    body: bytes
+
+
+class Catalogue(NamedTuple):
+    logs: Sequence[LogRow]
+    chunks: Sequence[ChunkRow]
+    """In the order of their offsets."""
+    starts: Mapping[LogKey, int]
+    blobs: Mapping[str, bytes]
+    trimmed: int
+    """The number of the newest round that the catalogue covers."""
+
+
+class Statement(Generic[T_co]):
+    """Something to ask of the database; T is the type of the answer."""
+
+
+@dataclass(frozen=True)
+class TakeLease(Statement[int]):
+    """Become the broker that may write; answers its epoch. Waits for what the one before has in flight."""
+
+
+@dataclass(frozen=True)
+class ReadCatalogue(Statement[Catalogue]):
+    """Everything that a start needs beside the journal."""
+
+
+@dataclass(frozen=True)
+class ReadRounds(Statement[Sequence[Round]]):
+    """The next rounds of the journal in order, as many as fit into one answer; none at its end."""
+
+    above: int
+
+
+@dataclass(frozen=True)
+class AppendRound(Statement[bool]):
+    """Add a round to the journal. False: nothing was added, as the lease is another's or the number is taken."""
+
+    epoch: int
+    number: int
+    bodies: tuple[bytes, ...]
+    """The body, in pieces that a row may have."""
+
+
+@dataclass(frozen=True)
+class FindRound(Statement[int]):
+    """The epoch of the round with this number; −1 if there is none."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Checkpoint(Statement[bool]):
+    """Add chunks, replace rows of the catalogue, and trim the journal up to a round."""
+
+    epoch: int
+    trimmed: int
+    logs: Sequence[LogRow]
+    chunks: Sequence[NewChunk]
+
+
+@dataclass(frozen=True)
+class FetchChunk(Statement[bytes | None]):
+    """The batches of a chunk; None if it is gone."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class ReplaceChunks(Statement[bool]):
+    """Put chunks in the place of those with the ids."""
+
+    epoch: int
+    ids: tuple[int, ...]
+    chunks: Sequence[NewChunk]
+
+
+@dataclass(frozen=True)
+class DropChunks(Statement[bool]):
+    """Delete the chunks of a log that end at or below an offset."""
+
+    epoch: int
+    key: LogKey
+    below: int
+
+
+@dataclass(frozen=True)
+class MoveStarts(Statement[bool]):
+    """Logs start at these offsets; none goes back."""
+
+    epoch: int
+    starts: Mapping[LogKey, int]
+
+
+@dataclass(frozen=True)
+class DeleteLogs(Statement[bool]):
+    """Delete what there is of these logs, but for the journal."""
+
+    epoch: int
+    keys: tuple[LogKey, ...]
+
+
+@dataclass(frozen=True)
+class WriteBlob(Statement[bool]):
+    """Replace a small value; None deletes it."""
+
+    epoch: int
+    path: str
+    data: bytes | None
+
+
+class Tables(Protocol):
+    """A database, as one broker reaches it."""
+
+    def run(self, statement: Statement[T]) -> Completion[T]:
+        """Send it. Fails with Unanswered, or with another OSError if the database refuses it."""
+
+    def run_now(self, statement: Statement[T]) -> T:
+        """The same while nothing else runs, or from another thread. Raises as `run` fails."""

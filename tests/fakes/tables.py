@@ -1,0 +1,213 @@
+"""The tables of a shared store in virtual time: they outlive every broker, and statements take time.
+
+Owns: when a statement takes effect and when its answer comes, if it comes; what becomes of statements that are in
+flight when their broker ends. Does not own: who takes the lease, and when (`tests.simulation.tables_world`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.storage.shared.tables import (
+    AppendRound,
+    Catalogue,
+    Checkpoint,
+    ChunkRow,
+    DeleteLogs,
+    DropChunks,
+    FetchChunk,
+    FindRound,
+    LogRow,
+    MoveStarts,
+    ReadCatalogue,
+    ReadRounds,
+    ReplaceChunks,
+    Round,
+    Statement,
+    TakeLease,
+    Unanswered,
+    WriteBlob,
+)
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
+
+T = TypeVar("T")
+_DELAYS_MS = (0, 0, 1, 3, 10, 40)
+_ROUNDS_A_PIECE = 3
+
+
+@dataclass
+class Database:
+    """Outlives every broker. Each method is a statement, all of which happens."""
+
+    epoch: int = 0
+    journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    """Epoch and body by number."""
+    trimmed: int = 0
+    logs: dict[LogKey, LogRow] = field(default_factory=dict)
+    chunks: dict[int, tuple[ChunkRow, bytes]] = field(default_factory=dict)
+    starts: dict[LogKey, int] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    in_flight: list[Callable[[], object]] = field(default_factory=list)
+    """What was sent and has not taken effect."""
+
+    def take_lease(self, random: Random) -> int:
+        """What the broker before has sent happens before, or never."""
+        in_flight, self.in_flight = self.in_flight, []
+        for effect in in_flight:
+            if random.random() < 0.5:
+                effect()
+        self.epoch += 1
+        return self.epoch
+
+    def execute(self, statement: Statement[Any]) -> Any:
+        epoch = getattr(statement, "epoch", self.epoch)
+        if not self.may_write(epoch):
+            return False
+        return _EFFECTS[type(statement)](self, statement)
+
+    def may_write(self, epoch: int) -> bool:
+        return epoch == self.epoch
+
+    def read_catalogue(self, statement: ReadCatalogue) -> Catalogue:
+        chunks = sorted((row for row, _ in self.chunks.values()), key=lambda row: row.base_offset)
+        return Catalogue(list(self.logs.values()), chunks, dict(self.starts), dict(self.blobs), self.trimmed)
+
+    def read_rounds(self, statement: ReadRounds) -> list[Round]:
+        numbers = sorted(number for number in self.journal if number > max(statement.above, self.trimmed))
+        return [Round(number, self.journal[number][1]) for number in numbers[:_ROUNDS_A_PIECE]]
+
+    def append_round(self, statement: AppendRound) -> bool:
+        if statement.number in self.journal:
+            return False
+        self.journal[statement.number] = statement.epoch, b"".join(statement.bodies)
+        return True
+
+    def find_round(self, statement: FindRound) -> int:
+        return self.journal[statement.number][0] if statement.number in self.journal else -1
+
+    def checkpoint(self, statement: Checkpoint) -> bool:
+        self.logs.update((row.key, row) for row in statement.logs)
+        self.chunks.update((row.id, (row, body)) for row, body in statement.chunks)
+        for number in range(self.trimmed + 1, statement.trimmed):
+            self.journal.pop(number, None)
+        self.trimmed = max(self.trimmed, statement.trimmed)
+        return True
+
+    def fetch_chunk(self, statement: FetchChunk) -> bytes | None:
+        return self.chunks[statement.id][1] if statement.id in self.chunks else None
+
+    def replace_chunks(self, statement: ReplaceChunks) -> bool:
+        for chunk_id in statement.ids:
+            self.chunks.pop(chunk_id, None)
+        self.chunks.update((row.id, (row, body)) for row, body in statement.chunks)
+        return True
+
+    def drop_chunks(self, statement: DropChunks) -> bool:
+        for row, _ in list(self.chunks.values()):
+            if row.key == statement.key and row.next_offset <= statement.below:
+                del self.chunks[row.id]
+        return True
+
+    def move_starts(self, statement: MoveStarts) -> bool:
+        for key, offset in statement.starts.items():
+            self.starts[key] = max(offset, self.starts.get(key, 0))
+        return True
+
+    def delete_logs(self, statement: DeleteLogs) -> bool:
+        for key in statement.keys:
+            self.logs.pop(key, None)
+            self.starts.pop(key, None)
+        self.chunks = {number: chunk for number, chunk in self.chunks.items() if chunk[0].key not in statement.keys}
+        return True
+
+    def write_blob(self, statement: WriteBlob) -> bool:
+        if statement.data is None:
+            self.blobs.pop(statement.path, None)
+        else:
+            self.blobs[statement.path] = statement.data
+        return True
+
+
+_EFFECTS: dict[type, Callable[[Database, Any], object]] = {
+    ReadCatalogue: Database.read_catalogue,
+    ReadRounds: Database.read_rounds,
+    AppendRound: Database.append_round,
+    FindRound: Database.find_round,
+    Checkpoint: Database.checkpoint,
+    FetchChunk: Database.fetch_chunk,
+    ReplaceChunks: Database.replace_chunks,
+    DropChunks: Database.drop_chunks,
+    MoveStarts: Database.move_starts,
+    DeleteLogs: Database.delete_logs,
+    WriteBlob: Database.write_blob,
+}
+
+
+class FakeTables:
+    """The database, as one broker reaches it."""
+
+    def __init__(
+        self, database: Database, scheduler: Scheduler, random: Random, *, takes_time: bool = True, cut_share: float = 0
+    ) -> None:
+        """An answer is lost with the probability `cut_share`, before the statement happens or after."""
+        self._database = database
+        self._scheduler = scheduler
+        self._random = random
+        self._takes_time = takes_time
+        self.cut_share = cut_share
+        self.cut_count = 0
+        self.is_instant = False
+        """For those who look on: nothing they read comes later."""
+
+    def run(self, statement: Statement[T]) -> Completion[T]:
+        answered: Completion[T] = Completion()
+        if self.is_instant:
+            answered.complete(self._execute(statement))
+            return answered
+
+        def effect() -> object:
+            database.in_flight.remove(effect)
+            is_cut = self._random.random() < self.cut_share
+            if is_cut and self._random.random() < 0.5:
+                self._after(lambda: self._cut(answered))
+                return None
+            answer = self._execute(statement)
+            self._after(lambda: self._cut(answered) if is_cut else answered.complete(answer))
+            return None
+
+        database = self._database
+        database.in_flight.append(effect)
+        self._after(lambda: effect() if effect in database.in_flight else None)
+        return answered
+
+    def _after(self, function: Callable[[], object]) -> None:
+        delay_ms = self._random.choice(_DELAYS_MS) if self._takes_time else 0
+        if delay_ms:
+            self._scheduler.call_later(delay_ms, lambda: _do(function))
+        else:
+            self._scheduler.call_soon(lambda: _do(function))
+
+    def _cut(self, answered: Completion[Any]) -> None:
+        self.cut_count += 1
+        answered.fail(Unanswered("the connection was cut"))
+
+    def run_now(self, statement: Statement[T]) -> T:
+        if self._random.random() < self.cut_share / 2:
+            self.cut_count += 1
+            if self._random.random() < 0.5:
+                self._execute(statement)
+            raise Unanswered("the connection was cut")
+        return self._execute(statement)
+
+    def _execute(self, statement: Statement[T]) -> T:
+        if isinstance(statement, TakeLease):
+            return self._database.take_lease(self._random)  # type: ignore[return-value]
+        answer: T = self._database.execute(statement)
+        return answer
+
+
+def _do(function: Callable[[], object]) -> None:
+    function()
