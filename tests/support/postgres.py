@@ -1,6 +1,6 @@
 """PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ def need_programs() -> Path:
     return found
 
 
-def started(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
+def started(settings: Mapping[str, str] | None = None) -> Generator[Postgres]:
     """Yields a server for a fixture."""
     programs = need_programs()
     with open_directory() as directory:

@@ -3,10 +3,13 @@
 A store of another kind joins by a line in STORES: every test of this folder then runs over it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
+from itertools import count
 from random import Random
 from typing import TypeVar
+
+import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
@@ -24,10 +27,12 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes.coroutines import WaitingCoroutines
 from tests.fakes.late_store import LateLogStore
 from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 from tests.fakes.tables import Database, FakeTables
+from tests.support.postgres import Postgres, started
 
 T = TypeVar("T")
 MakeStore = Callable[[ManualScheduler, ManualClock, Callable[[OSError], None], CompactionSettings], LogStore]
@@ -77,7 +82,7 @@ def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
         on_failure: Callable[[OSError], None],
         compaction: CompactionSettings,
     ) -> LogStore:
-        tables = FakeTables(database, scheduler, Random(1), takes_time=False, cut_share=0.0)
+        tables = FakeTables(database, scheduler, Random(1), takes_time=False)
         opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, sizes))
         scheduler.run()
         return opening.result()
@@ -85,6 +90,39 @@ def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
     return make
 
 
+def _postgres() -> MakeStore:
+    """Where there is a PostgreSQL; each store has a schema of its own."""
+    pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+    from oncelog.broker.storage.postgres.tables import PostgresTables
+
+    dsn, schema = _server().dsn, f"store_{next(_schemas)}"
+
+    def make(
+        scheduler: ManualScheduler,
+        clock: ManualClock,
+        on_failure: Callable[[OSError], None],
+        compaction: CompactionSettings,
+    ) -> LogStore:
+        tables = PostgresTables(dsn, schema, WaitingCoroutines(scheduler))
+        tables.prepare()
+        opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, _SMALL))
+        scheduler.run()
+        return opening.result()
+
+    return make
+
+
+def _server() -> Postgres:
+    """One for all tests of this process; `conftest.py` stops it."""
+    if not SERVERS:
+        running = started()
+        SERVERS.append((next(running), running))
+    return SERVERS[0][0]
+
+
+SERVERS: list[tuple[Postgres, Generator[Postgres]]] = []
+_schemas = count()
+_SMALL = SharedSizes(row_bytes=100, checkpoint_bytes=1, chunk_bytes=150, written_bytes=0, fetched_bytes=200)
 COLD = "files that are not in the page cache"
 STORES: dict[str, Callable[[], MakeStore]] = {
     "files": lambda: _local("fsync", MemoryDisk()),
@@ -93,9 +131,8 @@ STORES: dict[str, Callable[[], MakeStore]] = {
     "memory": lambda: _memory,
     "everything later": lambda: _late,
     "tables": lambda: _tables(Database(), SharedSizes(checkpoint_bytes=2_000)),
-    "tables, most of it in chunks that must be fetched": lambda: _tables(
-        Database(), SharedSizes(row_bytes=100, checkpoint_bytes=1, chunk_bytes=150, written_bytes=0, fetched_bytes=200)
-    ),
+    "tables, most of it in chunks that must be fetched": lambda: _tables(Database(), _SMALL),
+    "PostgreSQL": _postgres,
 }
 
 

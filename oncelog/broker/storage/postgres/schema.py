@@ -1,0 +1,27 @@
+"""The tables as they are made, version by version."""
+
+VERSIONS = (
+    """
+    create table oncelog_leader(id int primary key check (id = 1), epoch bigint not null);
+    insert into oncelog_leader values(1, 0);
+    create table oncelog_trim(id int primary key check (id = 1), number bigint not null);
+    insert into oncelog_trim values(1, 0);
+    create table oncelog_journal(
+      number bigint, part int, epoch bigint not null, body bytea not null, primary key (number, part));
+    alter table oncelog_journal alter body set storage external;
+    create table oncelog_log(
+      topic_id uuid, partition int, topic text not null, next_offset bigint not null, epochs bigint[] not null,
+      snapshot bytea not null, producer_batches bytea not null, primary key (topic_id, partition));
+    create table oncelog_chunk(
+      id bigint primary key, topic_id uuid not null, partition int not null, segment_base bigint not null,
+      base_offset bigint not null, next_offset bigint not null, checksum bigint not null,
+      first_timestamp bigint not null, max_timestamp bigint not null, aborted bytea not null,
+      open_producers bigint[] not null, size_bytes int not null, body bytea not null);
+    alter table oncelog_chunk alter body set storage external;
+    create index on oncelog_chunk(topic_id, partition, next_offset);
+    create table oncelog_start(
+      topic_id uuid, partition int, start_offset bigint not null, primary key (topic_id, partition));
+    create table oncelog_blob(path text primary key, data bytea not null);
+    """,
+)
+"""What leads from each version to the next, forward only."""

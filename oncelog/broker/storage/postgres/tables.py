@@ -1,0 +1,256 @@
+"""The statements of `storage.shared.tables` in SQL.
+
+Owns: the SQL, and which connection takes what: rounds have one of their own, as everybody waits for them.
+Invariant: whatever writes holds a lock on the row of the lease, shared with other writers, until it is committed.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from asyncpg import Connection
+
+from oncelog.broker.storage.postgres.schema import VERSIONS
+from oncelog.broker.storage.postgres.session import Ask, Coroutines, Session
+from oncelog.broker.storage.shared.tables import (
+    AppendRound,
+    Catalogue,
+    Checkpoint,
+    ChunkRow,
+    DeleteLogs,
+    DropChunks,
+    FetchChunk,
+    FindRound,
+    LogRow,
+    MoveStarts,
+    NewChunk,
+    ReadCatalogue,
+    ReadRounds,
+    ReplaceChunks,
+    Round,
+    Statement,
+    TakeLease,
+    WriteBlob,
+)
+from oncelog.broker.turns.completion import Completion
+
+T = TypeVar("T")
+_ROUNDS_A_PIECE = 64
+_APPEND = """
+with ok as (select 1 from oncelog_leader where epoch = $1 for share)
+insert into oncelog_journal(number, part, epoch, body)
+select $2, row.part, $1, row.body from ok, unnest($3::bytea[]) with ordinality as row(body, part)
+on conflict do nothing returning 1
+"""
+_ROUNDS = """
+select number, string_agg(body, ''::bytea order by part) as body from oncelog_journal
+where number > $1 and number > (select number from oncelog_trim) group by number order by number limit $2
+"""
+_CHUNK_COLUMNS = (
+    "id, topic_id, partition, segment_base, base_offset, next_offset, size_bytes, checksum, first_timestamp,"
+    " max_timestamp, aborted, open_producers"
+)
+_ADD_CHUNK = f"""
+insert into oncelog_chunk({_CHUNK_COLUMNS}, body)
+values($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict do nothing
+"""
+_KEEP_LOG = """
+insert into oncelog_log values($1, $2, $3, $4, $5, $6, $7)
+on conflict (topic_id, partition) do update set
+next_offset = excluded.next_offset, epochs = excluded.epochs, snapshot = excluded.snapshot,
+producer_batches = excluded.producer_batches where oncelog_log.next_offset <= excluded.next_offset
+"""
+_MOVE_START = """
+insert into oncelog_start values($1, $2, $3) on conflict (topic_id, partition) do update
+set start_offset = greatest(oncelog_start.start_offset, excluded.start_offset)
+"""
+
+
+async def _take_lease(connection: Connection, _: TakeLease) -> int:
+    epoch: int = await connection.fetchval("update oncelog_leader set epoch = epoch + 1 returning epoch")
+    return epoch
+
+
+async def _read_catalogue(connection: Connection, _: ReadCatalogue) -> Catalogue:
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        logs = await connection.fetch("select * from oncelog_log")
+        chunks = await connection.fetch(f"select {_CHUNK_COLUMNS} from oncelog_chunk order by base_offset")
+        starts = await connection.fetch("select * from oncelog_start")
+        blobs = await connection.fetch("select * from oncelog_blob")
+        trimmed = await connection.fetchval("select number from oncelog_trim")
+    return Catalogue(
+        [_log_row(*row) for row in logs],
+        [_chunk_row(row) for row in chunks],
+        {(_uuid(topic_id), partition): start for topic_id, partition, start in starts},
+        dict(blobs),
+        trimmed,
+    )
+
+
+def _log_row(
+    topic_id: UUID,
+    partition: int,
+    topic: str,
+    next_offset: int,
+    epochs: list[int],
+    snapshot: bytes,
+    producer_batches: bytes,
+) -> LogRow:
+    pairs = tuple(zip(epochs[::2], epochs[1::2], strict=True))
+    return LogRow((_uuid(topic_id), partition), topic, next_offset, pairs, snapshot, producer_batches)
+
+
+def _chunk_row(row: Sequence[Any]) -> ChunkRow:
+    chunk_id, topic_id, partition, *facts, open_producers = row
+    return ChunkRow._make(((_uuid(topic_id), partition), chunk_id, *facts, tuple(open_producers)))
+
+
+def _uuid(value: UUID) -> UUID:
+    """asyncpg's own class of UUIDs is equal to this one."""
+    return UUID(bytes=value.bytes)
+
+
+async def _read_rounds(connection: Connection, statement: ReadRounds) -> list[Round]:
+    return [Round(*row) for row in await connection.fetch(_ROUNDS, statement.above, _ROUNDS_A_PIECE)]
+
+
+async def _append_round(connection: Connection, statement: AppendRound) -> bool:
+    added = await connection.fetch(_APPEND, statement.epoch, statement.number, statement.bodies)
+    return len(added) == len(statement.bodies)
+
+
+async def _find_round(connection: Connection, statement: FindRound) -> int:
+    epoch: int | None = await connection.fetchval(
+        "select epoch from oncelog_journal where number = $1 limit 1", statement.number
+    )
+    return -1 if epoch is None else epoch
+
+
+async def _fetch_chunk(connection: Connection, statement: FetchChunk) -> bytes | None:
+    body: bytes | None = await connection.fetchval("select body from oncelog_chunk where id = $1", statement.id)
+    return body
+
+
+async def _checkpoint(connection: Connection, statement: Checkpoint) -> None:
+    await _add_chunks(connection, statement.chunks)
+    await connection.executemany(
+        _KEEP_LOG,
+        [
+            (*row.key, row.topic, row.next_offset, [number for pair in row.epochs for number in pair], *row[4:])
+            for row in statement.logs
+        ],
+    )
+    await connection.execute("update oncelog_trim set number = $1 where number < $1", statement.trimmed)
+    # The newest stays: whoever has lost its answer still asks for it.
+    await connection.execute("delete from oncelog_journal where number < $1", statement.trimmed)
+
+
+async def _add_chunks(connection: Connection, chunks: Sequence[NewChunk]) -> None:
+    await connection.executemany(
+        _ADD_CHUNK, [(row.id, *row.key, *row[2:10], list(row.open_producers), body) for row, body in chunks]
+    )
+
+
+async def _replace_chunks(connection: Connection, statement: ReplaceChunks) -> None:
+    await connection.execute("delete from oncelog_chunk where id = any($1)", list(statement.ids))
+    await _add_chunks(connection, statement.chunks)
+
+
+async def _drop_chunks(connection: Connection, statement: DropChunks) -> None:
+    await connection.execute(
+        "delete from oncelog_chunk where topic_id = $1 and partition = $2 and next_offset <= $3",
+        *statement.key,
+        statement.below,
+    )
+
+
+async def _move_starts(connection: Connection, statement: MoveStarts) -> None:
+    await connection.executemany(_MOVE_START, [(*key, offset) for key, offset in statement.starts.items()])
+
+
+async def _delete_logs(connection: Connection, statement: DeleteLogs) -> None:
+    for table in ("oncelog_log", "oncelog_chunk", "oncelog_start"):
+        await connection.executemany(f"delete from {table} where topic_id = $1 and partition = $2", statement.keys)
+
+
+async def _write_blob(connection: Connection, statement: WriteBlob) -> None:
+    if statement.data is None:
+        await connection.execute("delete from oncelog_blob where path = $1", statement.path)
+    else:
+        await connection.execute(
+            "insert into oncelog_blob values($1, $2) on conflict (path) do update set data = excluded.data",
+            statement.path,
+            statement.data,
+        )
+
+
+_ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
+    TakeLease: _take_lease,
+    ReadCatalogue: _read_catalogue,
+    ReadRounds: _read_rounds,
+    AppendRound: _append_round,
+    FindRound: _find_round,
+    FetchChunk: _fetch_chunk,
+}
+_WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
+    Checkpoint: _checkpoint,
+    ReplaceChunks: _replace_chunks,
+    DropChunks: _drop_chunks,
+    MoveStarts: _move_starts,
+    DeleteLogs: _delete_logs,
+    WriteBlob: _write_blob,
+}
+"""What happens in a transaction that holds the lease."""
+
+
+def _asked(statement: Statement[T]) -> Ask[T]:
+    write = _WRITTEN.get(type(statement))
+
+    async def ask(connection: Connection) -> Any:
+        if write is None:
+            return await _ASKED[type(statement)](connection, statement)
+        async with connection.transaction():
+            epoch = await connection.fetchval("select epoch from oncelog_leader for share")
+            if epoch != statement.epoch:  # type: ignore[attr-defined]
+                return False
+            await write(connection, statement)
+        return True
+
+    return ask
+
+
+class PostgresTables:
+    def __init__(self, dsn: str, schema: str, coroutines: Coroutines) -> None:
+        self._rounds, self._reads, self._beside = [Session(dsn, schema, coroutines) for _ in range(3)]
+        self._schema = schema
+
+    def prepare(self) -> None:
+        """Make the schema, or bring it up to date. Blocks. Raises OSError."""
+
+        async def ask(connection: Connection) -> None:
+            async with connection.transaction():
+                await connection.execute(f'create schema if not exists "{self._schema}"')
+                await connection.execute("create table if not exists oncelog_schema(version int not null)")
+                await connection.execute("lock table oncelog_schema")
+                known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
+                if known > len(VERSIONS):
+                    raise OSError(f"the schema {self._schema} has version {known}: a newer oncelog has made it")
+                for number in range(known, len(VERSIONS)):
+                    await connection.execute(VERSIONS[number])
+                    await connection.execute("insert into oncelog_schema values($1)", number + 1)
+
+        self._beside.run_now(ask)
+
+    def run(self, statement: Statement[T]) -> Completion[T]:
+        if isinstance(statement, AppendRound | FindRound):
+            session = self._rounds
+        else:
+            session = self._reads if type(statement) in _ASKED else self._beside
+        return session.run(_asked(statement))
+
+    def run_now(self, statement: Statement[T]) -> T:
+        return self._beside.run_now(_asked(statement))
+
+    async def close(self) -> None:
+        for session in (self._rounds, self._reads, self._beside):
+            await session.close()
