@@ -10,10 +10,10 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
+from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import RoundEnds
-from oncelog.broker.log.values import AbortedTransaction, EndMarker
+from oncelog.broker.log.values import AbortedTransaction, EndMarker, ReadBounds
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.file_sync import LARGE_BYTES, SyncSettings
 from oncelog.broker.storage.local.local_log import LocalLog
@@ -22,6 +22,7 @@ from oncelog.broker.storage.local.recovered_log import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.storage.shared.log import SharedLog as TablesLog
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.turns.slices import Sliced, Slices, at_once
@@ -30,6 +31,7 @@ from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 from tests.fakes.shared_store import SharedLog
+from tests.fakes.tables import at_hand
 
 TOPIC_ID = UUID(int=77)
 
@@ -95,6 +97,10 @@ def read_records(
     """What a fetch of this isolation gets, whether the page cache has it or not."""
     bounds = log.bounds(isolation)
     log.check_readable(fetch_offset)
+    if isinstance(log.stored, TablesLog):
+        with at_hand(log.stored):
+            found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+        return _result(found.result() if isinstance(found, Completion) else found, bounds)
     if isinstance(log.stored, SharedLog):
         log.stored.pace.is_instant = True
     found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
@@ -105,6 +111,10 @@ def read_records(
             for segment in segments_of(log):
                 patch.setattr(segment, "warm_from", 0)
             found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+    return _result(found, bounds)
+
+
+def _result(found: Records | Completion[Records], bounds: ReadBounds) -> FetchResult:
     if isinstance(found, Completion):
         raise TypeError("the records are not at hand")
     return FetchResult(found[0], bounds.high_watermark, bounds.last_stable_offset, bounds.log_start_offset, found[1])

@@ -4,12 +4,14 @@ Owns: when a statement takes effect and when its answer comes, if it comes; what
 flight when their broker ends. Does not own: who takes the lease, and when (`tests.simulation.tables_world`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
     Catalogue,
@@ -50,15 +52,23 @@ class Database:
     chunks: dict[int, tuple[ChunkRow, bytes]] = field(default_factory=dict)
     starts: dict[LogKey, int] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
+    replaced: dict[int, bytes] = field(default_factory=dict)
+    """Chunks that compaction has replaced: only for those who look on."""
     in_flight: list[Callable[[], object]] = field(default_factory=list)
     """What was sent and has not taken effect."""
+    late: list[Callable[[], object]] = field(default_factory=list)
+    """The same of brokers that have lost the lease."""
 
     def take_lease(self, random: Random) -> int:
-        """What the broker before has sent happens before, or never."""
-        in_flight, self.in_flight = self.in_flight, []
+        """What the broker before has sent happens before, or never, or later, as if that broker had slept."""
+        in_flight = list(self.in_flight)
+        self.in_flight.clear()
         for effect in in_flight:
-            if random.random() < 0.5:
+            fate = random.choice(["before", "never", "later"])
+            if fate == "before":
                 effect()
+            elif fate == "later":
+                self.late.append(effect)
         self.epoch += 1
         return self.epoch
 
@@ -67,6 +77,12 @@ class Database:
         if not self.may_write(epoch):
             return False
         return _EFFECTS[type(statement)](self, statement)
+
+    def wake_sleepers(self) -> None:
+        """What was sent by brokers that have lost the lease happens now, if it may."""
+        late, self.late = self.late, []
+        for effect in late:
+            effect()
 
     def may_write(self, epoch: int) -> bool:
         return epoch == self.epoch
@@ -101,7 +117,8 @@ class Database:
 
     def replace_chunks(self, statement: ReplaceChunks) -> bool:
         for chunk_id in statement.ids:
-            self.chunks.pop(chunk_id, None)
+            if chunk_id in self.chunks:
+                self.replaced[chunk_id] = self.chunks.pop(chunk_id)[1]
         self.chunks.update((row.id, (row, body)) for row, body in statement.chunks)
         return True
 
@@ -160,16 +177,18 @@ class FakeTables:
         self.cut_share = cut_share
         self.cut_count = 0
         self.is_instant = False
-        """For those who look on: nothing they read comes later."""
+        """See `at_hand`."""
 
     def run(self, statement: Statement[T]) -> Completion[T]:
         answered: Completion[T] = Completion()
         if self.is_instant:
-            answered.complete(self._execute(statement))
+            answer = self._execute(statement)
+            if answer is None and isinstance(statement, FetchChunk):
+                answer = self._database.replaced[statement.id]  # type: ignore[assignment]
+            answered.complete(answer)
             return answered
 
         def effect() -> object:
-            database.in_flight.remove(effect)
             is_cut = self._random.random() < self.cut_share
             if is_cut and self._random.random() < 0.5:
                 self._after(lambda: self._cut(answered))
@@ -178,9 +197,14 @@ class FakeTables:
             self._after(lambda: self._cut(answered) if is_cut else answered.complete(answer))
             return None
 
-        database = self._database
-        database.in_flight.append(effect)
-        self._after(lambda: effect() if effect in database.in_flight else None)
+        def begin() -> None:
+            if effect in in_flight:
+                in_flight.remove(effect)
+                effect()
+
+        in_flight = self._database.in_flight
+        in_flight.append(effect)
+        self._after(begin)
         return answered
 
     def _after(self, function: Callable[[], object]) -> None:
@@ -207,6 +231,17 @@ class FakeTables:
             return self._database.take_lease(self._random)  # type: ignore[return-value]
         answer: T = self._database.execute(statement)
         return answer
+
+
+@contextmanager
+def at_hand(log: SharedLog) -> Iterator[None]:
+    """For those who look on: what is in chunks comes at once, whatever is in flight."""
+    cache = log._cache
+    tables = cache._statements._tables
+    assert isinstance(tables, FakeTables)
+    fetching, cache._fetching, tables.is_instant = cache._fetching, {}, True
+    yield
+    cache._fetching, tables.is_instant = fetching, False
 
 
 def _do(function: Callable[[], object]) -> None:

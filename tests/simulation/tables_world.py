@@ -1,0 +1,140 @@
+"""The whole broker over tables in virtual time: statements take time, may have happened though their answer is lost,
+and another broker may take the lease in between.
+
+Owns: the stops of a broker that has no disk. Everything else is the world of files: the same clients, network,
+handovers and auditor.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.store import StoreDamagedError
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
+from oncelog.broker.turns.slices import Slices
+from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes.broker import VirtualBroker
+from tests.fakes.tables import Database, FakeTables
+from tests.fakes.virtual_time import VirtualTime
+from tests.history.auditor import HistoryError
+from tests.history.events import Partition, Restart
+from tests.simulation.broker_states import log_of
+from tests.simulation.broker_world import BrokerWorld, Tally
+from tests.simulation.shared_world import NotedTable, SharedBroker
+
+_CUT_SHARE = 0.02
+_COMPACTION_BYTES = 1_000_000
+_SLACK_MS = 20_000
+"""A coordinator whose log is in many small chunks, fetched one by one, is not at work before the next stop or two."""
+
+
+@dataclass
+class TablesTally(Tally):
+    cuts: int = 0
+    checkpoints: int = 0
+    compacted_starts: int = 0
+    lost_leases: int = 0
+    stops_in_a_statement: int = 0
+
+
+class TablesWorld(BrokerWorld):
+    def __init__(self, seed: int) -> None:
+        self.database = Database()
+        self._sizes_of = Random(seed + 2**42)
+        self.tally: TablesTally
+        super().__init__(seed)
+        if not self._clock_jumps:
+            self.recorder.history.slack_ms = _SLACK_MS
+        self._tables = [NotedTable(table.partition) for table in self._tables]
+
+    def _nothing(self) -> TablesTally:
+        return TablesTally()
+
+    def _begun(self, seed: int) -> VirtualBroker:
+        return self._on_tables(VirtualTime(), seed)
+
+    def _started(self, disk: MemoryDisk, wall_ms: int) -> VirtualBroker:
+        self._starts += 1
+        return self._on_tables(VirtualTime(wall_ms), self._starts)
+
+    def _on_tables(self, time: VirtualTime, seed: int) -> VirtualBroker:
+        self.tables = FakeTables(self.database, time, Random(seed), cut_share=_CUT_SHARE)
+        self.failures: list[OSError] = []
+        random = self._sizes_of
+        sizes = SharedSizes(
+            row_bytes=random.choice([200, 1_000_000]),
+            checkpoint_bytes=random.choice([1, 1_000, 10_000]),
+            chunk_bytes=random.choice([200, 1_000, 1_000_000]),
+            written_bytes=random.choice([0, 2_000, 1_000_000]),
+            fetched_bytes=random.choice([0, 2_000, 1_000_000]),
+        )
+        compaction = CompactionSettings(time, _COMPACTION_BYTES, 0, self._on_problem)
+        opening = Slices(time).run_own(open_store(self.tables, time, time, self.failures.append, compaction, sizes))
+        while not opening.done:
+            time.advance(1)
+        try:
+            self.store: SharedLogStore = opening.result()
+        except OSError as error:
+            raise HistoryError(f"the tables are not what a broker has left: {error}") from error
+        return SharedBroker(*self._settings, time=time, seed=seed, store=self.store)
+
+    def _on_problem(self, problem: str) -> None:
+        raise HistoryError(problem)
+
+    def _log_of(self, partition: Partition) -> PartitionLog | None:
+        return log_of(self.broker, partition)
+
+    # --- stops --------------------------------------------------------------------------------------------------------
+
+    def _turn(self, step_ms: int) -> None:
+        try:
+            super()._turn(step_ms)
+        except StoreDamagedError as error:
+            raise HistoryError(f"what was written is gone: {error}") from error
+        if self.failures:
+            raise HistoryError(f"nobody has taken the lease, and nothing is refused: {self.failures}")
+
+    def _trouble(self) -> None:
+        if self.network.is_calm:
+            return
+        self._later(self.random.choice([400, 1_500, 4_000]), self._trouble)
+        if self._clock_jumps and self.random.random() < 0.5:
+            self._set_the_clock()
+        kind = self.random.choice(["kill", "clean", "lease"])
+        self.tally.stops += 1
+        if kind == "clean":
+            self.broker.broker.logs.close()
+        elif kind == "lease":
+            self._lose_the_lease()
+        self._restart(kind, self.broker.disk)
+
+    def _lose_the_lease(self) -> None:
+        """The broker goes on, and answers what it can: nothing that it appends now."""
+        self.tally.lost_leases += 1
+        self.database.take_lease(self.random)
+        self.broker.time.advance(self.random.choice([0, 5, 50, 500]))
+        self.network.collect()
+
+    def _restart(self, kind: str, disk: MemoryDisk) -> None:
+        """What no statement has made durable is gone, as after a power cut."""
+        self.tally.stops_in_a_statement += bool(self.database.in_flight)
+        self.tally.cuts += self.tables.cut_count
+        self.tally.checkpoints += self.database.trimmed > 0
+        self.tally.compacted_starts += bool(self.database.replaced)
+        if self.store.cleaner is not None:
+            self.store.cleaner.stop()
+        self.network.on_restart()
+        self.recorder.history.power_cuts.append(self.recorder.tick())
+        self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
+        self.handovers.on_restart()
+        self.broker = self._started(disk, self.broker.time.wall_ms())
+        self._later(self.random.choice([0, 20, 300]), self.database.wake_sleepers)
+        for table in self._tables:
+            table.on_restart()
+        self._visitor.on_restart()
+        self._look()
+
+    def _settle(self, start_ms: int) -> None:
+        self.tables.cut_share = 0
+        super()._settle(start_ms)
