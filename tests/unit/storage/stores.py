@@ -95,7 +95,7 @@ def _postgres() -> MakeStore:
     pytest.importorskip("asyncpg", reason="asyncpg is not installed")
     from oncelog.broker.storage.postgres.tables import PostgresTables
 
-    dsn, schema = _server().dsn, f"store_{next(_schemas)}"
+    dsn, schema = new_schema()
 
     def make(
         scheduler: ManualScheduler,
@@ -112,12 +112,12 @@ def _postgres() -> MakeStore:
     return make
 
 
-def _server() -> Postgres:
-    """One for all tests of this process; `conftest.py` stops it."""
+def new_schema() -> tuple[str, str]:
+    """Where a PostgreSQL is, and a name in it that nobody has used; `conftest.py` stops the server."""
     if not SERVERS:
         running = started()
         SERVERS.append((next(running), running))
-    return SERVERS[0][0]
+    return SERVERS[0][0].dsn, f"store_{next(_schemas)}"
 
 
 SERVERS: list[tuple[Postgres, Generator[Postgres]]] = []

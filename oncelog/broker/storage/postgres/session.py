@@ -102,6 +102,7 @@ _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a statement that was sent in the very turn in which its connection was lost
     OSError,
     TimeoutError,
 )

@@ -1,0 +1,100 @@
+"""What only a real PostgreSQL can show: connections that end in the middle, and who may write after a take-over."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pytest
+
+from oncelog.broker.storage.shared.statements import Fenced, Statements
+from oncelog.broker.storage.shared.tables import AppendRound, FindRound, ReadRounds, TakeLease
+from oncelog.broker.system.clock import SystemClock
+from oncelog.broker.system.coroutines import LoopCoroutines
+from oncelog.broker.system.loop import LoopScheduler
+from oncelog.broker.turns.completion import Completion
+from tests.unit.storage.stores import new_schema
+
+asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+T = TypeVar("T")
+
+
+async def _of(completion: Completion[T]) -> T:
+    done = asyncio.get_running_loop().create_future()
+    completion.then(done.set_result)
+    await done
+    return completion.result()
+
+
+@asynccontextmanager
+async def _statements(dsn: str, schema: str) -> AsyncIterator[Statements]:
+    from oncelog.broker.storage.postgres.tables import PostgresTables
+
+    tables = PostgresTables(dsn, schema, LoopCoroutines())
+    tables.prepare()
+    scheduler = LoopScheduler(asyncio.get_running_loop(), "postgres")
+    yield Statements(tables, scheduler, SystemClock())
+    scheduler.close()
+    await tables.close()
+
+
+async def test_rounds_are_there_once_and_in_order_though_connections_are_cut() -> None:
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        epoch = await _of(statements.ask(TakeLease()))
+        cutter = await asyncpg.connect(dsn)
+        cut_count = 0
+        for number in range(1, 101):
+            appended = statements.append(AppendRound(epoch, number, (b"a%d" % number, b"b" * 1000)))
+            if number % 5 == 0:
+                cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = 'oncelog'"
+                cut_count += await cutter.fetchval(cut)
+            await _of(appended)
+        assert cut_count >= 20
+        await cutter.close()
+        found: list[bytes] = []
+        while rounds := await _of(statements.ask(ReadRounds(len(found)))):
+            assert [number for number, _ in rounds] == list(range(len(found) + 1, len(found) + 1 + len(rounds)))
+            found += [body for _, body in rounds]
+    assert found == [b"a%d" % number + b"b" * 1000 for number in range(1, 101)]
+
+
+async def test_a_broker_that_has_lost_the_lease_adds_nothing() -> None:
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as sleeper, _statements(dsn, schema) as successor:
+        old = await _of(sleeper.ask(TakeLease()))
+        await _of(sleeper.append(AppendRound(old, 1, (b"one",))))
+        new = await _of(successor.ask(TakeLease()))
+        assert new == old + 1
+        with pytest.raises(Fenced):
+            await _of(sleeper.append(AppendRound(old, 2, (b"late",))))
+        await _of(successor.append(AppendRound(new, 2, (b"two",))))
+        with pytest.raises(Fenced):
+            await _of(sleeper.append(AppendRound(old, 2, (b"late",))))
+        assert await _of(successor.ask(FindRound(2))) == new
+
+
+async def test_a_take_over_waits_for_the_append_in_flight() -> None:
+    """Or a round could come behind what the new leader has read."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as sleeper, _statements(dsn, schema) as successor:
+        old = await _of(sleeper.ask(TakeLease()))
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        waiting = "select count(*) from pg_locks where not granted"
+        transaction = beside.transaction()
+        await transaction.start()
+        await beside.execute(
+            "insert into oncelog_journal values(1, 1, 0, '')"
+        )  # the append waits for what becomes of it
+        appended = sleeper.append(AppendRound(old, 1, (b"one",)))
+        while await beside.fetchval(waiting) < 1:
+            await asyncio.sleep(0)
+        taken = successor.ask(TakeLease())
+        while await beside.fetchval(waiting) < 2:
+            assert not taken.done
+            await asyncio.sleep(0)
+        await transaction.rollback()
+        assert await _of(taken) == old + 1
+        await _of(appended)
+        assert [number for number, _ in await _of(successor.ask(ReadRounds(0)))] == [1]
+        await beside.close()
