@@ -62,9 +62,13 @@ class _Awaited:
     outlives = Outlives.MACHINE
     rounds_are_whole = True
     may_be_lost = False
+    may_be_older = False
 
     def answer_ahead(self) -> bool:
         return False
+
+    def keep_place(self) -> None:
+        return
 
     def settle(self) -> None:
         return

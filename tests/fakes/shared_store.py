@@ -155,6 +155,7 @@ class SharedStore:
     outlives = Outlives.MACHINE
     rounds_are_whole = False
     may_be_lost = False
+    may_be_older = False
     trouble: Trouble | None = None
     is_busy = False
 
@@ -211,6 +212,9 @@ class SharedStore:
 
     def answer_ahead(self) -> bool:
         return False
+
+    def keep_place(self) -> None:
+        return
 
     def settle(self) -> None:
         return

@@ -21,19 +21,26 @@ from oncelog.broker.storage.shared.tables import (
     DropChunks,
     FetchChunk,
     FindRound,
+    FoundRound,
+    GiveBackLease,
+    KeepPlace,
+    Lease,
     LogRow,
+    LookAtLease,
     MoveStarts,
     ReadCatalogue,
     ReadRounds,
+    RenewLease,
     ReplaceChunks,
     Round,
     Statement,
     TakeLease,
+    TakenLease,
     Unanswered,
     WriteBlob,
 )
 from oncelog.broker.turns.completion import Completion
-from oncelog.broker.turns.ports import Scheduler
+from oncelog.broker.turns.ports import Clock, Scheduler
 
 T = TypeVar("T")
 _DELAYS_MS = (0, 0, 1, 3, 10, 40)
@@ -45,6 +52,13 @@ class Database:
     """Outlives every broker. Each method is a statement, all of which happens."""
 
     epoch: int = 0
+    owner: str = ""
+    until_us: int = 0
+    """When the lease is over; 0 if it was given back."""
+    attendant: "FakeTables | None" = None
+    """Which broker has a connection open that keeps the lease."""
+    is_elsewhere: bool = False
+    """It was restored, and no start has gone on from there."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Epoch and body by number."""
     trimmed: int = 0
@@ -98,11 +112,13 @@ class Database:
     def append_round(self, statement: AppendRound) -> bool:
         if statement.number in self.journal:
             return False
+        if statement.number - 1 > self.trimmed and statement.number - 1 not in self.journal:
+            return False
         self.journal[statement.number] = statement.epoch, b"".join(statement.bodies)
         return True
 
-    def find_round(self, statement: FindRound) -> int:
-        return self.journal[statement.number][0] if statement.number in self.journal else -1
+    def find_round(self, statement: FindRound) -> FoundRound:
+        return FoundRound(self.journal.get(statement.number, (-1, b""))[0], self.epoch)
 
     def checkpoint(self, statement: Checkpoint) -> bool:
         self.logs.update((row.key, row) for row in statement.logs)
@@ -148,6 +164,15 @@ class Database:
         return True
 
 
+    def give_back_lease(self, statement: GiveBackLease) -> bool:
+        self.until_us = 0
+        return True
+
+    def keep_place(self, statement: KeepPlace) -> bool:
+        self.is_elsewhere = False
+        return True
+
+
 _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     ReadCatalogue: Database.read_catalogue,
     ReadRounds: Database.read_rounds,
@@ -160,6 +185,8 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     MoveStarts: Database.move_starts,
     DeleteLogs: Database.delete_logs,
     WriteBlob: Database.write_blob,
+    GiveBackLease: Database.give_back_lease,
+    KeepPlace: Database.keep_place,
 }
 
 
@@ -167,11 +194,19 @@ class FakeTables:
     """The database, as one broker reaches it."""
 
     def __init__(
-        self, database: Database, scheduler: Scheduler, random: Random, *, takes_time: bool = True, cut_share: float = 0
+        self,
+        database: Database,
+        scheduler: Scheduler,
+        clock: Clock,
+        random: Random,
+        *,
+        takes_time: bool = True,
+        cut_share: float = 0,
     ) -> None:
         """An answer is lost with the probability `cut_share`, before the statement happens or after."""
         self._database = database
         self._scheduler = scheduler
+        self._clock = clock
         self._random = random
         self._takes_time = takes_time
         self.cut_share = cut_share
@@ -226,11 +261,41 @@ class FakeTables:
             raise Unanswered("the connection was cut")
         return self._execute(statement)
 
-    def _execute(self, statement: Statement[T]) -> T:
-        if isinstance(statement, TakeLease):
-            return self._database.take_lease(self._random)  # type: ignore[return-value]
-        answer: T = self._database.execute(statement)
-        return answer
+    def _execute(self, statement: Statement[Any]) -> Any:
+        match statement:
+            case LookAtLease():
+                return self._look_at_lease()
+            case TakeLease():
+                return self._take_lease(statement)
+            case RenewLease():
+                return self._renew_lease(statement)
+        return self._database.execute(statement)
+
+    def _now_us(self) -> int:
+        return self._clock.monotonic_ms() * 1000
+
+    def _look_at_lease(self) -> Lease:
+        database = self._database
+        left_ms = (database.until_us - self._now_us()) / 1000 if database.until_us else 0
+        return Lease(database.epoch, database.owner, database.until_us, left_ms, database.attendant is not None)
+
+    def _take_lease(self, statement: TakeLease) -> TakenLease | None:
+        database = self._database
+        if database.owner != statement.owner:
+            if (database.epoch, database.until_us) != (statement.seen.epoch, statement.seen.renewed):
+                return None
+            database.take_lease(self._random)
+            database.owner, database.attendant = statement.owner, self
+            database.until_us = self._now_us() + statement.lease_ms * 1000
+        return TakenLease(database.epoch, database.is_elsewhere)
+
+    def _renew_lease(self, statement: RenewLease) -> bool:
+        database = self._database
+        if not database.may_write(statement.epoch):
+            return False
+        database.attendant = self
+        database.until_us = self._now_us() + statement.lease_ms * 1000
+        return True
 
 
 @contextmanager

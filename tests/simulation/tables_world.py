@@ -11,6 +11,7 @@ from random import Random
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import StoreDamagedError
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.shared.lease import LeaseTerms
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
 from oncelog.broker.turns.slices import Slices
 from oncelog.testing.memory_disk import MemoryDisk
@@ -59,7 +60,7 @@ class TablesWorld(BrokerWorld):
         return self._on_tables(VirtualTime(wall_ms), self._starts)
 
     def _on_tables(self, time: VirtualTime, seed: int) -> VirtualBroker:
-        self.tables = FakeTables(self.database, time, Random(seed), cut_share=_CUT_SHARE)
+        self.tables = FakeTables(self.database, time, time, Random(seed), cut_share=_CUT_SHARE)
         self.failures: list[OSError] = []
         random = self._sizes_of
         sizes = SharedSizes(
@@ -70,7 +71,10 @@ class TablesWorld(BrokerWorld):
             fetched_bytes=random.choice([0, 2_000, 1_000_000]),
         )
         compaction = CompactionSettings(time, _COMPACTION_BYTES, 0, self._on_problem)
-        opening = Slices(time).run_own(open_store(self.tables, time, time, self.failures.append, compaction, sizes))
+        terms = LeaseTerms(f"start {self._starts}", unattended_ms=0)
+        opening = Slices(time).run_own(
+            open_store(self.tables, time, time, self.failures.append, compaction, sizes, terms)
+        )
         while not opening.done:
             time.advance(1)
         try:
@@ -128,6 +132,7 @@ class TablesWorld(BrokerWorld):
         self.recorder.history.power_cuts.append(self.recorder.tick())
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
         self.handovers.on_restart()
+        self.database.attendant = None
         self.broker = self._started(disk, self.broker.time.wall_ms())
         self._later(self.random.choice([0, 20, 300]), self.database.wake_sleepers)
         for table in self._tables:

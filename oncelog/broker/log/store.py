@@ -253,6 +253,14 @@ class Durability(Protocol):
     def settle(self) -> None:
         """Whatever may lack it is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
 
+    @property
+    def may_be_older(self) -> bool:
+        """True until `keep_place` if the store may have been put back to an earlier state than it was in, by a restored
+        backup or its like: what was acknowledged may be gone, and numbers that were given out may be free again."""
+
+    def keep_place(self) -> None:
+        """New epochs and ids are above all that may have been given out, durably. Raises OSError."""
+
 
 class Blobs(Protocol):
     """Small values beside the logs that a start needs, by path: snapshots of the metadata log in its folder, and

@@ -22,6 +22,7 @@ from oncelog.broker.storage.local.file_sync import SyncSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
+from oncelog.broker.storage.shared.lease import LeaseTerms
 from oncelog.broker.storage.shared.store import SharedSizes, open_store
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
@@ -82,8 +83,9 @@ def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
         on_failure: Callable[[OSError], None],
         compaction: CompactionSettings,
     ) -> LogStore:
-        tables = FakeTables(database, scheduler, Random(1), takes_time=False)
-        opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, sizes))
+        tables = FakeTables(database, scheduler, clock, Random(1), takes_time=False)
+        terms = LeaseTerms(f"start {next(_starts)}")
+        opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, sizes, terms))
         scheduler.run()
         return opening.result()
 
@@ -93,6 +95,8 @@ def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
 def _postgres() -> MakeStore:
     """Where there is a PostgreSQL; each store has a schema of its own."""
     pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+    from oncelog.broker.storage.postgres.preparing import prepare
+    from oncelog.broker.storage.postgres.session import Server
     from oncelog.broker.storage.postgres.tables import PostgresTables
 
     dsn, schema = new_schema()
@@ -103,9 +107,13 @@ def _postgres() -> MakeStore:
         on_failure: Callable[[OSError], None],
         compaction: CompactionSettings,
     ) -> LogStore:
-        tables = PostgresTables(dsn, schema, WaitingCoroutines(scheduler))
-        tables.prepare()
-        opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, _SMALL))
+        coroutines = WaitingCoroutines(scheduler)
+        server = Server(dsn, schema, coroutines, scheduler)
+        coroutines.run_now(prepare(server, may_lose=False))
+        terms = LeaseTerms(f"start {next(_starts)}")
+        opening = Slices(scheduler).run_own(
+            open_store(PostgresTables(server), clock, scheduler, on_failure, compaction, _SMALL, terms)
+        )
         scheduler.run()
         return opening.result()
 
@@ -122,6 +130,7 @@ def new_schema() -> tuple[str, str]:
 
 SERVERS: list[tuple[Postgres, Generator[Postgres]]] = []
 _schemas = count()
+_starts = count()
 _SMALL = SharedSizes(row_bytes=100, checkpoint_bytes=1, chunk_bytes=150, written_bytes=0, fetched_bytes=200)
 COLD = "files that are not in the page cache"
 STORES: dict[str, Callable[[], MakeStore]] = {

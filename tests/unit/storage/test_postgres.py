@@ -8,7 +8,15 @@ from typing import TypeVar
 import pytest
 
 from oncelog.broker.storage.shared.statements import Fenced, Statements
-from oncelog.broker.storage.shared.tables import AppendRound, FindRound, ReadRounds, TakeLease
+from oncelog.broker.storage.shared.tables import (
+    AppendRound,
+    FindRound,
+    FoundRound,
+    LookAtLease,
+    ReadRounds,
+    TakeLease,
+    TakenLease,
+)
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
@@ -26,13 +34,23 @@ async def _of(completion: Completion[T]) -> T:
     return completion.result()
 
 
+async def _take(statements: Statements) -> int:
+    seen = await _of(statements.ask(LookAtLease()))
+    taken = await _of(statements.ask(TakeLease(seen, f"start {seen.epoch}", 10_000)))
+    assert taken is not None
+    return taken.epoch
+
+
 @asynccontextmanager
 async def _statements(dsn: str, schema: str) -> AsyncIterator[Statements]:
+    from oncelog.broker.storage.postgres.preparing import prepare
+    from oncelog.broker.storage.postgres.session import Server
     from oncelog.broker.storage.postgres.tables import PostgresTables
 
-    tables = PostgresTables(dsn, schema, LoopCoroutines())
-    tables.prepare()
     scheduler = LoopScheduler(asyncio.get_running_loop(), "postgres")
+    server = Server(dsn, schema, LoopCoroutines(), scheduler)
+    await prepare(server, may_lose=False)
+    tables = PostgresTables(server)
     yield Statements(tables, scheduler, SystemClock())
     scheduler.close()
     await tables.close()
@@ -41,7 +59,7 @@ async def _statements(dsn: str, schema: str) -> AsyncIterator[Statements]:
 async def test_rounds_are_there_once_and_in_order_though_connections_are_cut() -> None:
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements:
-        epoch = await _of(statements.ask(TakeLease()))
+        epoch = await _take(statements)
         cutter = await asyncpg.connect(dsn)
         cut_count = 0
         for number in range(1, 101):
@@ -62,23 +80,23 @@ async def test_rounds_are_there_once_and_in_order_though_connections_are_cut() -
 async def test_a_broker_that_has_lost_the_lease_adds_nothing() -> None:
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as sleeper, _statements(dsn, schema) as successor:
-        old = await _of(sleeper.ask(TakeLease()))
+        old = await _take(sleeper)
         await _of(sleeper.append(AppendRound(old, 1, (b"one",))))
-        new = await _of(successor.ask(TakeLease()))
+        new = await _take(successor)
         assert new == old + 1
         with pytest.raises(Fenced):
             await _of(sleeper.append(AppendRound(old, 2, (b"late",))))
         await _of(successor.append(AppendRound(new, 2, (b"two",))))
         with pytest.raises(Fenced):
             await _of(sleeper.append(AppendRound(old, 2, (b"late",))))
-        assert await _of(successor.ask(FindRound(2))) == new
+        assert await _of(successor.ask(FindRound(2))) == FoundRound(new, new)
 
 
 async def test_a_take_over_waits_for_the_append_in_flight() -> None:
     """Or a round could come behind what the new leader has read."""
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as sleeper, _statements(dsn, schema) as successor:
-        old = await _of(sleeper.ask(TakeLease()))
+        old = await _take(sleeper)
         beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
         waiting = "select count(*) from pg_locks where not granted"
         transaction = beside.transaction()
@@ -89,12 +107,13 @@ async def test_a_take_over_waits_for_the_append_in_flight() -> None:
         appended = sleeper.append(AppendRound(old, 1, (b"one",)))
         while await beside.fetchval(waiting) < 1:
             await asyncio.sleep(0)
-        taken = successor.ask(TakeLease())
+        seen = await _of(successor.ask(LookAtLease()))
+        taken = successor.ask(TakeLease(seen, "another", 10_000))
         while await beside.fetchval(waiting) < 2:
             assert not taken.done
             await asyncio.sleep(0)
         await transaction.rollback()
-        assert await _of(taken) == old + 1
+        assert await _of(taken) == TakenLease(old + 1, is_elsewhere=False)
         await _of(appended)
         assert [number for number, _ in await _of(successor.ask(ReadRounds(0)))] == [1]
         await beside.close()

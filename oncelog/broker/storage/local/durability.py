@@ -9,11 +9,12 @@ from oncelog.broker.storage.local.file_sync import FileSync
 
 
 class LocalDurability:
-    __slots__ = ("_file_sync", "_mark", "outlives")
+    __slots__ = ("_file_sync", "_mark", "may_be_older", "outlives")
 
     def __init__(self, file_sync: FileSync, mark: BootMark) -> None:
         self._file_sync = file_sync
         self._mark = mark
+        self.may_be_older = False
         self.outlives = Outlives.POWER_CUT if file_sync.policy == "fsync" else Outlives.KILL
 
     @property
@@ -32,3 +33,6 @@ class LocalDurability:
 
     def settle(self) -> None:
         self._mark.settle()
+
+    def keep_place(self) -> None:
+        """Files do not say that they were restored."""

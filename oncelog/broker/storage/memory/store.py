@@ -195,11 +195,15 @@ class _MemoryDurability:
     outlives = Outlives.NOTHING
     rounds_are_whole = True
     may_be_lost = False
+    may_be_older = False
 
     def answer_ahead(self) -> bool:
         return True
 
     def settle(self) -> None:
+        return
+
+    def keep_place(self) -> None:
         return
 
 

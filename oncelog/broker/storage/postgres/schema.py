@@ -2,8 +2,13 @@
 
 VERSIONS = (
     """
-    create table oncelog_leader(id int primary key check (id = 1), epoch bigint not null);
-    insert into oncelog_leader values(1, 0);
+    create table oncelog_leader(
+      id int primary key check (id = 1), epoch bigint not null, place text not null, written xid8 not null);
+    insert into oncelog_leader values(1, 0, '', pg_current_xact_id());
+    create table oncelog_lease(id int primary key check (id = 1), owner text not null, until timestamptz not null);
+    insert into oncelog_lease values(1, '', '-infinity');
+    create table oncelog_answer(id int primary key check (id = 1), number bigint not null);
+    insert into oncelog_answer values(1, 0);
     create table oncelog_trim(id int primary key check (id = 1), number bigint not null);
     insert into oncelog_trim values(1, 0);
     create table oncelog_journal(

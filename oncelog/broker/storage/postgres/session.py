@@ -1,26 +1,45 @@
 """Connections to PostgreSQL, each with one statement in flight.
 
-Owns: what is a lost answer, and what a refusal. Does not own: the loop on which coroutines run (`Coroutines`).
+Owns: what is a lost answer, what a refusal, and how long an answer may take. Does not own: the loop on which coroutines
+run (`Coroutines`).
 """
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
 from oncelog.broker.storage.shared.tables import Unanswered
 from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
 
 T = TypeVar("T")
 Ask = Callable[[asyncpg.Connection], Awaitable[T]]
 """A statement, given a connection."""
 _SETTINGS = {
     "application_name": "oncelog",
-    "statement_timeout": "30s",
     "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0",
+    "statement_timeout": "0",
 }
+"""What a server, a database or a role has set otherwise does not reach us."""
 _CONNECT_S = 5
+_ANSWER_MS = 15_000
+_LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a statement that was sent in the very turn in which its connection was lost
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # a server that ends says so beforehand
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,  # it has become the standby of another
+)
+"""Nobody knows what has become of the statement, or another server is to be asked."""
 
 
 class Coroutines(Protocol):
@@ -32,13 +51,35 @@ class Coroutines(Protocol):
         """On a loop of its own, while nothing else runs on this thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where the tables are."""
+
+    dsn: str | None
+    """None: what PostgreSQL's environment variables say."""
+    schema: str
+    coroutines: Coroutines
+    scheduler: Scheduler
+
+    async def connect(self) -> asyncpg.Connection:
+        """Raises what asyncpg raises, OSError."""
+        settings = {**_SETTINGS, "search_path": quoted(self.schema)}
+        return await asyncpg.connect(
+            self.dsn, timeout=_CONNECT_S, server_settings=settings, target_session_attrs="primary"
+        )
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 class Session:
     """One connection, made when it is needed."""
 
-    def __init__(self, dsn: str, schema: str, coroutines: Coroutines) -> None:
-        self._dsn = dsn
-        self._schema = schema
-        self._coroutines = coroutines
+    def __init__(self, server: Server, *, answer_ms: int = _ANSWER_MS) -> None:
+        """What takes longer than `answer_ms` has lost its connection: a machine that is gone says nothing."""
+        self._server = server
+        self._answer_ms = answer_ms
         self._connection: asyncpg.Connection | None = None
         self._waiting: deque[tuple[Ask[Any], Completion[Any]]] = deque()
 
@@ -54,6 +95,7 @@ class Session:
         ask, answered = self._waiting[0]
 
         def on_answer(answer: Completion[Any]) -> None:
+            deadline.cancel()
             self._waiting.popleft()
             if self._waiting:
                 self._send()
@@ -62,48 +104,39 @@ class Session:
             else:
                 answered.fail(answer.error)
 
-        self._coroutines.run(self._asked(ask)).then(on_answer)
+        # Not by a timeout of the driver: that would cancel the statement, and PostgreSQL answers a commit that was
+        # cancelled while it waited for its standby as if the standby had it.
+        deadline = self._server.scheduler.call_later(self._answer_ms, self._give_up)
+        self._server.coroutines.run(self._asked(ask)).then(on_answer)
+
+    def _give_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
 
     async def _asked(self, ask: Ask[T]) -> T:
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await self._connected()
+                self._connection = await self._server.connect()
             return await ask(self._connection)
         except _LOST as error:
             if self._connection is not None:
                 self._connection.terminate()
             self._connection = None
-            raise Unanswered(f"PostgreSQL: {error}") from error
+            raise Unanswered(f"PostgreSQL: {error or type(error).__name__}") from error
         except asyncpg.PostgresError as error:
             raise OSError(f"PostgreSQL: {error}") from error
 
-    async def _connected(self) -> asyncpg.Connection:
-        settings = {**_SETTINGS, "search_path": f'"{self._schema}"'}
-        return await asyncpg.connect(self._dsn, timeout=_CONNECT_S, server_settings=settings)
-
     def run_now(self, ask: Ask[T]) -> T:
         """Over a connection of its own. Raises as `run` fails."""
-        return self._coroutines.run_now(self._asked_alone(ask))
+        return self._server.coroutines.run_now(self._asked_alone(ask))
 
     async def _asked_alone(self, ask: Ask[T]) -> T:
-        alone = Session(self._dsn, self._schema, self._coroutines)
+        alone = Session(self._server)
         try:
             return await alone._asked(ask)
         finally:
-            if alone._connection is not None:
-                await alone._connection.close(timeout=_CONNECT_S)
+            await alone.close()
 
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close(timeout=_CONNECT_S)
-
-
-_LOST = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a statement that was sent in the very turn in which its connection was lost
-    OSError,
-    TimeoutError,
-)
-"""Nobody knows what has become of the statement; a server that ends says so beforehand."""

@@ -1,7 +1,13 @@
 """The statements of `storage.shared.tables` in SQL.
 
 Owns: the SQL, and which connection takes what: rounds have one of their own, as everybody waits for them.
-Invariant: whatever writes holds a lock on the row of the lease, shared with other writers, until it is committed.
+Invariants
+- Whatever writes holds a lock on the row of the epoch, shared with other writers, until it is committed.
+- What was read of a round is as durable as an answer: `FindRound` writes itself, so that its commit waits for whatever
+  commits wait for, such as a synchronous standby. A row can be seen before its own commit has waited, if that was cut.
+
+The row of the epoch also says where the database was when it was written last: on which server and timeline, in which
+transaction. A row that was restored from a dump is of another transaction than it says.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +17,7 @@ from uuid import UUID
 from asyncpg import Connection
 
 from oncelog.broker.storage.postgres.schema import VERSIONS
-from oncelog.broker.storage.postgres.session import Ask, Coroutines, Session
+from oncelog.broker.storage.postgres.session import Ask, Server, Session
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
     Catalogue,
@@ -21,26 +27,66 @@ from oncelog.broker.storage.shared.tables import (
     DropChunks,
     FetchChunk,
     FindRound,
+    FoundRound,
+    GiveBackLease,
+    KeepPlace,
+    Lease,
     LogRow,
+    LookAtLease,
     MoveStarts,
     NewChunk,
     ReadCatalogue,
     ReadRounds,
+    RenewLease,
     ReplaceChunks,
     Round,
     Statement,
     TakeLease,
+    TakenLease,
     WriteBlob,
 )
 from oncelog.broker.turns.completion import Completion
 
 T = TypeVar("T")
 _ROUNDS_A_PIECE = 64
+LOCK_CLASS = 0x6F6E6365  # "once", in pg_locks
 _APPEND = """
 with ok as (select 1 from oncelog_leader where epoch = $1 for share)
 insert into oncelog_journal(number, part, epoch, body)
-select $2, row.part, $1, row.body from ok, unnest($3::bytea[]) with ordinality as row(body, part)
+select $2::bigint, row.part, $1, row.body from ok, unnest($3::bytea[]) with ordinality as row(body, part)
+where exists (select from oncelog_journal where number = $2::bigint - 1)
+or (select number from oncelog_trim) >= $2::bigint - 1
 on conflict do nothing returning 1
+"""
+_FIND = """
+with answer as (update oncelog_answer set number = number + 1)
+select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch from oncelog_leader
+"""
+_LOCK = "'oncelog_leader'::regclass::oid::bigint"
+_RENEWED = "(extract(epoch from nullif(until, '-infinity')) * 1000000)::bigint"
+_LOOK = f"""
+select epoch, owner, coalesce({_RENEWED}, 0),
+coalesce(extract(epoch from nullif(until, '-infinity') - clock_timestamp()) * 1000, 0)::float,
+exists (select from pg_locks where locktype = 'advisory' and classid = {LOCK_CLASS} and objid = {_LOCK}
+and database = (select oid from pg_database where datname = current_database()))
+from oncelog_leader, oncelog_lease
+"""
+_PLACE = """
+(select system_identifier || '/' from pg_control_system()) || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+"""
+_EPOCH = f"""
+select epoch, place = {_PLACE} and xmin::text::bigint = mod(written::text::numeric, 4294967296)
+from oncelog_leader for update
+"""
+_TAKE_EPOCH = f"""
+update oncelog_leader set epoch = epoch + 1, written = pg_current_xact_id(),
+place = case when $1 then {_PLACE} else '' end
+"""
+_TAKE_LEASE = "update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms'"
+_KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE}"
+_ATTEND = f"""
+select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
+and classid = {LOCK_CLASS} and objid = {_LOCK}) or pg_try_advisory_lock({LOCK_CLASS}, {_LOCK}::int)
 """
 _ROUNDS = """
 select number, string_agg(body, ''::bytea order by part) as body from oncelog_journal
@@ -66,9 +112,39 @@ set start_offset = greatest(oncelog_start.start_offset, excluded.start_offset)
 """
 
 
-async def _take_lease(connection: Connection, _: TakeLease) -> int:
-    epoch: int = await connection.fetchval("update oncelog_leader set epoch = epoch + 1 returning epoch")
-    return epoch
+async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
+    return Lease(*await connection.fetchrow(_LOOK))
+
+
+async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLease | None:
+    seen = statement.seen
+    async with connection.transaction():
+        epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
+        owner, renewed = await connection.fetchrow(f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease")
+        if owner == statement.owner:  # an answer was lost
+            return TakenLease(epoch, not is_here)
+        if (epoch, renewed) != (seen.epoch, seen.renewed):
+            return None
+        is_here = is_here or not epoch
+        await connection.execute(_TAKE_EPOCH, is_here)
+        await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms)
+    await connection.execute(_ATTEND)
+    return TakenLease(epoch + 1, not is_here)
+
+
+async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
+    await connection.execute(
+        "update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms'", statement.lease_ms
+    )
+    await connection.execute(_ATTEND)
+
+
+async def _give_back_lease(connection: Connection, _: GiveBackLease) -> None:
+    await connection.execute("update oncelog_lease set until = '-infinity'")
+
+
+async def _keep_place(connection: Connection, _: KeepPlace) -> None:
+    await connection.execute(_KEEP_PLACE)
 
 
 async def _read_catalogue(connection: Connection, _: ReadCatalogue) -> Catalogue:
@@ -119,11 +195,8 @@ async def _append_round(connection: Connection, statement: AppendRound) -> bool:
     return len(added) == len(statement.bodies)
 
 
-async def _find_round(connection: Connection, statement: FindRound) -> int:
-    epoch: int | None = await connection.fetchval(
-        "select epoch from oncelog_journal where number = $1 limit 1", statement.number
-    )
-    return -1 if epoch is None else epoch
+async def _find_round(connection: Connection, statement: FindRound) -> FoundRound:
+    return FoundRound(*await connection.fetchrow(_FIND, statement.number))
 
 
 async def _fetch_chunk(connection: Connection, statement: FetchChunk) -> bytes | None:
@@ -185,6 +258,7 @@ async def _write_blob(connection: Connection, statement: WriteBlob) -> None:
 
 
 _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
+    LookAtLease: _look_at_lease,
     TakeLease: _take_lease,
     ReadCatalogue: _read_catalogue,
     ReadRounds: _read_rounds,
@@ -199,6 +273,9 @@ _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
     MoveStarts: _move_starts,
     DeleteLogs: _delete_logs,
     WriteBlob: _write_blob,
+    RenewLease: _renew_lease,
+    GiveBackLease: _give_back_lease,
+    KeepPlace: _keep_place,
 }
 """What happens in a transaction that holds the lease."""
 
@@ -219,31 +296,22 @@ def _asked(statement: Statement[T]) -> Ask[T]:
     return ask
 
 
+_OF_LEASE = (LookAtLease, TakeLease, RenewLease)
+"""Nothing that takes long is before them."""
+_BESIDE_MS = 600_000
+"""A checkpoint moves all that was produced meanwhile."""
+
+
 class PostgresTables:
-    def __init__(self, dsn: str, schema: str, coroutines: Coroutines) -> None:
-        self._rounds, self._reads, self._beside = [Session(dsn, schema, coroutines) for _ in range(3)]
-        self._schema = schema
-
-    def prepare(self) -> None:
-        """Make the schema, or bring it up to date. Blocks. Raises OSError."""
-
-        async def ask(connection: Connection) -> None:
-            async with connection.transaction():
-                await connection.execute(f'create schema if not exists "{self._schema}"')
-                await connection.execute("create table if not exists oncelog_schema(version int not null)")
-                await connection.execute("lock table oncelog_schema")
-                known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
-                if known > len(VERSIONS):
-                    raise OSError(f"the schema {self._schema} has version {known}: a newer oncelog has made it")
-                for number in range(known, len(VERSIONS)):
-                    await connection.execute(VERSIONS[number])
-                    await connection.execute("insert into oncelog_schema values($1)", number + 1)
-
-        self._beside.run_now(ask)
+    def __init__(self, server: Server) -> None:
+        self._rounds, self._reads, self._lease = [Session(server) for _ in range(3)]
+        self._beside = Session(server, answer_ms=_BESIDE_MS)
 
     def run(self, statement: Statement[T]) -> Completion[T]:
         if isinstance(statement, AppendRound | FindRound):
             session = self._rounds
+        elif isinstance(statement, _OF_LEASE):
+            session = self._lease
         else:
             session = self._reads if type(statement) in _ASKED else self._beside
         return session.run(_asked(statement))
@@ -252,5 +320,5 @@ class PostgresTables:
         return self._beside.run_now(_asked(statement))
 
     async def close(self) -> None:
-        for session in (self._rounds, self._reads, self._beside):
+        for session in (self._rounds, self._reads, self._lease, self._beside):
             await session.close()

@@ -14,7 +14,7 @@ from oncelog.broker.storage.producer_snapshot import load_batches, load_snapshot
 from oncelog.broker.storage.sections import LogKey, Span, decode_sections
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import ChunkRow, LogRow, ReadCatalogue, ReadRounds, TakeLease
+from oncelog.broker.storage.shared.tables import ChunkRow, LogRow, ReadCatalogue, ReadRounds
 from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ProtocolError
@@ -45,11 +45,9 @@ class Found:
         return self.logs.setdefault(key, FoundLog())
 
 
-def find(statements: Statements) -> Sliced[Found]:
-    """Take the lease, and read what the one before has committed. Raises OSError."""
-    taken = statements.ask(TakeLease())
-    yield taken
-    found = Found(taken.result())
+def find(statements: Statements, epoch: int) -> Sliced[Found]:
+    """What the broker before has committed, for the one with the lease. Raises OSError."""
+    found = Found(epoch)
     reading = statements.ask(ReadCatalogue())
     yield reading
     catalogue = reading.result()

@@ -5,14 +5,14 @@ Owns: the repetition, for as long as the patience lasts. Does not own: what an a
 
 from typing import TypeVar
 
-from oncelog.broker.storage.shared.tables import AppendRound, FindRound, Statement, Tables, Unanswered
+from oncelog.broker.storage.shared.tables import AppendRound, FindRound, FoundRound, Statement, Tables, Unanswered
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 
 T = TypeVar("T")
 _PAUSE_MS = 50
-_PATIENCE_MS = 30_000
-"""A restart of the database takes less."""
+_PATIENCE_MS = 120_000
+"""A restart of the database takes less, and so does the promotion of its standby."""
 _TRIES_AT_ONCE = 3
 
 
@@ -21,6 +21,16 @@ class Fenced(OSError):
 
     def __init__(self) -> None:
         super().__init__("another broker has taken the lease")
+
+
+class RoundsLost(OSError):
+    """The database is older than what this broker has acknowledged."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the database no longer has what was committed in it: it was restored, or a standby was promoted that had "
+            "not received everything. Records that were acknowledged are lost"
+        )
 
 
 class Statements:
@@ -71,14 +81,20 @@ class Statements:
         def on_answer(is_added: bool) -> Completion[None]:
             if is_added:
                 return Completion.of(None)
-            return self.ask(FindRound(row.number)).map(lambda epoch: _happened(epoch == row.epoch))
+            return self.ask(FindRound(row.number)).map(lambda found: _is_ours(row, found))
 
         return self.ask(row).flat_map(on_answer)
 
     def append_now(self, row: AppendRound) -> None:
         """The same at once. Raises OSError."""
         if not self.ask_now(row):
-            _happened(self.ask_now(FindRound(row.number)) == row.epoch)
+            _is_ours(row, self.ask_now(FindRound(row.number)))
+
+
+def _is_ours(row: AppendRound, found: FoundRound) -> None:
+    if found.epoch == row.epoch:
+        return
+    raise Fenced if found.newest_epoch > row.epoch else RoundsLost
 
 
 def _happened(has_happened: bool) -> None:

@@ -30,6 +30,7 @@ from oncelog.broker.storage.memory.store import Cleaned
 from oncelog.broker.storage.sections import LogKey, Section, encode_sections
 from oncelog.broker.storage.shared.checkpoint import Checkpoints, TakenCheckpoint
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkCache, ChunkWriter
+from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, find, open_log
 from oncelog.broker.storage.shared.statements import Statements
@@ -37,11 +38,13 @@ from oncelog.broker.storage.shared.tables import (
     AppendRound,
     DeleteLogs,
     DropChunks,
+    KeepPlace,
     MoveStarts,
     NewChunk,
     ReplaceChunks,
     Statement,
     Tables,
+    TakenLease,
 )
 from oncelog.broker.storage.shared.topics import SharedBlobs, SharedTopics
 from oncelog.broker.turns.completion import Completion
@@ -68,18 +71,29 @@ class SharedDurability:
     rounds_are_whole = True
     may_be_lost = False
 
+    def __init__(self, statements: Statements, taken: TakenLease) -> None:
+        self._statements = statements
+        self._epoch = taken.epoch
+        self.may_be_older = taken.is_elsewhere
+
     def answer_ahead(self) -> bool:
         return False
 
     def settle(self) -> None:
         """Nothing was answered ahead."""
 
+    def keep_place(self) -> None:
+        self._statements.write_now(KeepPlace(self._epoch))
+        self.may_be_older = False
+
 
 class SharedLogStore:
     def __init__(
         self,
         statements: Statements,
+        taken: TakenLease,
         found: Found,
+        lease: LeaseKeeper,
         clock: Clock,
         on_failure: Callable[[OSError], None],
         compaction: CompactionSettings | None = None,
@@ -111,7 +125,9 @@ class SharedLogStore:
         self._is_serving = False
         self._logs: dict[PartitionKey, SharedLog] = {}
         self.trouble: Trouble | None = None
-        self.durability = SharedDurability()
+        self.durability = SharedDurability(statements, taken)
+        self._lease = lease
+        lease.watch(self._fail)
         self.blobs = SharedBlobs(found, statements)
         self.topics = SharedTopics(found, self._logs, statements, self._delete)
         self.cleaner: LogCleaner[SharedLog] | None = None
@@ -300,6 +316,15 @@ class SharedLogStore:
     def close(self, producers: Mapping[PartitionKey, ProducerStateManager], *, cleanly: bool) -> OSError | None:
         if self.cleaner is not None:
             self.cleaner.stop()
+        self._lease.end()
+        if self.trouble is not None:
+            return self.trouble.error
+        if self._in_flight is not None or self._beside_count:
+            return OSError("PostgreSQL has not answered yet")
+        try:
+            self._lease.give_back()
+        except OSError as error:
+            return error
         return None
 
 
@@ -310,8 +335,12 @@ def open_store(
     on_failure: Callable[[OSError], None],
     compaction: CompactionSettings | None = None,
     sizes: SharedSizes | None = None,
+    terms: LeaseTerms | None = None,
 ) -> Sliced[SharedLogStore]:
-    """Take the lease, and open a store over what the one before has committed. Raises OSError."""
+    """Take the lease, and open a store over what the one before has committed. Raises LeaseHeld, OSError."""
+    terms = terms or LeaseTerms()
     statements = Statements(tables, scheduler, clock)
-    found = yield from find(statements)
-    return SharedLogStore(statements, found, clock, on_failure, compaction, sizes)
+    taken = yield from take_lease(statements, clock, scheduler, terms)
+    lease = LeaseKeeper(statements, scheduler, taken.epoch, terms.lease_ms)
+    found = yield from find(statements, taken.epoch)
+    return SharedLogStore(statements, taken, found, lease, clock, on_failure, compaction, sizes)

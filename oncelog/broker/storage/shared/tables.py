@@ -8,6 +8,7 @@ Contract
   flight at the same time happen in any order.
 - One that has an `epoch` happens only if that is the newest at its commit. Else it changes nothing and answers False.
 - Each can be sent again after it has happened: it changes nothing then. Only `AppendRound` answers differently.
+- What `FindRound` has found is as durable as an answer: it may have been read before it was.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,9 +83,70 @@ class Statement(Generic[T_co]):
     """Something to ask of the database; T is the type of the answer."""
 
 
+class Lease(NamedTuple):
+    """Who may write, and for how long."""
+
+    epoch: int
+    owner: str
+    """Empty: nobody has ever had it."""
+    renewed: int
+    """Grows with each renewal, in microseconds."""
+    left_ms: float
+    """Until it is over; not above 0 once it is, or was given back."""
+    is_attended: bool
+    """Whether a connection of the owner is open."""
+
+
+class TakenLease(NamedTuple):
+    epoch: int
+    is_elsewhere: bool
+    """The database is not where the last start has left it: it was promoted, or restored, or is a copy. What it had
+    acknowledged may be gone."""
+
+
+class FoundRound(NamedTuple):
+    epoch: int
+    """In which it was appended; −1 if there is none."""
+    newest_epoch: int
+    """Of the lease."""
+
+
 @dataclass(frozen=True)
-class TakeLease(Statement[int]):
-    """Become the broker that may write; answers its epoch. Waits for what the one before has in flight."""
+class LookAtLease(Statement[Lease]):
+    """Who has the lease."""
+
+
+@dataclass(frozen=True)
+class TakeLease(Statement[TakenLease | None]):
+    """Become the broker that may write, if the lease is still as it was seen; else None. Waits for what the one before
+    has in flight."""
+
+    seen: Lease
+    owner: str
+    """A name that nobody else has."""
+    lease_ms: int
+
+
+@dataclass(frozen=True)
+class RenewLease(Statement[bool]):
+    """Have it for so long from now on."""
+
+    epoch: int
+    lease_ms: int
+
+
+@dataclass(frozen=True)
+class GiveBackLease(Statement[bool]):
+    """Others need not wait for its end."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class KeepPlace(Statement[bool]):
+    """Whatever follows from `TakenLease.is_elsewhere` is durable: the next start compares with where we are now."""
+
+    epoch: int
 
 
 @dataclass(frozen=True)
@@ -101,7 +163,8 @@ class ReadRounds(Statement[Sequence[Round]]):
 
 @dataclass(frozen=True)
 class AppendRound(Statement[bool]):
-    """Add a round to the journal. False: nothing was added, as the lease is another's or the number is taken."""
+    """Add a round to the journal. False: nothing was added, as the lease is another's, the number is taken, or the round
+    before it is gone."""
 
     epoch: int
     number: int
@@ -110,8 +173,8 @@ class AppendRound(Statement[bool]):
 
 
 @dataclass(frozen=True)
-class FindRound(Statement[int]):
-    """The epoch of the round with this number; −1 if there is none."""
+class FindRound(Statement[FoundRound]):
+    """What has become of the round with this number."""
 
     number: int
 

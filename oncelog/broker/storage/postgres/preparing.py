@@ -1,0 +1,148 @@
+"""What a start finds at a PostgreSQL, and what it does not put up with.
+
+Owns: the schema and its upgrades, the refusals, in words that say what to do. Does not own: who has the lease
+(`storage.shared.lease`).
+"""
+
+from typing import NamedTuple
+
+import asyncpg
+
+from oncelog.broker.storage.postgres.schema import VERSIONS
+from oncelog.broker.storage.postgres.session import Server, quoted
+
+_OLDEST = 130000
+_FACTS = """
+select current_setting('server_version'), current_setting('server_version_num')::int, current_setting('fsync'),
+current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), current_database(),
+current_user, pg_is_in_recovery()
+"""
+
+
+class Unusable(Exception):
+    """What is found there cannot be used; the message says what to do."""
+
+
+class Found(NamedTuple):
+    """Whose promises this broker's are."""
+
+    server_version: str
+    version_number: int
+    fsync: str
+    synchronous_commit: str
+    standby_names: str
+    database: str
+    user: str
+    is_standby: bool
+
+    @property
+    def promise(self) -> str:
+        """What survives what, in words for an operator."""
+        if self.fsync == "off":
+            return "a crash of its machine may lose anything (fsync=off)"
+        if self.synchronous_commit == "off":
+            return "a crash of PostgreSQL may lose what was acknowledged last (synchronous_commit=off)"
+        if not self.standby_names or self.synchronous_commit == "local":
+            return (
+                "acknowledged is on the disk of one PostgreSQL; the promotion of a standby may lose what was last "
+                "(no synchronous standby)"
+            )
+        return f"acknowledged is on the disk of PostgreSQL and of its synchronous standbys ({self.standby_names})"
+
+
+async def prepare(server: Server, *, may_lose: bool) -> Found:
+    """Look at the server, and make the schema or bring it up to date. `may_lose` lets a server pass that acknowledges
+    what a crash may lose. Raises Unusable."""
+    try:
+        connection = await server.connect()
+    except _REFUSED as error:
+        raise Unusable(_of_connection(error)) from error
+    try:
+        found = Found(*await connection.fetchrow(_FACTS))
+        _check(found, may_lose=may_lose)
+        await _check_sessions(server, connection)
+        await _make_schema(connection, server.schema, found)
+    except _REFUSED as error:
+        raise Unusable(f"{error}.") from error
+    finally:
+        await connection.close(timeout=5)
+    return found
+
+
+_REFUSED = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+
+def _of_connection(error: BaseException) -> str:
+    match error:
+        case asyncpg.ClientConfigurationError() | ValueError():
+            return f"{error}; a DSN is postgresql://USER@HOST:PORT/DATABASE."
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            return f"{error}; PGPASSWORD, or a password file (PGPASSFILE), has the password."
+        case asyncpg.InvalidCatalogNameError():
+            return f"{error}; an administrator makes it with `create database`."
+        case asyncpg.TargetServerAttributeNotMatched():
+            return "it is a standby, which cannot be written: name the primary, or all hosts with commas between them."
+        case asyncpg.ProtocolViolationError() | asyncpg.FeatureNotSupportedError():
+            return f"{error}; {_NO_POOLER}"
+    return f"{error or type(error).__name__}; is PostgreSQL running there?"
+
+
+_NO_POOLER = "name PostgreSQL itself, or a pooler in session mode: oncelog has locks that belong to its connections."
+
+
+def _check(found: Found, *, may_lose: bool) -> None:
+    if found.is_standby:
+        raise Unusable(_of_connection(asyncpg.TargetServerAttributeNotMatched("")))
+    if found.version_number < _OLDEST:
+        raise Unusable(f"it is PostgreSQL {found.server_version}, and 13 is the oldest that will do.")
+    if (found.fsync == "off" or found.synchronous_commit == "off") and not may_lose:
+        raise Unusable(
+            f"{found.promise}: turn it on, or start with --override oncelog.postgres.allow.loss=true if that is wanted."
+        )
+
+
+async def _check_sessions(server: Server, connection: asyncpg.Connection) -> None:
+    """Two connections of ours are two of PostgreSQL: where one is lent to each transaction in turn they are not."""
+    pid = await connection.fetchval("select pg_backend_pid()")
+    other = await server.connect()
+    try:
+        async with other.transaction():
+            theirs = await other.fetchval("select pg_backend_pid()")
+            again = await connection.fetchval("select pg_backend_pid()")
+    finally:
+        await other.close(timeout=5)
+    if theirs == pid or again != pid:
+        raise Unusable(f"there is a pooler in transaction mode before it: {_NO_POOLER}")
+
+
+async def _make_schema(connection: asyncpg.Connection, schema: str, found: Found) -> None:
+    if await connection.fetchval("select to_regnamespace($1) is null", quoted(schema)):
+        try:
+            await connection.execute(f"create schema if not exists {quoted(schema)}")
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise Unusable(
+                f"the user {found.user} may not make the schema {schema}: let an administrator run "
+                f"`create schema {quoted(schema)} authorization {quoted(found.user)}` in the database {found.database}."
+            ) from error
+    try:
+        async with connection.transaction():
+            await _upgrade(connection, schema)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Unusable(
+            f"{error}: the tables in the schema {schema} belong to somebody else than {found.user}."
+        ) from error
+
+
+async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
+    # Two that start at once; nobody else has this number.
+    await connection.execute("select pg_advisory_xact_lock(7954872183301440869)")
+    await connection.execute("create table if not exists oncelog_schema(version int not null)")
+    known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
+    if known > len(VERSIONS):
+        raise Unusable(
+            f"its schema {schema} has version {known}, and this release knows {len(VERSIONS)}: a newer oncelog has made "
+            "it. Upgrade this one, or name another schema."
+        )
+    for number in range(known, len(VERSIONS)):
+        await connection.execute(VERSIONS[number])
+        await connection.execute("insert into oncelog_schema values($1)", number + 1)
