@@ -163,7 +163,6 @@ class Database:
             self.blobs[statement.path] = statement.data
         return True
 
-
     def give_back_lease(self, statement: GiveBackLease) -> bool:
         self.until_us = 0
         return True

@@ -6,6 +6,7 @@ handovers and auditor.
 """
 
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 
 from oncelog.broker.log.partition_log import PartitionLog
@@ -43,6 +44,7 @@ class TablesWorld(BrokerWorld):
     def __init__(self, seed: int) -> None:
         self.database = Database()
         self._sizes_of = Random(seed + 2**42)
+        self._terms = count(1)
         self.tally: TablesTally
         super().__init__(seed)
         if not self._clock_jumps:
@@ -71,7 +73,7 @@ class TablesWorld(BrokerWorld):
             fetched_bytes=random.choice([0, 2_000, 1_000_000]),
         )
         compaction = CompactionSettings(time, _COMPACTION_BYTES, 0, self._on_problem)
-        terms = LeaseTerms(f"start {self._starts}", unattended_ms=0)
+        terms = LeaseTerms(f"start {next(self._terms)}", unattended_ms=0)
         opening = Slices(time).run_own(
             open_store(self.tables, time, time, self.failures.append, compaction, sizes, terms)
         )

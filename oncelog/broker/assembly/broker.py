@@ -62,7 +62,7 @@ def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[
     try:
         return (yield from assembling)
     except OSError as error:
-        raise StartError(f"cannot start from the data directory {config.data_dir}: {trouble(error)}.") from error
+        raise StartError(f"cannot start from {config.place.name}: {trouble(error)}.") from error
 
 
 def _assemble(
@@ -78,13 +78,17 @@ def _assemble(
     is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     purgatory = FetchPurgatory(system.scheduler)
     reports = FileReports(log, metrics)
-    store = store or make_store(config, system, log, reports, stopwatch(metrics.sync_seconds) if is_reported else None)
+    if store is None:
+        of_syncs = stopwatch(metrics.sync_seconds) if is_reported else None
+        store = yield from make_store(config, system, log, reports, of_syncs)
     rounds = Rounds(system.scheduler, store, stopwatch(metrics.round_seconds) if is_reported else None)
     logs = _logs(config, system, store, rounds, purgatory, reports)
     metadata = yield from load_metadata(config, system, logs, log)
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
-    leadership.begin(system.entropy.uuid())
+    leadership.begin(system.entropy.uuid(), may_be_older=store.durability.may_be_older)
     rounds.run_now()  # no client may see a cluster id or leader epochs before they are durable
+    if leadership.is_durable and store.durability.may_be_older:
+        store.durability.keep_place()
     live_config = LiveConfig(config, metadata, leadership.node_id)
     warn_of_security(log, metadata, live_config)
     topics = _topics(config, live_config, system, metadata, leadership, logs, slices)

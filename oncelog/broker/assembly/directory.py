@@ -19,6 +19,10 @@ class StartError(Exception):
     """The broker cannot start; the message says why and what to do."""
 
 
+class SettingsError(StartError):
+    """A setting is the reason, which only a start shows."""
+
+
 def check_directory(config: BrokerConfig, disk: Disk) -> None:
     """Raises StartError for a directory that cannot be our data directory, OSError."""
     try:

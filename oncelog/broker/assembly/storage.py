@@ -56,9 +56,13 @@ def make_store(
     log: Any,
     reports: "FileReports",
     stopwatch: Stopwatch | None,
-) -> LogStore:
+) -> Sliced[LogStore]:
     """The store of records, no log open yet; problems of files are logged, and syncs measured."""
     compaction = _compaction(config, system.scheduler, log)
+    if config.get_str("oncelog.storage") == "postgres":
+        from oncelog.broker.assembly.postgres import open_postgres
+
+        return (yield from open_postgres(config, system, log, compaction))
     if system.disk is None:
         from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it
 
@@ -109,23 +113,23 @@ def load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: A
             log.warning("metadata.snapshot", message=line)
     except KafkaError as error:
         raise StartError(f"the metadata log cannot be replayed: {error}; {WHAT_TO_DO}.") from error
-    wanted = config.get_str("cluster.id")
+    wanted, place = config.get_str("cluster.id"), config.place
     known = metadata.state.cluster_id
     if known is None:
         others = [directory_of(*place) for place in logs.store.topics.partitions() if place != (METADATA_TOPIC, 0)]
         if others and not metadata_log.log_end_offset:  # otherwise a repair has left it empty
             raise StartError(
-                f"{config.data_dir} holds partitions ({printable_names(others)}), but its metadata log is gone: put "
-                f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another --data-dir."
+                f"{place.name} holds partitions ({printable_names(others)}), but its metadata log is gone: put "
+                f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another {place.option}."
             )
         cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
         written = metadata.write(cluster_id_records(cluster_id, first_levels(config.get_int)))
         if written.error is not None:
-            raise StartError(f"cannot write into the data directory {config.data_dir}: {written.error}.")
+            raise StartError(f"cannot write into {place.name}: {written.error}.")
     elif wanted and wanted != known:
         raise StartError(
-            f"the data directory {config.data_dir} belongs to the cluster {known}, not to {wanted}: "
-            "drop cluster.id, or use another --data-dir."
+            f"{place.name} belongs to the cluster {known}, not to {wanted}: "
+            f"drop cluster.id, or use another {place.option}."
         )
     return metadata
 

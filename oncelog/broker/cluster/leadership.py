@@ -54,18 +54,19 @@ class Leadership:
         self._lost: dict[UUID, set[int]] = {}
         """The partitions of each topic that this node does not lead."""
 
-    def begin(self, incarnation_id: UUID) -> None:
-        """Lead every partition, in a new epoch, once that is durable."""
+    def begin(self, incarnation_id: UUID, *, may_be_older: bool = False) -> None:
+        """Lead every partition, in a new epoch, once that is durable. `may_be_older`: starts of later than the newest
+        that is known may have given out epochs and producer ids, see `Durability.may_be_older`."""
 
         def on_written(written: Completion[None]) -> None:
             if written.error is not None:
-                self._scheduler.call_later(_RETRY_MS, lambda: self.begin(incarnation_id))
+                self._scheduler.call_later(_RETRY_MS, lambda: self.begin(incarnation_id, may_be_older=may_be_older))
                 return
             self.is_durable = True
             for listener in self._listeners:
                 listener.on_epochs_changed()
 
-        self._metadata.register(self.node_id, incarnation_id).then(on_written)
+        self._metadata.register(self.node_id, incarnation_id, may_be_older=may_be_older).then(on_written)
 
     def watch(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)

@@ -31,6 +31,7 @@ from oncelog.broker.cluster.metadata_records import (
     count_of,
     decode_metadata_record,
     encode_metadata_batch,
+    next_series,
     spans,
     with_new_leader,
     with_partitions,
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
 CLUSTER_ID_CONFIG = "cluster.id"
 
 _FILLER_RECORDS = 1_000
+_LOST_STARTS = 500
+"""More than anybody loses with a backup; a record each."""
 
 
 class ResourceType(IntEnum):
@@ -366,12 +369,20 @@ class MetadataLog:
 
     # -- writing
 
-    def register(self, node_id: int, incarnation_id: UUID) -> Completion[None]:
-        """Record a new start of this node: it leads all its partitions in a new epoch."""
+    def register(self, node_id: int, incarnation_id: UUID, *, may_be_older: bool = False) -> Completion[None]:
+        """Record a new start of this node: it leads all its partitions in a new epoch. `may_be_older`: record more
+        starts than may have been lost, and that more producer ids were given out than may have been."""
         record = register_broker_record.RegisterBrokerRecord(
             broker_id=node_id, incarnation_id=incarnation_id, broker_epoch=self._log.log_end_offset, fenced=False
         )
-        return self.write([record])
+        if not may_be_older:
+            return self.write([record])
+        ids = producer_ids_record.ProducerIdsRecord(
+            broker_id=node_id,
+            broker_epoch=record.broker_epoch,
+            next_producer_id=next_series(self.state.next_producer_id),
+        )
+        return self.write([record] * _LOST_STARTS + [ids])
 
     def write(self, records: Sequence[Any]) -> Completion[None]:
         """Append `records` as one batch (all or none after a crash), replay them now, complete once durable."""

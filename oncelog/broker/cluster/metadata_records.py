@@ -48,6 +48,19 @@ class Registration(NamedTuple):
     """The offset of its record, as in Kafka."""
 
 
+_SERIES_BITS = 32
+"""A series of producer ids is longer than anybody needs. With a new one all earlier ids are known to be from before."""
+
+
+def series_of(producer_id: int) -> int:
+    return producer_id >> _SERIES_BITS
+
+
+def next_series(producer_id: int) -> int:
+    """The first producer id of the series after this one's."""
+    return series_of(producer_id) + 1 << _SERIES_BITS
+
+
 def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrigins:
     """`origins` after partitions from `first` on were added."""
     return origins if origins and origins[-1][1] == origin else (*origins, (first, origin))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from oncelog.broker.config.admin_address import check_tokens
 from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
@@ -78,6 +79,19 @@ class _Setting:
     """The file, variable or option that messages name."""
 
 
+class Place(NamedTuple):
+    """Where a broker keeps its records."""
+
+    storage: str
+    """`oncelog.storage`."""
+    name: str
+    """In messages."""
+    path: str
+    """As the directory of its logs, for Kafka's tools."""
+    option: str
+    """That which chooses another one."""
+
+
 _WHEN_READ_ONLY = {
     "auto.create.topics.enable": "false",
     "log.cleaner.enable": "false",
@@ -116,6 +130,7 @@ class BrokerConfig:
         for layer in dynamic:
             self._settings.update(layer)
         self.data_dir = self._data_dir()
+        self._check_storage()
         self.listeners = self._listeners(host_name)
         self.statsd_address = self._statsd_address()
         try:
@@ -195,6 +210,30 @@ class BrokerConfig:
         settings = dict(self._static) | {"oncelog.read.only": _Setting("true", Origin.FILE, why)}
         _settle_read_only(settings)
         return BrokerConfig(settings, self._host_name)
+
+    @property
+    def host_name(self) -> str:
+        return self._host_name()
+
+    @property
+    def place(self) -> Place:
+        storage = self.get_str("oncelog.storage")
+        if storage == "postgres":
+            schema = self.get_str("oncelog.postgres.schema")
+            return Place(storage, f"the schema {schema} in PostgreSQL", f"postgresql:{schema}", "--schema")
+        return Place(storage, f"the data directory {self.data_dir}", str(self.data_dir), "--data-dir")
+
+    def _check_storage(self) -> None:
+        if self.get_str("oncelog.storage") != "postgres":
+            return
+        if not self.get_str("oncelog.postgres.schema"):
+            raise ConfigError("oncelog.postgres.schema is empty: it is the name of a schema in PostgreSQL")
+        if self.get_bool("oncelog.read.only"):
+            raise ConfigError(
+                "oncelog.read.only is for files: `oncelog log export DSN DIR` writes what is in PostgreSQL into them"
+            )
+        if self.get_str("oncelog.flush.policy") != "fsync":
+            raise ConfigError("oncelog.flush.policy is for files: PostgreSQL's own is synchronous_commit")
 
     def _data_dir(self) -> Path:
         key = "log.dirs" if self.get("log.dirs") else "log.dir"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvloop
 
-from oncelog.broker.assembly.directory import StartError, open_directory, suited_to_directory
+from oncelog.broker.assembly.directory import SettingsError, StartError, open_directory, suited_to_directory
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.net.busy_poll import BusyPoll
@@ -28,8 +28,17 @@ from oncelog.broker.turns.machine import System
 
 if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults
+    from oncelog.broker.turns.ports import Coroutines
 
-__all__ = ["EXIT_DISK_FAILED", "StartError", "open_directory", "serve", "suited_to_directory"]
+__all__ = [
+    "EXIT_DISK_FAILED",
+    "SettingsError",
+    "StartError",
+    "coroutines_of",
+    "open_directory",
+    "serve",
+    "suited_to_directory",
+]
 
 EXIT_DISK_FAILED = 3
 _CLOCK_AHEAD = "oncelog.admin.clock.ahead.ms"
@@ -61,7 +70,15 @@ class _App:
         scheduler = LoopScheduler(loop, "flusher")
         imports = LoopScheduler(loop, "importer")  # a separate thread: it must not wait for a slow disk
         try:
-            system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
+            system = System(
+                SystemClock(),
+                SystemEntropy(),
+                scheduler,
+                disk,
+                self._syncs.run_all,
+                self._on_disk_failure,
+                coroutines_of(self._config),
+            )
             faults = self._faults(system)
             running = await RunningBroker.start(
                 self._config,
@@ -108,7 +125,7 @@ class _App:
             cluster_id=broker.cluster_id,
             node_id=broker.leadership.node_id,
             listeners=[f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
-            data_dir=str(self._config.data_dir),
+            data_dir=self._config.place.path,
         )
 
     def _faults(self, system: System) -> "Faults | None":
@@ -132,9 +149,20 @@ class _App:
         return faults
 
     def _on_disk_failure(self, error: OSError) -> None:
-        self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))
+        place = self._config.place
+        event = "database.failed" if place.storage == "postgres" else "disk.failed"
+        self._log.critical(event, error=str(error), data_dir=place.path)
         self._exit_code = EXIT_DISK_FAILED
         self._stop.set()
+
+
+def coroutines_of(config: BrokerConfig) -> "Coroutines | None":
+    """Return where the driver of a database runs, if there is one."""
+    if config.get_str("oncelog.storage") != "postgres":
+        return None
+    from oncelog.broker.system.coroutines import LoopCoroutines
+
+    return LoopCoroutines()
 
 
 def _busy_poll(loop: asyncio.AbstractEventLoop) -> BusyPoll | None:

@@ -2,7 +2,7 @@
 
 Owns: options, exit codes, one clear line for whatever prevents the daemon from starting. Does not own: settings
 (`broker.config.settings`), the daemon (`app`, imported last so that `--help` and a wrong setting respond at once).
-Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
+Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk or the database failed.
 """
 
 import os
@@ -33,6 +33,13 @@ def main() -> None:
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen; sets listeners. Port 0 picks a free one.")
 @click.option("--data-dir", metavar="DIR", help="Where the data is kept; sets log.dirs. [default: ./oncelog-data]")
 @click.option(
+    "--storage",
+    metavar="WHERE",
+    help="memory, or postgresql://USER@HOST/DATABASE to keep all data in PostgreSQL and none in files; sets "
+    "oncelog.storage and oncelog.postgres.dsn. [default: local, which is --data-dir]",
+)
+@click.option("--schema", metavar="NAME", help="The schema in PostgreSQL; sets oncelog.postgres.schema.")
+@click.option(
     "--config",
     "config_file",
     metavar="FILE",
@@ -57,6 +64,8 @@ def main() -> None:
 def serve(
     listen: str | None,
     data_dir: str | None,
+    storage: str | None,
+    schema: str | None,
     config_file: Path | None,
     read_only: bool | None,
     overrides: tuple[str, ...],
@@ -71,7 +80,15 @@ def serve(
     if sys.platform == "win32":
         _fail(_NOT_ON_WINDOWS, EXIT_CANNOT_RUN)
     is_read_only = None if read_only is None else str(read_only).lower()
-    given = (("listeners", listen), ("log.dirs", data_dir), ("oncelog.read.only", is_read_only))
+    is_dsn = storage is not None and "://" in storage
+    given = (
+        ("listeners", listen),
+        ("log.dirs", data_dir),
+        ("oncelog.read.only", is_read_only),
+        ("oncelog.storage", "postgres" if is_dsn else storage),
+        ("oncelog.postgres.dsn", storage if is_dsn else None),
+        ("oncelog.postgres.schema", schema),
+    )
     cli = {key: value for key, value in given if value is not None}
     try:
         config, warnings = load_config(
@@ -85,6 +102,8 @@ def serve(
 
     try:
         code = app.serve(config, warnings, start_logging(log_level))
+    except app.SettingsError as error:
+        _fail(str(error), EXIT_WRONG_SETTINGS)
     except app.StartError as error:
         _fail(str(error), EXIT_CANNOT_RUN)
     sys.exit(code)

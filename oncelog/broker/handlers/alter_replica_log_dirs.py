@@ -13,7 +13,7 @@ from oncelog.protocol.generated.alter_replica_log_dirs_response import (
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     results = []
     for directory in request.dirs:
-        is_ours = directory.path == str(context.broker.config.data_dir)
+        is_ours = directory.path == context.broker.config.place.path
         for topic in directory.topics:
             partitions = []
             for index in topic.partitions:

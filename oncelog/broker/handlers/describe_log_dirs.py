@@ -42,7 +42,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
     if broker.logs.store.trouble is not None:
         usable_bytes = 0
     directory = DescribeLogDirsResult(
-        log_dir=str(broker.config.data_dir), topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
+        log_dir=broker.config.place.path, topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
     )
     return DescribeLogDirsResponse(results=[directory])
 

@@ -4,9 +4,13 @@ Owns: only the interfaces. Production adapters are in `broker.system`; simulatio
 `broker.daemon` imports no adapter, `time`, `random`, `socket` or `asyncio`.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NewType, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NewType, Protocol, TypeVar
 from uuid import UUID
+
+from oncelog.broker.turns.completion import Completion
+
+T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -55,6 +59,16 @@ class Scheduler(Protocol):
 
     def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Do as `run_in_thread`, concurrently with other calls: for reads that may take long."""
+
+
+class Coroutines(Protocol):
+    """Where coroutines run, for what has no other form."""
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> Completion[T]:
+        """Run it on the event loop. Fails with what it raises."""
+
+    def run_now(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it to its end on a loop of its own, while this thread waits. Raises what it raises."""
 
 
 class File(Protocol):

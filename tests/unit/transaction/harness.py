@@ -91,6 +91,9 @@ class CountingIds:
             self.release()
         return answer
 
+    def is_from_before(self, producer_id: int) -> bool:
+        return False
+
     def skip_to(self, producer_id: int) -> None:
         self.next = max(self.next, producer_id)
 

@@ -40,9 +40,11 @@ def prepare_init_producer_id(
     transaction_version: int,
     wall_ms: WallMs,
     keeps_prepared: bool = False,
+    is_from_before: bool = False,
 ) -> Decision:
     """Decide on InitProducerId: a new producer id for a new instance, a bumped epoch for one that resumes, a fence for
-    others."""
+    others. `is_from_before`: epochs of this producer id may have been given out that are not known any more, so none of
+    them is."""
     if metadata is None:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
@@ -61,7 +63,8 @@ def prepare_init_producer_id(
             metadata, transaction_version=transaction_version, fresh_producer_id=fresh_producer_id, wall_ms=wall_ms
         )
         return abort._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS)
-    return _bump(metadata, timeout_ms, producer_epoch, fresh_producer_id, wall_ms)
+    needs_id = is_from_before or metadata.is_epoch_exhausted
+    return _bump(metadata, timeout_ms, producer_epoch, fresh_producer_id, wall_ms, needs_id=needs_id)
 
 
 def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
@@ -114,6 +117,8 @@ def _bump(
     producer_epoch: int,
     fresh_producer_id: int | None,
     wall_ms: WallMs,
+    *,
+    needs_id: bool,
 ) -> Decision:
     is_new_instance = producer_epoch == NO_PRODUCER_EPOCH
     emptied = metadata.with_state(TransactionState.EMPTY, wall_ms)._replace(
@@ -123,7 +128,8 @@ def _bump(
     )
     if is_new_instance or producer_epoch == metadata.producer_epoch:
         last_producer_epoch = NO_PRODUCER_EPOCH if is_new_instance else producer_epoch
-        return _with_next_pair(emptied._replace(last_producer_epoch=last_producer_epoch), fresh_producer_id)
+        emptied = emptied._replace(last_producer_epoch=last_producer_epoch)
+        return _with_next_pair(emptied, fresh_producer_id, needs_id=needs_id)
     if producer_epoch == metadata.last_producer_epoch:
         # The first response was lost: send it again.
         is_known = metadata.state is TransactionState.EMPTY and metadata.timeout_ms == timeout_ms
@@ -131,8 +137,8 @@ def _bump(
     return refuse(ErrorCode.PRODUCER_FENCED)
 
 
-def _with_next_pair(emptied: TransactionMetadata, fresh_producer_id: int | None) -> Decision:
-    if not emptied.is_epoch_exhausted:
+def _with_next_pair(emptied: TransactionMetadata, fresh_producer_id: int | None, *, needs_id: bool) -> Decision:
+    if not needs_id:
         return Decision(target=emptied._replace(producer_epoch=emptied.producer_epoch + 1))
     if fresh_producer_id is None:
         return NEEDS_PRODUCER_ID

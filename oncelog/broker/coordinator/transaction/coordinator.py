@@ -68,6 +68,8 @@ class ProducerIds(Protocol):
 
     def skip_to(self, producer_id: int) -> None: ...
 
+    def is_from_before(self, producer_id: int) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class InitializedProducer:
@@ -154,6 +156,7 @@ class TransactionCoordinator:
                 transaction_version=self._transaction_version(),
                 wall_ms=self._clock.wall_ms(),
                 keeps_prepared=keeps_prepared,
+                is_from_before=metadata is not None and self._producer_ids.is_from_before(metadata.producer_id),
             )
 
         return self._transition(transactional_id, decide, _to_initialized_producer)

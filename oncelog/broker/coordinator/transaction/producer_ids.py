@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from oncelog.broker.cluster.metadata_records import Registration
+from oncelog.broker.cluster.metadata_records import Registration, series_of
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 
@@ -45,6 +45,10 @@ class ProducerIdManager:
         """Assign no id below this one from now on; survives a restart once an id has been assigned."""
         self._lowest = max(self._lowest, producer_id)
         self._next = self._end
+
+    def is_from_before(self, producer_id: int) -> bool:
+        """Return whether it may have been used in a part of the past that is lost: in epochs that nobody knows of."""
+        return series_of(producer_id) < series_of(self._metadata.state.next_producer_id)
 
     def next_id(self) -> Completion[int]:
         """Return an id never assigned before: at once, or once the next block is durable. Fails if no block can be

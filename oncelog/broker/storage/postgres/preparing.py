@@ -23,6 +23,10 @@ class Unusable(Exception):
     """What is found there cannot be used; the message says what to do."""
 
 
+class Unreachable(Unusable):
+    """Nobody answers there, for now."""
+
+
 class Found(NamedTuple):
     """Whose promises this broker's are."""
 
@@ -55,6 +59,8 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
     what a crash may lose. Raises Unusable."""
     try:
         connection = await server.connect()
+    except (ConnectionError, TimeoutError) as error:
+        raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
     except _REFUSED as error:
         raise Unusable(_of_connection(error)) from error
     try:
@@ -69,7 +75,14 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
     return found
 
 
-_REFUSED = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+_REFUSED = (
+    OSError,
+    TimeoutError,
+    ValueError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 
 
 def _of_connection(error: BaseException) -> str:
@@ -84,7 +97,7 @@ def _of_connection(error: BaseException) -> str:
             return "it is a standby, which cannot be written: name the primary, or all hosts with commas between them."
         case asyncpg.ProtocolViolationError() | asyncpg.FeatureNotSupportedError():
             return f"{error}; {_NO_POOLER}"
-    return f"{error or type(error).__name__}; is PostgreSQL running there?"
+    return f"{error or type(error).__name__}."
 
 
 _NO_POOLER = "name PostgreSQL itself, or a pooler in session mode: oncelog has locks that belong to its connections."
@@ -140,7 +153,7 @@ async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
     known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
     if known > len(VERSIONS):
         raise Unusable(
-            f"its schema {schema} has version {known}, and this release knows {len(VERSIONS)}: a newer oncelog has made "
+            f"its schema {schema} has version {known}, and this release knows {len(VERSIONS)}: a newer one has made "
             "it. Upgrade this one, or name another schema."
         )
     for number in range(known, len(VERSIONS)):

@@ -5,15 +5,15 @@ run (`Coroutines`).
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 
 from oncelog.broker.storage.shared.tables import Unanswered
 from oncelog.broker.turns.completion import Completion
-from oncelog.broker.turns.ports import Scheduler
+from oncelog.broker.turns.ports import Coroutines, Scheduler
 
 T = TypeVar("T")
 Ask = Callable[[asyncpg.Connection], Awaitable[T]]
@@ -40,15 +40,6 @@ _LOST = (
     asyncpg.ReadOnlySQLTransactionError,  # it has become the standby of another
 )
 """Nobody knows what has become of the statement, or another server is to be asked."""
-
-
-class Coroutines(Protocol):
-    """Where coroutines run."""
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> Completion[T]: ...
-
-    def run_now(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """On a loop of its own, while nothing else runs on this thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from oncelog.broker.storage.postgres.schema import VERSIONS
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
 from oncelog.broker.storage.shared.tables import (
     AppendRound,

@@ -38,7 +38,7 @@ class LeaseTerms:
     lease_ms: int = 10_000
     unattended_ms: int = _UNATTENDED_MS
     """How long a lease has had no connection of its owner when it is free."""
-    on_wait: Callable[[str], None] = lambda owner: None
+    on_wait: Callable[[str], None] = lambda _: None
     """Called with the owner if there is something to wait for."""
 
 

@@ -163,8 +163,8 @@ class ReadRounds(Statement[Sequence[Round]]):
 
 @dataclass(frozen=True)
 class AppendRound(Statement[bool]):
-    """Add a round to the journal. False: nothing was added, as the lease is another's, the number is taken, or the round
-    before it is gone."""
+    """Add a round to the journal. False: nothing was added, as the lease is another's, the number is taken, or the
+    round before it is gone."""
 
     epoch: int
     number: int

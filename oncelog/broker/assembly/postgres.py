@@ -1,0 +1,90 @@
+"""Opens the store of a broker that keeps its records in PostgreSQL.
+
+Owns: what operators read about the server, in which words a start is refused. Does not own: the tables
+(`broker.storage.postgres`), the store over them (`broker.storage.shared`).
+"""
+
+from typing import Any
+
+from oncelog.broker.assembly.directory import SettingsError, StartError
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.log.store import LogStore
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
+from oncelog.broker.storage.shared.store import SharedSizes, open_store
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import Coroutines
+from oncelog.broker.turns.slices import Sliced
+
+
+def open_postgres(
+    config: BrokerConfig, system: System, log: Any, compaction: CompactionSettings | None
+) -> Sliced[LogStore]:
+    """The store, with the lease and no log open yet. Raises SettingsError, StartError."""
+    if system.coroutines is None:
+        raise StartError("oncelog.storage=postgres needs an event loop of asyncio, and this broker has another machine")
+    tables = yield from _tables(config, system, system.coroutines, log)
+    place = config.place
+    terms = LeaseTerms(
+        owner=f"{config.host_name} ({system.entropy.uuid()})",
+        lease_ms=config.get_int("oncelog.postgres.lease.ms"),
+        on_wait=lambda owner: log.info(
+            "lease.waiting", owner=owner, message="the broker before has not given it back; waits until it is over"
+        ),
+    )
+    half = config.get_int("oncelog.postgres.cache.bytes") // 2
+    sizes = SharedSizes(
+        checkpoint_bytes=config.get_int("oncelog.postgres.checkpoint.bytes"), written_bytes=half, fetched_bytes=half
+    )
+    try:
+        store = yield from open_store(
+            tables, system.clock, system.scheduler, system.on_disk_failure, compaction, sizes, terms
+        )
+    except LeaseHeld as error:
+        raise StartError(f"cannot start from {place.name}: {error}; stop it, or choose another schema.") from error
+    if store.durability.may_be_older:
+        log.warning(
+            "database.restored",
+            data_dir=place.path,
+            message="the database was restored, copied or promoted since the last start: what it had not received is "
+            "lost. Leader epochs and producer ids go on far above those of before, so that clients notice",
+        )
+    return store
+
+
+def _tables(config: BrokerConfig, system: System, coroutines: Coroutines, log: Any) -> Sliced[Any]:
+    try:
+        from oncelog.broker.storage.postgres.preparing import Unreachable, Unusable, prepare
+        from oncelog.broker.storage.postgres.session import Server
+        from oncelog.broker.storage.postgres.tables import PostgresTables
+    except ImportError as error:
+        raise SettingsError(
+            f"oncelog.storage=postgres needs asyncpg: pip install 'oncelog[postgres]' ({error})."
+        ) from error
+    place = config.place
+    server = Server(
+        config.get("oncelog.postgres.dsn") or None,
+        config.get_str("oncelog.postgres.schema"),
+        coroutines,
+        system.scheduler,
+    )
+    preparing = coroutines.run(prepare(server, may_lose=config.get_bool("oncelog.postgres.allow.loss")))
+    yield preparing
+    try:
+        found = preparing.result()
+    except Unreachable as error:
+        raise StartError(f"cannot reach {place.name}: {error}") from error
+    except Unusable as error:
+        raise SettingsError(f"cannot use {place.name}: {error}") from error
+    log.info(
+        "database.ready",
+        data_dir=place.path,
+        database=found.database,
+        user=found.user,
+        server_version=found.server_version,
+        fsync=found.fsync,
+        synchronous_commit=found.synchronous_commit,
+        synchronous_standby_names=found.standby_names,
+        message=found.promise,
+    )
+    return PostgresTables(server)
