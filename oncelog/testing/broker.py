@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
+from oncelog.testing.tables import Tables
 from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Security
 
 if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
@@ -97,28 +98,29 @@ class Broker:
         *,
         partitions: int = 1,
         config: Mapping[str, Setting] | None = None,
-        storage: Literal["memory", "disk"] | PathLike[str] = "memory",
+        storage: str | PathLike[str] = "memory",
         process: bool = False,
         port: int = 0,
         seed: int = 0,
         security: Security | None = None,
     ) -> None:
         """`partitions` is how many a topic has that is created by its first use. `config` has settings of the broker by
-        Kafka's names (docs/start/configuration.md). `storage` is "memory"; "disk", a temporary directory; or a
-        directory, which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a
+        Kafka's names (docs/start/configuration.md). `storage` is "memory"; "disk", a temporary directory; a
+        directory as a Path, which stays; or "postgresql://…", where it has a schema of its own until `close`, or the
+        one of `config`'s oncelog.postgres.schema, which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a
         free one, which is kept over restarts. `seed` decides what a crash loses. `security`, such as
         "SASL_SSL/SCRAM-SHA-512", is what the listener asks of clients: `client_settings` has what they need. With TLS
         it needs `oncelog[testing]`."""
         self.clock = Clock(self)
-        if isinstance(storage, str) and storage not in ("memory", "disk"):
-            raise ValueError(f"storage={storage!r}: it is 'memory', 'disk' or a pathlib.Path")
+        if isinstance(storage, str) and storage not in ("memory", "disk") and "://" not in storage:
+            raise ValueError(f"storage={storage!r}: it is 'memory', 'disk', 'postgresql://…' or a pathlib.Path")
         self._config = {**_FOR_TESTS, "num.partitions": partitions, **(config or {})}
         self._storage = "disk" if process and storage == "memory" else storage
         self._is_process = process
         self._port = port
         self._random = Random(seed)
         self._secured = None if security is None else Secured(security)
-        self._disk: MemoryDisk | Path | None = None
+        self._disk: MemoryDisk | Path | Tables | None = None
         self._life: Life | None = None
         self._admin: Admin | None = None
         self._has_crashed = False
@@ -141,7 +143,7 @@ class Broker:
         if self._secured is not None and "authorizer.class.name" in settings:
             others = settings.get("super.users")
             settings["super.users"] = ";".join(filter(None, (others, f"User:{OWN_USER}")))
-        if self._is_process and isinstance(self._disk, Path):
+        if self._is_process and not isinstance(self._disk, MemoryDisk):
             self._life = ProcessLife(settings, self._disk)
         else:
             self._life = ThreadLife(settings, self._disk, after_crash=self._has_crashed)
@@ -157,7 +159,7 @@ class Broker:
 
     def crash(self) -> None:
         """Cut the power: clients lose their connections, and what was not synced to the disk may be lost or torn, as
-        `seed` decides. With files on a real disk, or as a process, it is kill -9, which loses no file's bytes. What was
+        `seed` decides. With files on a real disk, in PostgreSQL, or as a process, it is kill -9, which loses nothing of these. What was
         acknowledged as durable must be there after `restart`."""
         self._end("kill")
         if isinstance(self._disk, MemoryDisk):
@@ -177,6 +179,9 @@ class Broker:
         self.stop()
         if self._storage == "disk" and isinstance(self._disk, Path):
             shutil.rmtree(self._disk.parent, ignore_errors=True)
+        if isinstance(self._disk, Tables):
+            self._disk.drop()
+            shutil.rmtree(self._disk.directory.parent, ignore_errors=True)
         self._disk = None
 
     def __enter__(self) -> Self:
@@ -303,11 +308,15 @@ class Broker:
 
     # -- inside
 
-    def _new_disk(self) -> MemoryDisk | Path:
+    def _new_disk(self) -> MemoryDisk | Path | Tables:
         if self._storage == "memory":
             return MemoryDisk(is_watched=False)
         if self._storage == "disk":
             return Path(tempfile.mkdtemp(prefix="oncelog-")) / "data"
+        if isinstance(self._storage, str):
+            schema = self._config.get("oncelog.postgres.schema")
+            directory = Path(tempfile.mkdtemp(prefix="oncelog-")) / "data"
+            return Tables(self._storage, None if schema is None else str(schema), directory)
         return Path(self._storage)
 
     @property

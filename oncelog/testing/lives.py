@@ -25,7 +25,7 @@ from oncelog.broker.config.admin_address import format_host_port, parse_http_add
 from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
 from oncelog.broker.config.config_key import ConfigType
 from oncelog.broker.config.settings import BrokerConfig, load_config
-from oncelog.broker.daemon.app import open_directory, suited_to_directory
+from oncelog.broker.daemon.app import coroutines_of, open_directory, suited_to_directory
 from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.observability.logging import to_python_logging
@@ -35,6 +35,7 @@ from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import Timer
 from oncelog.http_port import HttpPort
 from oncelog.testing.memory_disk import MemoryDisk
+from oncelog.testing.tables import Tables
 
 __tracebackhide__ = True
 START_TIMEOUT_S = 30.0
@@ -76,11 +77,15 @@ class ThreadLife:
     """A broker on an event loop in a thread of its own. `disk` is what it found and, once it has ended, what it
     left."""
 
-    def __init__(self, settings: Mapping[str, str], disk: MemoryDisk | Path, *, after_crash: bool = False) -> None:
+    def __init__(
+        self, settings: Mapping[str, str], disk: MemoryDisk | Path | Tables, *, after_crash: bool = False
+    ) -> None:
         """Raises ConfigError, StartError."""
         self.disk = disk
         if isinstance(disk, Path):
             settings = {**settings, "log.dirs": str(disk)}
+        elif isinstance(disk, Tables):
+            settings = {**settings, **disk.settings}
         config, warnings = load_config(cli=settings)
         self._log = to_python_logging(_LOGGER, _LEFT_BY_A_CRASH if after_crash else (), "expected after the crash")
         self._config = suited_to_directory(config, self._log) if isinstance(disk, Path) else config
@@ -182,11 +187,14 @@ def _escaped(value: str) -> str:
 
 
 class ProcessLife:
-    """A broker in a process of its own, in a directory. Others see the arguments of a process, so no secret is among
+    """A broker in a process of its own, in a directory or over tables. Others see the arguments of a process, so no secret is among
     them: these come over its standard input."""
 
-    def __init__(self, settings: Mapping[str, str], directory: Path) -> None:
+    def __init__(self, settings: Mapping[str, str], disk: Path | Tables) -> None:
         """Raises RuntimeError with what the process said."""
+        directory = disk.directory if isinstance(disk, Tables) else disk
+        if isinstance(disk, Tables):
+            settings = {**settings, **disk.settings}
         command = [sys.executable, "-P", "-m", "oncelog.broker", "serve"]
         command += ["--config", "/dev/stdin"]
         token_file = directory.with_name(f"{directory.name}.token")
@@ -270,15 +278,22 @@ class _OnLoop:
 
 @contextlib.contextmanager
 def _machine(
-    config: BrokerConfig, disk: MemoryDisk | Path, on_disk_failure: Callable[[OSError], None]
+    config: BrokerConfig, disk: MemoryDisk | Path | Tables, on_disk_failure: Callable[[OSError], None]
 ) -> Iterator[System]:
     """Raises DataDirectoryLocked, StartError."""
     loop = asyncio.get_running_loop()
     if isinstance(disk, MemoryDisk):
         yield System(SystemClock(), SystemEntropy(), _OnLoop(loop), disk, None, on_disk_failure)
         return
-    files = open_directory(config)
     scheduler = LoopScheduler(loop, "flusher")
+    if isinstance(disk, Tables):
+        try:
+            coroutines = coroutines_of(config)
+            yield System(SystemClock(), SystemEntropy(), scheduler, None, None, on_disk_failure, coroutines)
+        finally:
+            scheduler.close()
+        return
+    files = open_directory(config)
     try:
         yield System(SystemClock(), SystemEntropy(), scheduler, files, None, on_disk_failure)
     finally:

@@ -1,4 +1,5 @@
-"""A broker with `oncelog.storage=memory`: what clients see is the same, no file is made, and nothing outlives it.
+"""A broker without files: what clients see is the same, with `oncelog.storage=memory`, where everything comes later,
+and over tables; no file is made.
 
 The tests of transactions, groups and topics run over it as they are, but for those that look into files, or start the
 broker again.
@@ -8,15 +9,19 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from random import Random
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from oncelog.broker.assembly import broker as assembly
+from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
+from oncelog.broker.turns.slices import Sliced
 from tests.clients.administration import create, fetch, produce
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.late_store import LateLogStore
+from tests.fakes.tables import Database, FakeTables
 
 MEMORY = "oncelog.storage=memory"
 _NEEDS_FILES = re.compile(
@@ -68,7 +73,8 @@ def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLo
     """And every log is opened, every round committed, every byte fetched in a later turn."""
     stores: list[LateLogStore] = []
 
-    def make(config: Any, system: Any, log: Any, *_: Any) -> LateLogStore:
+    def make(config: Any, system: Any, log: Any, *_: Any) -> Sliced[LateLogStore]:
+        yield 0
         stores.append(LateLogStore(system.scheduler, system.clock))
         return stores[-1]
 
@@ -76,9 +82,28 @@ def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLo
     return stores
 
 
+@pytest.fixture
+def over_tables(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And every broker has tables of its own, most of them in chunks that must be fetched."""
+
+    def make(config: Any, system: Any, log: Any, *_: Any) -> Sliced[SharedLogStore]:
+        tables = FakeTables(Database(), system.scheduler, system.clock, Random(1), takes_time=False)
+        sizes = SharedSizes(checkpoint_bytes=1_000, chunk_bytes=500, written_bytes=0, fetched_bytes=2_000)
+        store = yield from open_store(tables, system.clock, system.scheduler, system.on_disk_failure, None, sizes)
+        return store
+
+    monkeypatch.setattr(assembly, "make_store", make)
+
+
 @pytest.mark.usefixtures("late_stores")
 @pytest.mark.parametrize("test", TESTS, ids=[f"{test.__module__.rpartition('.')[2]}-{test.__name__}" for test in TESTS])
 def test_what_clients_see_is_the_same_when_everything_comes_later(test: Callable[[], None]) -> None:
+    test()
+
+
+@pytest.mark.usefixtures("over_tables")
+@pytest.mark.parametrize("test", TESTS, ids=[f"{test.__module__.rpartition('.')[2]}-{test.__name__}" for test in TESTS])
+def test_what_clients_see_is_the_same_over_tables(test: Callable[[], None]) -> None:
     test()
 
 
