@@ -231,6 +231,10 @@ class FakeTables:
             self._after(lambda: self._cut(answered) if is_cut else answered.complete(answer))
             return None
 
+        if isinstance(statement, LookAtLease | TakeLease):  # of a broker that no take-over has to do with
+            self._after(effect)
+            return answered
+
         def begin() -> None:
             if effect in in_flight:
                 in_flight.remove(effect)

@@ -1,0 +1,180 @@
+"""Who may write: a lease is taken when it is free, renewed while its owner lives, and noticed when it is lost."""
+
+from collections.abc import Callable, Generator
+from random import Random
+from typing import TypeVar
+
+import pytest
+
+from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseKeeper, LeaseTerms, take_lease
+from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
+from oncelog.broker.storage.shared.tables import AppendRound, KeepPlace, LookAtLease, TakenLease, TakeLease
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Slices
+from tests.fakes.tables import Database, FakeTables
+from tests.fakes.virtual_time import VirtualTime
+
+T = TypeVar("T")
+LEASE_MS = 10_000
+
+
+class Candidate:
+    """A broker that wants the lease, with a connection of its own."""
+
+    def __init__(self, database: Database, time: VirtualTime, owner: str) -> None:
+        self.time = time
+        self.waited_for: list[str] = []
+        self.lost: list[OSError] = []
+        self.statements = Statements(FakeTables(database, time, time, Random(1)), time, time)
+        self.terms = LeaseTerms(owner, LEASE_MS, on_wait=self.waited_for.append)
+
+    def begin(self) -> Completion[TakenLease]:
+        return Slices(self.time).run_own(take_lease(self.statements, self.time, self.time, self.terms))
+
+    def take(self) -> TakenLease:
+        """The lease, whatever time it takes."""
+        return of(self.time, self.begin())
+
+    def keep(self, taken: TakenLease) -> LeaseKeeper:
+        keeper = LeaseKeeper(self.statements, self.time, taken.epoch, LEASE_MS)
+        keeper.watch(self.lost.append)
+        return keeper
+
+
+def of(time: VirtualTime, completion: Completion[T]) -> T:
+    for _ in range(60_000):
+        if completion.done:
+            break
+        time.advance(1)
+    return completion.result()
+
+
+@pytest.fixture
+def world() -> Generator[tuple[Database, VirtualTime]]:
+    yield Database(), VirtualTime()
+
+
+World = tuple[Database, VirtualTime]
+
+
+def test_nobody_waits_for_a_lease_that_nobody_has(world: World) -> None:
+    database, time = world
+    candidate = Candidate(database, time, "one")
+    assert candidate.take() == TakenLease(1, is_elsewhere=False)
+    assert time.monotonic_ms() < 1_000
+    assert candidate.waited_for == []
+
+
+def test_an_owner_that_lives_keeps_the_lease_and_others_are_refused_with_its_name(world: World) -> None:
+    database, time = world
+    owner, other = Candidate(database, time, "one"), Candidate(database, time, "two")
+    owner.keep(owner.take())
+    time.advance(5 * LEASE_MS)
+    begun_ms = time.monotonic_ms()
+    with pytest.raises(LeaseHeld, match="the broker one is at work on it"):
+        other.take()
+    assert time.monotonic_ms() - begun_ms < LEASE_MS / 2
+    assert other.waited_for == ["one"]
+    assert owner.lost == []
+
+
+def _ends(database: Database) -> None:
+    database.attendant = None
+
+
+def _says_nothing_more(database: Database) -> None:
+    """Its machine is gone: the database does not know that the connection is."""
+
+
+@pytest.mark.parametrize(
+    ("end", "after_ms", "before_ms"), [(_ends, 1_000, 2_000), (_says_nothing_more, 9_000, 11_000)]
+)
+def test_the_lease_of_a_broker_that_has_ended_is_free_soon_and_that_of_a_lost_machine_when_it_is_over(
+    world: World, end: Callable[[Database], None], after_ms: int, before_ms: int
+) -> None:
+    database, time = world
+    assert Candidate(database, time, "one").take().epoch == 1
+    end(database)
+    other = Candidate(database, time, "two")
+    assert other.take().epoch == 2
+    assert after_ms <= time.monotonic_ms() <= before_ms
+    assert other.waited_for == ["one"]
+
+
+def test_an_owner_that_connects_again_in_time_keeps_the_lease(world: World) -> None:
+    """As after a cut: nobody attends to it for a moment."""
+    database, time = world
+    owner, other = Candidate(database, time, "one"), Candidate(database, time, "two")
+    taken = owner.take()
+    database.attendant = None
+    taking = other.begin()
+    time.advance(700)
+    keeper = owner.keep(taken)
+    keeper._renew()
+    with pytest.raises(LeaseHeld):
+        of(time, taking)
+
+
+def test_a_lease_that_was_given_back_is_free_at_once(world: World) -> None:
+    database, time = world
+    owner, other = Candidate(database, time, "one"), Candidate(database, time, "two")
+    owner.keep(owner.take()).give_back()
+    begun_ms = time.monotonic_ms()
+    assert other.take().epoch == 2
+    assert time.monotonic_ms() - begun_ms < 500
+    time.advance(LEASE_MS)
+    assert owner.lost == []
+
+
+def test_of_two_that_want_it_one_has_it(world: World) -> None:
+    database, time = world
+    both = [Candidate(database, time, "one").begin(), Candidate(database, time, "two").begin()]
+    time.advance(30_000)
+    taken = sorted(each.result().epoch for each in both if each.error is None)
+    assert taken in ([1], [1, 2])  # the second has it once the first, which renews nothing, is over
+
+
+def test_who_has_slept_past_the_lease_learns_it_with_the_next_renewal(world: World) -> None:
+    database, time = world
+    sleeper = Candidate(database, time, "one")
+    taken = sleeper.take()
+    database.attendant = None
+    assert Candidate(database, time, "two").take().epoch == 2
+    sleeper.keep(taken)
+    time.advance(LEASE_MS)
+    assert [type(each) for each in sleeper.lost] == [Fenced]
+
+
+def test_an_answer_that_was_lost_has_taken_it_once(world: World) -> None:
+    database, time = world
+    candidate = Candidate(database, time, "one")
+    seen = of(time, candidate.statements.ask(LookAtLease()))
+    taking = TakeLease(seen, "one", LEASE_MS)
+    assert of(time, candidate.statements.ask(taking)) == of(time, candidate.statements.ask(taking))
+    assert database.epoch == 1
+
+
+def test_a_round_behind_one_that_the_database_has_lost_is_not_added_and_not_taken_for_another_brokers(
+    world: World,
+) -> None:
+    database, time = world
+    statements = Candidate(database, time, "one").statements
+    epoch = Candidate(database, time, "one").take().epoch
+    for number in (1, 2):
+        of(time, statements.append(AppendRound(epoch, number, (b"",))))
+    del database.journal[2]  # a standby was promoted that had not received it
+    with pytest.raises(RoundsLost, match="records that were acknowledged are lost|Records that were acknowledged"):
+        of(time, statements.append(AppendRound(epoch, 3, (b"",))))
+    assert list(database.journal) == [1]
+
+
+def test_a_start_hears_that_the_database_is_elsewhere_until_it_has_followed(world: World) -> None:
+    database, time = world
+    database.is_elsewhere = True
+    for owner in ("one", "two"):  # the first has ended before it did anything
+        candidate = Candidate(database, time, owner)
+        taken = candidate.take()
+        assert taken.is_elsewhere
+        database.attendant = None
+    of(time, candidate.statements.write(KeepPlace(taken.epoch)))
+    assert not Candidate(database, time, "three").take().is_elsewhere
