@@ -120,11 +120,12 @@ async def _check_sessions(server: Server, connection: asyncpg.Connection) -> Non
     other = await server.connect()
     try:
         async with other.transaction():
-            theirs = await other.fetchval("select pg_backend_pid()")
-            again = await connection.fetchval("select pg_backend_pid()")
+            is_shared = await other.fetchval("select pg_backend_pid()") == pid
+            # Not asked if it is: theirs may be the only one that there is.
+            is_shared = is_shared or await connection.fetchval("select pg_backend_pid()") != pid
     finally:
         await other.close(timeout=5)
-    if theirs == pid or again != pid:
+    if is_shared:
         raise Unusable(f"there is a pooler in transaction mode before it: {_NO_POOLER}")
 
 

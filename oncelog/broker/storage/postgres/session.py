@@ -4,6 +4,7 @@ Owns: what is a lost answer, what a refusal, and how long an answer may take. Do
 run (`Coroutines`).
 """
 
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -56,7 +57,11 @@ class Server:
         """Raises what asyncpg raises, OSError."""
         settings = {**_SETTINGS, "search_path": quoted(self.schema)}
         return await asyncpg.connect(
-            self.dsn, timeout=_CONNECT_S, server_settings=settings, target_session_attrs="primary"
+            self.dsn or "postgresql://",
+            service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
+            timeout=_CONNECT_S,
+            server_settings=settings,
+            target_session_attrs="primary",
         )
 
 
