@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.storage.shared.fetches import Fetches
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
@@ -305,11 +306,12 @@ class FakeTables:
 def at_hand(log: SharedLog) -> Iterator[None]:
     """For those who look on: what is in chunks comes at once, whatever is in flight."""
     cache = log._cache
-    tables = cache._statements._tables
+    tables = cache._fetches._statements._tables
     assert isinstance(tables, FakeTables)
-    fetching, cache._fetching, tables.is_instant = cache._fetching, {}, True
+    fetches, tables.is_instant = cache._fetches, True
+    cache._fetches = Fetches(fetches._statements, cache._on_fetched)
     yield
-    cache._fetching, tables.is_instant = fetching, False
+    cache._fetches, tables.is_instant = fetches, False
 
 
 def _do(function: Callable[[], object]) -> None:

@@ -56,7 +56,7 @@ class MemoryCompactionRound:
                 new.transaction_index.append(entry)
             if log.is_closed or segment not in list(log.segments):
                 return
-            log.segments.replace(segment, new)
+            log.segments.replace([segment], new)
             self.result.bytes_written += new.size_bytes
         self.result.clean_offset = clean_offset
         self.result.is_complete = True

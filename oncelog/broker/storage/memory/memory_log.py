@@ -84,13 +84,20 @@ class MemorySegment:
         """Which batch holds `offset`, or, in a gap, the next one."""
         return bisect_right(self.ends, offset)
 
+    def batch(self, slot: int) -> bytes:
+        return self.batches[slot]
+
+    def joined(self, first: int, last: int) -> memoryview:
+        """The batches from one slot to before another."""
+        return memoryview(self.batches[first] if last == first + 1 else b"".join(self.batches[first:last]))
+
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundRecord | None:
         """The first record from `from_offset` with at least `timestamp_ms`."""
         for slot in range(self.slot_of(from_offset), len(self.ends)):
             if self.timestamps[slot] >= timestamp_ms:
-                for offset, timestamp in _times(self.batches[slot], from_offset):
-                    if offset >= from_offset and timestamp >= timestamp_ms:
-                        return offset, timestamp
+                found = first_as_late(self.batches[slot], timestamp_ms, from_offset)
+                if found is not None:
+                    return found
         return None
 
 
@@ -129,8 +136,11 @@ class MemorySegments(Generic[SegmentT]):
     def take_first(self) -> None:
         del self._list[0], self._bases[0]
 
-    def replace(self, old: SegmentT, new: SegmentT) -> None:
-        self._list[self._list.index(old)] = new
+    def replace(self, old: Sequence[SegmentT], new: SegmentT) -> None:
+        """Put one in the place of adjacent ones."""
+        first = self._list.index(old[0])
+        self._list[first : first + len(old)] = [new]
+        self._bases[first : first + len(old)] = [new.base_offset]
 
 
 class MemoryLog:
@@ -282,10 +292,18 @@ def must_roll(
     return age_ms > config.roll_after_ms(f"{name}/{segment.base_offset}")
 
 
-def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:
+def first_as_late(batch: Buffer, timestamp_ms: int, from_offset: int) -> FoundRecord | None:
+    """The first record of a batch, from `from_offset`, with at least `timestamp_ms`."""
+    for offset, timestamp in _times(memoryview(batch), from_offset):
+        if offset >= from_offset and timestamp >= timestamp_ms:
+            return offset, timestamp
+    return None
+
+
+def _times(batch: memoryview, from_offset: int) -> Iterator[tuple[int, int]]:
     """Offset and timestamp of each record; for a batch that cannot be decoded, or not quickly, its base offset."""
     try:
-        for record in decode_records(memoryview(batch), _MAX_SEARCHED_BYTES):
+        for record in decode_records(batch, _MAX_SEARCHED_BYTES):
             yield record.offset, record.timestamp
     except ProtocolError:
         header = read_header(batch)

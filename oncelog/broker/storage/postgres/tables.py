@@ -16,6 +16,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
+from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
@@ -48,6 +49,8 @@ from oncelog.broker.turns.completion import Completion
 
 T = TypeVar("T")
 _ROUNDS_A_PIECE = 64
+_FETCHING = 2
+"""Connections that fetch chunks: a second one gives half as much again, a third one nothing."""
 LOCK_CLASS = 0x6F6E6365  # "once", in pg_locks
 _APPEND = """
 with ok as (select 1 from oncelog_leader where epoch = $1 for share)
@@ -304,13 +307,17 @@ _BESIDE_MS = 600_000
 class PostgresTables:
     def __init__(self, server: Server) -> None:
         self._rounds, self._reads, self._lease = [Session(server) for _ in range(3)]
+        self._fetches = Pool([Session(server) for _ in range(_FETCHING)])
         self._beside = Session(server, answer_ms=_BESIDE_MS)
 
     def run(self, statement: Statement[T]) -> Completion[T]:
+        session: Session | Pool
         if isinstance(statement, AppendRound | FindRound):
             session = self._rounds
         elif isinstance(statement, _OF_LEASE):
             session = self._lease
+        elif isinstance(statement, FetchChunk):
+            session = self._fetches
         else:
             session = self._reads if type(statement) in _ASKED else self._beside
         return session.run(_asked(statement))
@@ -319,5 +326,5 @@ class PostgresTables:
         return self._beside.run_now(_asked(statement))
 
     async def close(self) -> None:
-        for session in (self._rounds, self._reads, self._lease, self._beside):
+        for session in (self._rounds, self._reads, self._lease, self._beside, *self._fetches.sessions):
             await session.close()

@@ -1,42 +1,28 @@
 """Chunks of batches: what is known of each, and the batches of those that were written or read last.
 
-Owns: the memory that batches outside the tails take. Invariant: it is bounded; what readers fetch from far back does
-not push out what was written last, which most readers want.
+Owns: the memory that batches outside the tails take. Invariants
+- It is bounded. Held are at most `written_bytes` of what was written, which most readers want, `fetched_bytes` of what
+  was fetched, and what is on its way (`fetches`). Whoever goes once through all there is pushes out neither what was
+  written nor what others read again: each has a part of its own.
+- Who waits for a chunk holds nothing of it. What was answered is held by the answer (`batches`), and counted by whoever
+  sends it.
 """
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from oncelog.broker.log.store import StoreDamagedError
 from oncelog.broker.storage.memory.memory_log import MemorySegment
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.storage.shared.batches import ChunkBatches
+from oncelog.broker.storage.shared.fetches import Bounded, Fetches
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import ChunkRow, FetchChunk, NewChunk
+from oncelog.broker.storage.shared.tables import ChunkRow, NewChunk
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.completion import Completion
-from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.checksum import crc32c
-from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.batch import iter_batches
 
-_NEVER = MonotonicMs(0)
 CHUNK_BYTES = 1024 * 1024
 """Of the batches of one chunk, unless a single one is larger."""
-
-
-def loaded(row: ChunkRow, body: bytes) -> MemorySegment:
-    """The batches of a chunk. Raises StoreDamagedError."""
-    if crc32c(body) != row.checksum:
-        raise StoreDamagedError(f"the checksum of chunk {row.id} at offset {row.base_offset} does not match")
-    batches = MemorySegment(row.base_offset, frozenset(row.open_producers), _NEVER)
-    try:
-        for header, batch in iter_batches(memoryview(body)):
-            batches.append(bytes(batch), header.next_offset, header.max_timestamp if header.record_count else -1)
-    except ProtocolError as error:
-        raise StoreDamagedError(f"chunk {row.id} at offset {row.base_offset} holds no batches: {error}") from error
-    batches.next_offset = row.next_offset
-    return batches
 
 
 class Segment(Protocol):
@@ -99,52 +85,60 @@ class ChunkWriter:
 class ChunkCache:
     def __init__(self, statements: Statements, written_bytes: int, fetched_bytes: int) -> None:
         """How much may be held of what was written, and of what was fetched."""
-        self._statements = statements
-        self._written = _Bounded(written_bytes)
-        self._fetched = _Bounded(fetched_bytes)
-        self._fetching: dict[int, Completion[MemorySegment | None]] = {}
+        self._written: Bounded[ChunkBatches] = Bounded(written_bytes)
+        self._once: Bounded[ChunkBatches] = Bounded(fetched_bytes // 2)
+        """Fetched, and read once or not yet."""
+        self._again: Bounded[ChunkBatches] = Bounded(fetched_bytes // 2)
+        """Fetched, and read again."""
+        self._ahead: dict[int, int] = {}
+        """The bytes of those that were asked for ahead, which nobody has begun to read."""
+        self._ahead_bytes = 0
+        self._most_ahead_bytes = fetched_bytes // 4
+        self._fetches = Fetches(statements, self._on_fetched)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._written.held_bytes + self._once.held_bytes + self._again.held_bytes
 
     def keep_written(self, chunks: Sequence[NewChunk]) -> None:
         for row, body in chunks:
-            self._written.put(row.id, loaded(row, body))
+            self._written.put(row.id, ChunkBatches(row, body))
 
-    def get(self, row: ChunkRow) -> MemorySegment | Completion[MemorySegment | None]:
-        """Its batches; None if it is gone. Fails with OSError or StoreDamagedError."""
-        found = self._written.get(row.id) or self._fetched.get(row.id)
-        if found is not None:
-            return found
-        fetching = self._fetching.get(row.id)
-        if fetching is None or fetching.done:  # it has failed
-            fetching = self._statements.ask(FetchChunk(row.id)).map(lambda body: self._on_fetched(row, body))
-            if not fetching.done:
-                self._fetching[row.id] = fetching
-        return fetching
+    def get(self, row: ChunkRow, offset: int) -> ChunkBatches | Completion[ChunkBatches | None]:
+        """Its batches, for who reads from an offset; None if it is gone. Fails with StoreError or StoreDamagedError."""
+        if not row.size_bytes:
+            return ChunkBatches(row, b"")
+        found = self._written.get(row.id) or self._again.get(row.id)
+        if found is None:
+            was_asked_ahead = self._is_no_more_ahead(row.id)
+            found = self._once.get(row.id)
+            if found is not None and not was_asked_ahead and offset <= row.base_offset:
+                self._once.take(row.id)
+                self._again.put(row.id, found)
+        return found if found is not None else self._fetches.get(row)
 
-    def _on_fetched(self, row: ChunkRow, body: bytes | None) -> MemorySegment | None:
-        self._fetching.pop(row.id, None)
-        if body is None:
-            return None
-        batches = loaded(row, body)
-        self._fetched.put(row.id, batches)
-        return batches
+    def read_ahead(self, rows: Iterable[ChunkRow]) -> None:
+        """Somebody is likely to ask for these in a moment. Nobody hears of what becomes of it."""
+        for row in rows:
+            if not row.size_bytes or row.id in self._ahead or self._holds(row.id):
+                continue
+            if self._ahead_bytes + row.size_bytes > self._most_ahead_bytes:
+                return
+            self._ahead[row.id] = row.size_bytes
+            self._ahead_bytes += row.size_bytes
+            self._fetches.ask_ahead(row)
 
+    def _holds(self, chunk_id: int) -> bool:
+        is_held = chunk_id in self._written or chunk_id in self._again or chunk_id in self._once
+        return is_held or chunk_id in self._fetches
 
-class _Bounded:
-    """The batches of chunks; those that were not asked for longest go first."""
+    def _is_no_more_ahead(self, chunk_id: int) -> bool:
+        """Returns whether it was."""
+        size_bytes = self._ahead.pop(chunk_id, 0)
+        self._ahead_bytes -= size_bytes
+        return size_bytes > 0
 
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._size_bytes = 0
-        self._chunks: OrderedDict[int, MemorySegment] = OrderedDict()
-
-    def get(self, chunk_id: int) -> MemorySegment | None:
-        found = self._chunks.get(chunk_id)
-        if found is not None:
-            self._chunks.move_to_end(chunk_id)
-        return found
-
-    def put(self, chunk_id: int, batches: MemorySegment) -> None:
-        self._chunks[chunk_id] = batches
-        self._size_bytes += batches.size_bytes
-        while self._size_bytes > self._limit_bytes:
-            self._size_bytes -= self._chunks.popitem(last=False)[1].size_bytes
+    def _on_fetched(self, row: ChunkRow, batches: ChunkBatches | None) -> None:
+        gone = [row.id] if batches is None else self._once.put(row.id, batches)
+        for chunk_id in gone:
+            self._is_no_more_ahead(chunk_id)

@@ -78,7 +78,7 @@ class SharedCompactionRound:
                 return
             chunks = self._writer.split(log.key, new, new, segment.next_offset)
             replaced = self._replace(tuple(row.id for row in segment.chunks), chunks)
-            yield from _until_done(log.replace_chunks(segment, chunks, new.transaction_index, replaced))
+            yield from _until_done(log.replace([segment], [row for row, _ in chunks], replaced))
             self.result.bytes_written += new.size_bytes
         self.result.clean_offset = clean_offset
         self.result.is_complete = True

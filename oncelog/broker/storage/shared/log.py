@@ -27,14 +27,19 @@ from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.storage.memory.memory_log import MemorySegment, MemorySegments, must_roll
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.sections import LogKey, Section, Span
+from oncelog.broker.storage.shared.batches import HeldBatches
 from oncelog.broker.storage.shared.chunks import ChunkCache, ChunkWriter
 from oncelog.broker.storage.shared.tables import ChunkRow, NewChunk
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Buffer, Clock, MonotonicMs, WallMs
-from oncelog.protocol.records.batch import read_header
+from oncelog.protocol.records.batch import BatchHeader, read_header
 
 _REPLAYED_BATCHES = 100
+_REMEMBERED_READS = 16
+_AHEAD_BYTES = 4 * 1024 * 1024
+_AHEAD = 8
+"""How many chunks are asked for ahead of one reader, and of how many bytes."""
 _NOTHING = memoryview(b"")
 
 
@@ -92,14 +97,6 @@ class SharedSegment:
         for slot in range(old.slot_of(self.tail.base_offset), len(old.ends)):
             self.tail.append(old.batches[slot], old.ends[slot], old.timestamps[slot])
 
-    def replace_chunks(self, rows: Sequence[ChunkRow], index: TransactionIndex) -> None:
-        """Compaction has left these; there is no tail."""
-        self.chunks = list(rows)
-        self.transaction_index = index
-        self.size_bytes = sum(row.size_bytes for row in rows)
-        self.first_timestamp = rows[0].first_timestamp
-        self.max_timestamp = max(row.max_timestamp for row in rows)
-
     def piece_of(self, offset: int) -> "ChunkRow | MemorySegment":
         slot = bisect_right(self.chunks, offset, key=_next_offset)
         return self.chunks[slot] if slot < len(self.chunks) else self.tail
@@ -116,8 +113,10 @@ class SharedLog:
         cache: ChunkCache,
         collect: "Callable[[SharedLog, Section], None]",
         drop: Callable[[LogKey, int], None],
+        settled: Callable[[], Completion[None]],
     ) -> None:
-        """`collect` is called with each batch for the next round, `drop` to delete chunks below an offset."""
+        """`collect` is called with each batch for the next round, `drop` to delete chunks below an offset; `settled`
+        completes once every change of chunks that was sent is known."""
         self.name = f"{topic}-{partition}"
         self.topic = topic
         self.key = key
@@ -129,15 +128,17 @@ class SharedLog:
         """What was found when it was opened."""
         self.segments: MemorySegments[SharedSegment] = MemorySegments()
         self.is_closed = False
-        self.replacing: Completion[None] | None = None
-        """Compaction is putting chunks in the place of others."""
+        self._read_ends: tuple[int, ...] = ()
+        """Where the last reads of chunks have ended: who begins there goes on."""
         self._clock = clock
         self._cache = cache
         self._collect = collect
         self._drop = drop
+        self._settled = settled
+        self.on_damage: Callable[[str], None] = _nobody_hears
 
     def attach(self, on_damage: Callable[[str], None]) -> None:
-        """What nobody reads is not looked at."""
+        self.on_damage = on_damage
 
     def on_offline(self) -> None:
         """What is in tables stays there."""
@@ -188,30 +189,29 @@ class SharedLog:
     ) -> ReadResult | Completion[ReadResult]:
         offset = from_offset
         while (piece := self._piece_of(offset)) is not None and piece.base_offset < to_offset:
-            batches = self._batches_of(piece, offset)
+            batches = self._batches_of(piece, offset, goes_on=offset in self._read_ends)
             if isinstance(batches, Completion):
                 return self._read_later(batches, offset, to_offset, max_bytes, at_least_one=at_least_one)
             slot = batches.slot_of(offset)
             if slot < len(batches.ends):
-                return _taken(batches, slot, to_offset, max_bytes, at_least_one=at_least_one)
+                result = _taken(batches, slot, to_offset, max_bytes, at_least_one=at_least_one)
+                if batches is not piece:
+                    self._read_ends = (*self._read_ends[1 - _REMEMBERED_READS :], result[1])
+                return result
             offset = batches.next_offset
         return _NOTHING, offset
 
     def _read_later(
-        self,
-        batches: Completion[MemorySegment],
-        from_offset: int,
-        to_offset: int,
-        max_bytes: int,
-        *,
-        at_least_one: bool,
+        self, batches: Completion[HeldBatches], from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool
     ) -> Completion[ReadResult]:
         """From what is fetched, or what comes after it."""
 
-        def on_batches(found: MemorySegment) -> Completion[ReadResult]:
+        def on_batches(found: HeldBatches) -> Completion[ReadResult]:
             slot = found.slot_of(from_offset)
             if slot < len(found.ends):
-                return Completion.of(_taken(found, slot, to_offset, max_bytes, at_least_one=at_least_one))
+                result = _taken(found, slot, to_offset, max_bytes, at_least_one=at_least_one)
+                self._read_ends = (*self._read_ends[1 - _REMEMBERED_READS :], result[1])
+                return Completion.of(result)
             offset = max(found.next_offset, from_offset)
             if offset == from_offset:
                 return Completion.of((_NOTHING, offset))
@@ -229,29 +229,46 @@ class SharedLog:
                 return piece
         return None
 
-    def _batches_of(self, piece: ChunkRow | MemorySegment, offset: int) -> MemorySegment | Completion[MemorySegment]:
-        """The batches of the piece; if they come later, of what is then in its place."""
+    def _batches_of(
+        self, piece: ChunkRow | MemorySegment, offset: int, *, goes_on: bool
+    ) -> HeldBatches | Completion[HeldBatches]:
+        """The batches of the piece; if they come later, of what is then in its place. Who `goes_on` reads what follows
+        in a moment."""
         if isinstance(piece, MemorySegment):
             return piece
-        found = self._cache.get(piece)
+        found = self._cache.get(piece, offset)
+        if goes_on:
+            self._cache.read_ahead(self._following(piece))
         if not isinstance(found, Completion):
             return found
         return found.flat_map(lambda batches: self._arrived(piece, offset, batches))
 
-    def _arrived(self, row: ChunkRow, offset: int, batches: MemorySegment | None) -> Completion[MemorySegment]:
-        if batches is not None and self._piece_of(offset) is row:
+    def _following(self, row: ChunkRow) -> Iterator[ChunkRow]:
+        """The chunks behind it that are worth to be asked for ahead."""
+        offset, left_bytes = row.next_offset, _AHEAD_BYTES
+        for _ in range(_AHEAD):
+            piece = self._piece_of(offset)
+            if not isinstance(piece, ChunkRow) or left_bytes <= 0:
+                return
+            yield piece
+            offset = piece.next_offset
+            left_bytes -= piece.size_bytes
+
+    def _arrived(self, row: ChunkRow, offset: int, batches: HeldBatches | None) -> Completion[HeldBatches]:
+        if batches is None:
+            # It was replaced or dropped by a statement whose answer is on its way, or else it is lost.
+            return self._settled().flat_map(lambda _: self._look_again(offset, gone=row))
+        if self._piece_of(offset) is row:
             return Completion.of(batches)
-        if batches is None and self.replacing is not None:
-            return self.replacing.flat_map(lambda _: self._look_again(offset))
-        if batches is None and self._piece_of(offset) is row and not self.is_closed:
-            return Completion.failed(StoreDamagedError(f"chunk {row.id} of {self.name} is gone"))
         return self._look_again(offset)
 
-    def _look_again(self, offset: int) -> Completion[MemorySegment]:
+    def _look_again(self, offset: int, gone: ChunkRow | None = None) -> Completion[HeldBatches]:
         piece = None if self.is_closed else self._piece_of(offset)
         if piece is None:
             return Completion.of(MemorySegment(offset, frozenset(), self._clock.monotonic_ms()))
-        batches = self._batches_of(piece, offset)
+        if piece is gone:
+            return Completion.failed(StoreDamagedError(f"chunk {gone.id} at offset {gone.base_offset} is gone"))
+        batches = self._batches_of(piece, offset, goes_on=False)
         return batches if isinstance(batches, Completion) else Completion.of(batches)
 
     def readable_bytes(self, from_offset: int, to_offset: int) -> int:
@@ -277,7 +294,7 @@ class SharedLog:
         offset = from_offset
         while (piece := self._piece_of(offset)) is not None and piece.base_offset < to_offset:
             if piece.max_timestamp >= timestamp_ms:
-                batches = self._batches_of(piece, offset)
+                batches = self._batches_of(piece, offset, goes_on=False)
                 if isinstance(batches, Completion):
                     return self._find_later(batches, timestamp_ms, offset, to_offset)
                 found = batches.find_timestamp(timestamp_ms, offset)
@@ -287,11 +304,11 @@ class SharedLog:
         return None
 
     def _find_later(
-        self, batches: Completion[MemorySegment], timestamp_ms: int, from_offset: int, to_offset: int
+        self, batches: Completion[HeldBatches], timestamp_ms: int, from_offset: int, to_offset: int
     ) -> Completion[FoundRecord | None]:
         """In what is fetched, and what comes after it."""
 
-        def on_batches(found_batches: MemorySegment) -> Completion[FoundRecord | None]:
+        def on_batches(found_batches: HeldBatches) -> Completion[FoundRecord | None]:
             found = found_batches.find_timestamp(timestamp_ms, from_offset)
             if found is not None:
                 return Completion.of(found if found[0] < to_offset else None)
@@ -312,17 +329,17 @@ class SharedLog:
     def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Completion[Batches]]:
         offset = from_offset
         while (piece := self._piece_of(offset)) is not None and piece.base_offset < to_offset:
-            batches = self._batches_of(piece, offset)
+            batches = self._batches_of(piece, offset, goes_on=True)
             if isinstance(batches, Completion):
-                yield batches.map(lambda found, offset=offset: _replayed(found, offset, to_offset, len(found.ends)))  # type: ignore[misc]
-                offset = piece.next_offset
-                continue
-            following = _replayed(batches, offset, to_offset, _REPLAYED_BATCHES)
-            if following:
-                yield following
-                offset = following[-1][0].next_offset
-            else:
-                offset = piece.next_offset
+                yield batches.map(lambda _: [])
+                batches = batches.result()
+            slot = batches.slot_of(offset)
+            end = bisect_right(batches.ends, to_offset)
+            for first in range(slot, end, _REPLAYED_BATCHES):
+                yield [_with_header(batches.batch(at)) for at in range(first, min(first + _REPLAYED_BATCHES, end))]
+            if end < len(batches.ends) or batches.next_offset <= offset:
+                return
+            offset = batches.next_offset
 
     # -- shrinking
 
@@ -355,42 +372,41 @@ class SharedLog:
                 end = min(tail.next_offset, end_offset)
                 yield segment, writer.split(self.key, segment, tail, end)
 
-    def replace_chunks(
-        self, segment: SharedSegment, chunks: Sequence[NewChunk], index: TransactionIndex, replaced: Completion[None]
+    def replace(
+        self, group: Sequence[SharedSegment], rows: Sequence[ChunkRow], replaced: Completion[None]
     ) -> Completion[None]:
-        """Compaction has left these of a segment; once that is in the tables, readers get them."""
+        """Compaction has left these chunks of adjacent segments; once that is in the tables, readers get them."""
+        new = SharedSegment(group[0].base_offset, group[0].open_producers, group[-1].created_ms)
+        for row in rows:
+            new.add_chunk(row)
 
         def on_replaced(_: None) -> None:
-            segment.replace_chunks([row for row, _ in chunks], index)
-            self.replacing = None
+            left = [segment for segment in group if segment in self.segments]  # retention may have dropped some
+            if left:
+                self.segments.replace(left, new)
 
-        self.replacing = swapped = replaced.map(on_replaced)
-        if swapped.done:
-            self.replacing = None
-        return swapped
+        return replaced.map(on_replaced)
 
 
 def _next_offset(row: ChunkRow) -> int:
     return row.next_offset
 
 
-def _taken(batches: MemorySegment, slot: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult:
-    first, left = slot, max_bytes
-    while slot < len(batches.ends) and batches.ends[slot] <= to_offset:
-        size_bytes = len(batches.batches[slot])
-        if size_bytes > left and (slot > first or not at_least_one):
-            break
-        left -= size_bytes
-        slot += 1
-    taken = batches.batches[first:slot]
-    end_offset = batches.ends[slot - 1] if taken else batches.base_offset
-    return memoryview(taken[0] if len(taken) == 1 else b"".join(taken)), end_offset
+def _nobody_hears(problem: str) -> None:
+    """Before it is attached nothing is read."""
 
 
-def _replayed(batches: MemorySegment, from_offset: int, to_offset: int, count: int) -> Batches:
-    slot = batches.slot_of(from_offset)
-    return [
-        (read_header(batch), memoryview(batch))
-        for batch, end in zip(batches.batches[slot : slot + count], batches.ends[slot : slot + count], strict=True)
-        if end <= to_offset
-    ]
+def _taken(batches: HeldBatches, slot: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult:
+    """Of the batches from a slot on, of which there is one, those that end in time and fit."""
+    end = bisect_right(batches.ends, to_offset, slot)
+    start = batches.positions[slot]
+    if end > slot and (batches.positions[end] if end < len(batches.ends) else batches.size_bytes) > start + max_bytes:
+        end = max(bisect_right(batches.positions, start + max_bytes, slot, end) - 1, slot + at_least_one)
+    if end == slot:
+        return _NOTHING, batches.base_offset
+    return batches.joined(slot, end), batches.ends[end - 1]
+
+
+def _with_header(batch: Buffer) -> tuple[BatchHeader, memoryview]:
+    view = memoryview(batch)
+    return read_header(view), view

@@ -164,7 +164,9 @@ class SharedLogStore:
         key = topic_id, partition
         found = self._found.logs.pop(key, FoundLog())
         checkpointed = found.row.next_offset if found.row is not None else 0
-        log = SharedLog(topic, partition, key, checkpointed, self._clock, self._cache, self._collect, self._drop)
+        log = SharedLog(
+            topic, partition, key, checkpointed, self._clock, self._cache, self._collect, self._drop, self.when_idle
+        )
         self._logs[topic, partition] = log
         opened = open_log(log, found, self._clock)
         if found.spans:

@@ -1,0 +1,41 @@
+"""Several connections for statements of one kind, in any order: one that takes long holds up no other.
+
+Owns: which connection takes the next one. Does not own: the connections' errors (`session`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from oncelog.broker.storage.postgres.session import Ask, Session
+from oncelog.broker.turns.completion import Completion
+
+T = TypeVar("T")
+
+
+class Pool:
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self.sessions = sessions
+        self._free = deque(sessions)
+        self._waiting: deque[tuple[Ask[Any], Completion[Any]]] = deque()
+
+    def run(self, ask: Ask[T]) -> Completion[T]:
+        """As `Session.run`, as soon as one of them is free."""
+        answered: Completion[T] = Completion()
+        self._waiting.append((ask, answered))
+        self._send()
+        return answered
+
+    def _send(self) -> None:
+        while self._free and self._waiting:
+            session, (ask, answered) = self._free.popleft(), self._waiting.popleft()
+            session.run(ask).then(partial(self._end, session, answered))
+
+    def _end(self, session: Session, answered: Completion[Any], answer: Completion[Any]) -> None:
+        self._free.append(session)
+        self._send()
+        if answer.error is None:
+            answered.complete(answer.result())
+        else:
+            answered.fail(answer.error)
