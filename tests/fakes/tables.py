@@ -14,11 +14,13 @@ from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.fetches import Fetches
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.tables import (
+    AddAside,
     AppendRound,
     Catalogue,
     Checkpoint,
     ChunkRow,
     DeleteLogs,
+    DropAside,
     DropChunks,
     FetchChunk,
     FindRound,
@@ -65,6 +67,8 @@ class Database:
     trimmed: int = 0
     logs: dict[LogKey, LogRow] = field(default_factory=dict)
     chunks: dict[int, tuple[ChunkRow, bytes]] = field(default_factory=dict)
+    aside: set[int] = field(default_factory=set)
+    """Which of them belong to no log yet."""
     starts: dict[LogKey, int] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     replaced: dict[int, bytes] = field(default_factory=dict)
@@ -103,7 +107,8 @@ class Database:
         return epoch == self.epoch
 
     def read_catalogue(self, statement: ReadCatalogue) -> Catalogue:
-        chunks = sorted((row for row, _ in self.chunks.values()), key=lambda row: row.base_offset)
+        rows = [row for row, _ in self.chunks.values() if row.id not in self.aside]
+        chunks = sorted(rows, key=lambda row: row.base_offset)
         return Catalogue(list(self.logs.values()), chunks, dict(self.starts), dict(self.blobs), self.trimmed)
 
     def read_rounds(self, statement: ReadRounds) -> list[Round]:
@@ -132,11 +137,23 @@ class Database:
     def fetch_chunk(self, statement: FetchChunk) -> bytes | None:
         return self.chunks[statement.id][1] if statement.id in self.chunks else None
 
+    def add_aside(self, statement: AddAside) -> bool:
+        new = {row.id: (row, body) for row, body in statement.chunks if row.id not in self.chunks}
+        self.chunks.update(new)
+        self.aside.update(new)
+        return True
+
     def replace_chunks(self, statement: ReplaceChunks) -> bool:
         for chunk_id in statement.ids:
             if chunk_id in self.chunks:
                 self.replaced[chunk_id] = self.chunks.pop(chunk_id)[1]
-        self.chunks.update((row.id, (row, body)) for row, body in statement.chunks)
+        self.aside.difference_update(statement.added)
+        return True
+
+    def drop_aside(self, statement: DropAside) -> bool:
+        for chunk_id in self.aside:
+            self.chunks.pop(chunk_id, None)
+        self.aside.clear()
         return True
 
     def drop_chunks(self, statement: DropChunks) -> bool:
@@ -180,7 +197,9 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     FindRound: Database.find_round,
     Checkpoint: Database.checkpoint,
     FetchChunk: Database.fetch_chunk,
+    AddAside: Database.add_aside,
     ReplaceChunks: Database.replace_chunks,
+    DropAside: Database.drop_aside,
     DropChunks: Database.drop_chunks,
     MoveStarts: Database.move_starts,
     DeleteLogs: Database.delete_logs,

@@ -27,6 +27,8 @@ from tests.simulation.shared_world import NotedTable, SharedBroker
 
 _CUT_SHARE = 0.02
 _COMPACTION_BYTES = 1_000_000
+_LAST_MARKERS_MS = 1_000
+"""Whoever has ended a transaction is done before its markers are written, by statements that take their time."""
 _SLACK_MS = 20_000
 """A coordinator whose log is in many small chunks, fetched one by one, is not at work before the next stop or two."""
 
@@ -98,6 +100,8 @@ class TablesWorld(BrokerWorld):
             super()._turn(step_ms)
         except StoreDamagedError as error:
             raise HistoryError(f"what was written is gone: {error}") from error
+        if self.broker.broker.logs.offline_count:
+            raise HistoryError("what was written cannot be read")
         if self.failures:
             raise HistoryError(f"nobody has taken the lease, and nothing is refused: {self.failures}")
 
@@ -145,3 +149,4 @@ class TablesWorld(BrokerWorld):
     def _settle(self, start_ms: int) -> None:
         self.tables.cut_share = 0
         super()._settle(start_ms)
+        self._run_until(self._now_ms + _LAST_MARKERS_MS)

@@ -97,11 +97,8 @@ def _replace_chunks_in_two_steps(patch: pytest.MonkeyPatch) -> None:
     """A broker that ends in between has deleted the old ones."""
 
     def halved(self: Database, statement: ReplaceChunks) -> bool:
-        before = set(self.chunks)
-        self.replace_chunks(statement)
-        new = {number: self.chunks.pop(number) for number in set(self.chunks) - before}
-        self.in_flight.append(lambda: self.chunks.update(new))
-        self.replaced.update((number, body) for number, (_, body) in new.items())
+        self.replace_chunks(replace(statement, added=()))
+        self.in_flight.append(lambda: self.replace_chunks(replace(statement, ids=())))
         return True
 
     patch.setitem(_EFFECTS, ReplaceChunks, halved)

@@ -39,6 +39,21 @@ class TransactionIndex:
             )
         )
 
+    def between(self, from_offset: int, to_offset: int) -> "TransactionIndex":
+        """Those whose markers are in [from_offset, to_offset)."""
+        part = TransactionIndex()
+        slots = range(bisect_left(self._last_offsets, from_offset), bisect_left(self._last_offsets, to_offset))
+        for slot in slots:
+            part.append(
+                AbortedEntry(
+                    self._producer_ids[slot],
+                    self._first_offsets.values[slot],
+                    self._last_offsets[slot],
+                    self._last_stable_offsets[slot],
+                )
+            )
+        return part
+
     @property
     def lowest_first_offset(self) -> int:
         """The first offset of the earliest of these transactions; the greatest offset if there is none."""

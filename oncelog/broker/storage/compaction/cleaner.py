@@ -10,12 +10,13 @@ Invariants
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.store import LogView
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.retention import SegmentList
+from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler, WallMs
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.errors import KafkaError, ProtocolError
@@ -24,8 +25,9 @@ _PAUSE_MS = 2
 """A slice takes about one millisecond: a third of the loop's time at most."""
 
 
-Slice = Callable[[], None] | None
-"""Work to run off the loop before the next slice; None: none, this was just a pause for the loop."""
+Slice = Callable[[], None] | Completion[Any] | None
+"""Work to run off the loop before the next slice, or what must have ended by then; None: this was just a pause for the
+loop."""
 
 
 @dataclass(slots=True)
@@ -210,8 +212,16 @@ class LogCleaner(Generic[LogT]):
     def _wait(self, work: Slice) -> None:
         if work is None:
             self._settings.scheduler.call_later(_PAUSE_MS, self._run_slice)
+        elif isinstance(work, Completion):
+            slices = self._slices
+            work.then(lambda _: self._settings.scheduler.call_soon(lambda: self._go_on(slices)))
         else:
             self._settings.scheduler.run_beside(work, self._on_worked)
+
+    def _go_on(self, slices: Generator[Slice, None, None] | None) -> None:
+        """Unless the round that has waited is over."""
+        if self._slices is slices:
+            self._run_slice()
 
     def _on_worked(self, error: Exception | None) -> None:
         log = self._log

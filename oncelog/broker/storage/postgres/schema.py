@@ -24,6 +24,7 @@ VERSIONS = (
       open_producers bigint[] not null, size_bytes int not null, body bytea not null);
     alter table oncelog_chunk alter body set storage external;
     create index on oncelog_chunk(topic_id, partition, next_offset);
+    create table oncelog_aside(id bigint primary key);
     create table oncelog_start(
       topic_id uuid, partition int, start_offset bigint not null, primary key (topic_id, partition));
     create table oncelog_blob(path text primary key, data bytea not null);

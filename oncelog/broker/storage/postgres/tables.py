@@ -19,11 +19,13 @@ from asyncpg import Connection
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
 from oncelog.broker.storage.shared.tables import (
+    AddAside,
     AppendRound,
     Catalogue,
     Checkpoint,
     ChunkRow,
     DeleteLogs,
+    DropAside,
     DropChunks,
     FetchChunk,
     FindRound,
@@ -98,10 +100,15 @@ _CHUNK_COLUMNS = (
     "id, topic_id, partition, segment_base, base_offset, next_offset, size_bytes, checksum, first_timestamp,"
     " max_timestamp, aborted, open_producers"
 )
+_CHUNKS = f"""
+select {_CHUNK_COLUMNS} from oncelog_chunk as chunk
+where not exists (select from oncelog_aside as aside where aside.id = chunk.id) order by base_offset
+"""
 _ADD_CHUNK = f"""
 insert into oncelog_chunk({_CHUNK_COLUMNS}, body)
 values($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict do nothing
 """
+_ADD_ASIDE = f"with added as ({_ADD_CHUNK} returning id) insert into oncelog_aside select id from added"
 _KEEP_LOG = """
 insert into oncelog_log values($1, $2, $3, $4, $5, $6, $7)
 on conflict (topic_id, partition) do update set
@@ -152,7 +159,7 @@ async def _keep_place(connection: Connection, _: KeepPlace) -> None:
 async def _read_catalogue(connection: Connection, _: ReadCatalogue) -> Catalogue:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         logs = await connection.fetch("select * from oncelog_log")
-        chunks = await connection.fetch(f"select {_CHUNK_COLUMNS} from oncelog_chunk order by base_offset")
+        chunks = await connection.fetch(_CHUNKS)
         starts = await connection.fetch("select * from oncelog_start")
         blobs = await connection.fetch("select * from oncelog_blob")
         trimmed = await connection.fetchval("select number from oncelog_trim")
@@ -221,14 +228,25 @@ async def _checkpoint(connection: Connection, statement: Checkpoint) -> None:
 
 
 async def _add_chunks(connection: Connection, chunks: Sequence[NewChunk]) -> None:
-    await connection.executemany(
-        _ADD_CHUNK, [(row.id, *row.key, *row[2:10], list(row.open_producers), body) for row, body in chunks]
-    )
+    await connection.executemany(_ADD_CHUNK, _rows_of(chunks))
+
+
+def _rows_of(chunks: Sequence[NewChunk]) -> list[tuple[Any, ...]]:
+    return [(row.id, *row.key, *row[2:10], list(row.open_producers), body) for row, body in chunks]
+
+
+async def _add_aside(connection: Connection, statement: AddAside) -> None:
+    await connection.executemany(_ADD_ASIDE, _rows_of(statement.chunks))
 
 
 async def _replace_chunks(connection: Connection, statement: ReplaceChunks) -> None:
-    await connection.execute("delete from oncelog_chunk where id = any($1)", list(statement.ids))
-    await _add_chunks(connection, statement.chunks)
+    await connection.execute("delete from oncelog_chunk where id = any($1)", statement.ids)
+    await connection.execute("delete from oncelog_aside where id = any($1)", statement.added)
+
+
+async def _drop_aside(connection: Connection, _: DropAside) -> None:
+    await connection.execute("delete from oncelog_chunk where id in (select id from oncelog_aside)")
+    await connection.execute("delete from oncelog_aside")
 
 
 async def _drop_chunks(connection: Connection, statement: DropChunks) -> None:
@@ -270,7 +288,9 @@ _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
 }
 _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
     Checkpoint: _checkpoint,
+    AddAside: _add_aside,
     ReplaceChunks: _replace_chunks,
+    DropAside: _drop_aside,
     DropChunks: _drop_chunks,
     MoveStarts: _move_starts,
     DeleteLogs: _delete_logs,

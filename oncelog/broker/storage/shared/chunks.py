@@ -38,7 +38,7 @@ class ChunkWriter:
     """Makes chunks of the batches of segments, with ids of its own."""
 
     def __init__(self, epoch: int, chunk_bytes: int) -> None:
-        self._chunk_bytes = chunk_bytes
+        self.chunk_bytes = chunk_bytes
         self._last_id = epoch << 32
 
     def split(self, key: LogKey, segment: Segment, batches: MemorySegment, end_offset: int) -> list[NewChunk]:
@@ -48,7 +48,7 @@ class ChunkWriter:
         base_offset, first, last, size_bytes = batches.base_offset, 0, 0, 0
         while last < len(batches.ends) and batches.ends[last] <= end_offset:
             batch_bytes = len(batches.batches[last])
-            if size_bytes and size_bytes + batch_bytes > self._chunk_bytes:
+            if size_bytes and size_bytes + batch_bytes > self.chunk_bytes:
                 next_offset = batches.ends[last - 1]
                 chunks.append(self._chunk(key, segment, batches, slice(first, last), base_offset, next_offset))
                 base_offset, first, size_bytes = next_offset, last, 0
@@ -61,10 +61,7 @@ class ChunkWriter:
         self, key: LogKey, segment: Segment, batches: MemorySegment, slots: slice, base_offset: int, next_offset: int
     ) -> NewChunk:
         body = b"".join(batches.batches[slots])
-        aborted = TransactionIndex()
-        for entry in segment.transaction_index.entries:
-            if base_offset <= entry.last_offset < next_offset:
-                aborted.append(entry)
+        aborted = segment.transaction_index.between(base_offset, next_offset)
         self._last_id += 1
         row = ChunkRow(
             key,

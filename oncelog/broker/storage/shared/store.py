@@ -8,7 +8,7 @@ Invariants
 - Beside rounds one statement is in flight at a time, in the order of the decisions: what retention drops was written.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -40,8 +40,6 @@ from oncelog.broker.storage.shared.tables import (
     DropChunks,
     KeepPlace,
     MoveStarts,
-    NewChunk,
-    ReplaceChunks,
     Statement,
     Tables,
     TakenLease,
@@ -304,12 +302,10 @@ class SharedLogStore:
     def _begin_compaction(
         self, view: LogView, log: SharedLog, dirty_offset: int, end_offset: int, memory_bytes: int
     ) -> CompactionRound:
-        from oncelog.broker.storage.shared.compaction_round import SharedCompactionRound  # not needed at startup
+        from oncelog.broker.storage.shared.compaction_round import Aside, SharedCompactionRound  # not needed at startup
 
-        return SharedCompactionRound(view, log, dirty_offset, end_offset, memory_bytes, self._writer, self._replace)
-
-    def _replace(self, ids: tuple[int, ...], chunks: Sequence[NewChunk]) -> Completion[None]:
-        return self._write_beside(lambda: ReplaceChunks(self._epoch, ids, chunks))
+        aside = Aside(self._epoch, self._writer, self._write_beside)
+        return SharedCompactionRound(view, log, dirty_offset, end_offset, memory_bytes, aside)
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         if self.cleaner is not None:

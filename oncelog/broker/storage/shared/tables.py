@@ -197,12 +197,27 @@ class FetchChunk(Statement[bytes | None]):
 
 
 @dataclass(frozen=True)
+class AddAside(Statement[bool]):
+    """Write chunks that are part of no log, and not in the catalogue, until `ReplaceChunks` makes them so."""
+
+    epoch: int
+    chunks: Sequence[NewChunk]
+
+
+@dataclass(frozen=True)
 class ReplaceChunks(Statement[bool]):
-    """Put chunks in the place of those with the ids."""
+    """Put chunks that were written aside in the place of those with the ids."""
 
     epoch: int
     ids: tuple[int, ...]
-    chunks: Sequence[NewChunk]
+    added: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DropAside(Statement[bool]):
+    """Delete the chunks that lie aside: whoever has written them has ended before."""
+
+    epoch: int
 
 
 @dataclass(frozen=True)
