@@ -1,6 +1,7 @@
 """What one round of commits holds of each log, as bytes: the body of a journal's frame, or of a row in a database.
 
-Owns: the layout. Does not own: what a section stands for where it has no batches (each journal's own convention).
+Owns: the layout, and the checksums of a body that nothing else protects. Does not own: what a section stands for where
+it has no batches (each journal's own convention).
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,9 +10,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from oncelog.broker.turns.ports import Buffer
+from oncelog.protocol.checksum import crc32c
 
 _SECTION = Struct(">16siqqqqI")
 """Topic id, partition, base offset of the segment, position in it, first offset, next offset, bytes that follow."""
+_CHECKSUMS = Struct(">II")
+"""CRC-32C of what is said of a section, and of its batches."""
 SECTION_BYTES = _SECTION.size
 """Of a section beside its batches."""
 
@@ -52,3 +56,28 @@ def decode_sections(body: memoryview) -> Iterator[Section]:
         span = Span(segment_base, position, first_offset, next_offset, body[at : at + size])
         at += size
         yield (UUID(bytes=topic_id), partition), span
+
+
+def encode_checked(sections: Iterable[Section]) -> bytes:
+    """The same with checksums, for a journal whose medium has none."""
+    parts: list[Buffer] = []
+    for section in sections:
+        encoded = encode_sections([section])
+        parts += (_CHECKSUMS.pack(crc32c(encoded[:SECTION_BYTES]), crc32c(section[1].data)), encoded)
+    return b"".join(parts)
+
+
+def decode_checked(body: memoryview) -> Iterator[tuple[LogKey, Span | None]]:
+    """None stands for batches that are not what was written. Raises ValueError if it cannot be said whose they are."""
+    at = 0
+    while at < len(body):
+        start = at + _CHECKSUMS.size
+        end = start + SECTION_BYTES
+        if len(body) < end:
+            raise ValueError(f"it ends in the middle of what begins at byte {at}")
+        of_section, of_data = _CHECKSUMS.unpack_from(body, at)
+        at = end + int.from_bytes(body[end - 4 : end], "big")
+        if crc32c(body[start:end]) != of_section or len(body) < at:
+            raise ValueError(f"the checksum of what begins at byte {start} does not match")
+        ((key, span),) = decode_sections(body[start:at])
+        yield key, span if crc32c(span.data) == of_data else None

@@ -5,13 +5,14 @@ and no chunk is read for that.
 """
 
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import OpenedLog
 from oncelog.broker.storage.batch_replay import replay_batch
 from oncelog.broker.storage.producer_snapshot import load_batches, load_snapshot
-from oncelog.broker.storage.sections import LogKey, Span, decode_sections
+from oncelog.broker.storage.sections import LogKey, Span, decode_checked, encode_checked
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import ChunkRow, LogRow, ReadCatalogue, ReadRounds
@@ -19,6 +20,8 @@ from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import iter_batches
+
+_DAMAGED = "damaged/"
 
 
 @dataclass
@@ -28,6 +31,8 @@ class FoundLog:
     start_offset: int = 0
     spans: list[Span] = field(default_factory=list)
     """What the journal has of it, in order."""
+    damage: str | None = None
+    """Why what the journal has, or had, of it is not all that was written."""
 
 
 @dataclass
@@ -59,6 +64,11 @@ def find(statements: Statements, epoch: int) -> Sliced[Found]:
         found.log(chunk.key).chunks.append(chunk)
     for key, start_offset in catalogue.starts.items():
         found.log(key).start_offset = start_offset
+    for path, note in found.blobs.items():
+        if path.startswith(_DAMAGED):
+            topic_id, _, partition = path.removeprefix(_DAMAGED).rpartition("-")
+            reason, _, _ = note.partition(b"\n")
+            found.log((UUID(topic_id), int(partition))).damage = reason.decode(errors="replace")
     while True:
         piece = statements.ask(ReadRounds(found.number))
         yield piece
@@ -70,9 +80,31 @@ def find(statements: Statements, epoch: int) -> Sliced[Found]:
                 raise OSError(f"the journal lacks round {found.number + 1}: the database is not what it was")
             found.number = number
             found.journal_bytes += len(body)
-            for key, span in decode_sections(memoryview(body)):
-                found.log(key).spans.append(span)
+            _take_sections(found, number, body)
             yield 1
+
+
+def _take_sections(found: Found, number: int, body: bytes) -> None:
+    try:
+        for key, span in decode_checked(memoryview(body)):
+            if span is not None:
+                found.log(key).spans.append(span)
+            else:
+                found.log(key).damage = f"round {number} of the journal is damaged"
+    except ValueError as damage:
+        raise OSError(
+            f"round {number} of the journal is damaged, and of which partitions it had records cannot be said: {damage}"
+        ) from damage
+
+
+def damage_path(key: LogKey) -> str:
+    """Where it is noted that the journal is damaged: the next checkpoint trims it."""
+    return f"{_DAMAGED}{key[0]}-{key[1]}"
+
+
+def damage_note(reason: str, found: FoundLog, key: LogKey) -> bytes:
+    """The reason, and what the journal has of the log."""
+    return reason.encode() + b"\n" + encode_checked((key, span) for span in found.spans)
 
 
 def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
@@ -84,6 +116,9 @@ def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
             state = load_snapshot(found.row.snapshot, clock.monotonic_ms())
             load_batches(state, found.row.snapshot, found.row.producer_batches or None)
             epochs = LeaderEpochs(found.row.epochs)
+        if found.damage is not None:
+            raise ValueError(found.damage)
+        _require_all_chunks(found)
         for row in found.chunks:
             if row.next_offset > start_offset:
                 segment = log.segment_from(row.segment_base, frozenset(row.open_producers))
@@ -91,11 +126,25 @@ def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
         for span in found.spans:
             _replay(log, span, start_offset, state, epochs, clock)
     except (ValueError, ProtocolError) as damage:
-        error = f"its rows are damaged: {damage}"
+        error = str(damage)
     state.on_high_watermark(log.log_end_offset)
     log.epochs = epochs.entries
     log.opened = OpenedLog(log, state, start_offset, max(log.log_end_offset, start_offset), error, epochs)
     return log.opened
+
+
+def _require_all_chunks(found: FoundLog) -> None:
+    """There is no gap between the log start and what the catalogue says. Raises ValueError."""
+    checkpointed = found.row.next_offset if found.row is not None else 0
+    end_offset = found.start_offset
+    for row in found.chunks:
+        if row.next_offset > found.start_offset:
+            is_first = end_offset == found.start_offset
+            if row.base_offset > end_offset or (row.base_offset < end_offset and not is_first):
+                raise ValueError(f"chunk {row.id} at offset {row.base_offset} does not follow offset {end_offset}")
+            end_offset = row.next_offset
+    if end_offset < checkpointed or (found.chunks and end_offset > max(checkpointed, found.start_offset)):
+        raise ValueError(f"its chunks end at offset {end_offset} instead of {checkpointed}")
 
 
 def _replay(
@@ -104,6 +153,8 @@ def _replay(
     for header, batch in iter_batches(memoryview(span.data)):
         if header.next_offset <= log.checkpointed:
             continue
+        if header.base_offset != log.log_end_offset:
+            raise ValueError(f"the journal goes on at offset {header.base_offset} instead of {log.log_end_offset}")
         if header.partition_leader_epoch > epochs.latest:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         open_producers = state.open_producers()

@@ -27,12 +27,12 @@ from oncelog.broker.log.store import (
 )
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.store import Cleaned
-from oncelog.broker.storage.sections import LogKey, Section, encode_sections
+from oncelog.broker.storage.sections import LogKey, Section, encode_checked
 from oncelog.broker.storage.shared.checkpoint import Checkpoints, TakenCheckpoint
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkCache, ChunkWriter
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
-from oncelog.broker.storage.shared.opening import Found, FoundLog, find, open_log
+from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
@@ -43,6 +43,7 @@ from oncelog.broker.storage.shared.tables import (
     Statement,
     Tables,
     TakenLease,
+    WriteBlob,
 )
 from oncelog.broker.storage.shared.topics import SharedBlobs, SharedTopics
 from oncelog.broker.turns.completion import Completion
@@ -167,9 +168,18 @@ class SharedLogStore:
         )
         self._logs[topic, partition] = log
         opened = open_log(log, found, self._clock)
-        if found.spans:
+        if opened.offline_error is not None:
+            self._note_damage(key, opened.offline_error, found)
+        elif found.spans:
             self._checkpoints.on_growth(log, 0)
         return opened
+
+    def _note_damage(self, key: LogKey, reason: str, found: FoundLog) -> None:
+        """What the tables have of it stays as it is, but the journal is trimmed."""
+        path, blobs = damage_path(key), self._found.blobs
+        if (found.spans or found.damage is not None) and path not in blobs:
+            blobs[path] = damage_note(reason, found, key)
+            self._write_beside(lambda: WriteBlob(self._epoch, path, blobs[path]))
 
     def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
         """It stays here until it is opened again; what was appended is committed."""
@@ -195,7 +205,7 @@ class SharedLogStore:
         self._checkpoints.on_growth(log, len(section[1].data))
 
     def _take_round(self) -> AppendRound:
-        body, self._sections = encode_sections(self._sections), []
+        body, self._sections = encode_checked(self._sections), []
         self._number += 1
         bodies = tuple(body[at : at + self._row_bytes] for at in range(0, len(body), self._row_bytes))
         return AppendRound(self._epoch, self._number, bodies)
@@ -282,6 +292,9 @@ class SharedLogStore:
         self._write_beside(lambda: DropChunks(self._epoch, key, below))
 
     def _delete(self, keys: tuple[LogKey, ...]) -> Completion[None]:
+        for path in map(damage_path, keys):
+            if self._found.blobs.pop(path, None) is not None:
+                self._write_beside(lambda path=path: WriteBlob(self._epoch, path, None))  # type: ignore[misc]
         return self._write_beside(lambda: DeleteLogs(self._epoch, keys))
 
     # -- the rest
