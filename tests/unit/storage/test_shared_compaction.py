@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.store import SharedSizes
-from oncelog.broker.storage.shared.tables import AddAside, DropAside, FetchChunk, ReplaceChunks, Statement
+from oncelog.broker.storage.shared.tables import AddAside, DropAside, FetchChunk, ReplaceChunks, Statement, WriteBlob
+from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import batch
 from tests.fakes.tables import _EFFECTS, Database
@@ -161,3 +163,48 @@ def test_a_damaged_chunk_that_compaction_finds_takes_its_partition_offline_with_
     other.append(batch(1, key=b"key"), wall_ms=stored.clock.wall_ms())
     stored.settle()
     assert other.high_watermark == 1
+
+
+def test_what_was_cleaned_before_a_start_is_not_cleaned_again(seen: Seen) -> None:
+    stored = _stored(segment_bytes=3_000)
+    newest = _fill(stored, 100, keys=10, size=200)
+    _compact(stored)
+    for _ in range(2):
+        stored.let_work()
+        stored.clock.time_ms += 20_000
+    rounds = len(seen.of(DropAside))
+    assert rounds > 0
+    assert len([statement for statement in seen.of(WriteBlob) if statement.path == "cleaned"]) <= 2
+    stored.start_again()
+    stored.let_work()
+    assert len(seen.of(DropAside)) == rounds
+    assert _offsets(stored) == newest
+
+
+def test_a_topic_that_is_made_again_is_cleaned_from_its_beginning(seen: Seen) -> None:
+    stored = _stored(segment_bytes=3_000)
+    _fill(stored, 100, keys=10, size=200)
+    _compact(stored)
+    for _ in range(2):
+        stored.let_work()
+        stored.clock.time_ms += 20_000
+    assert stored.store._cleaned.get("topic", 0) > 0  # type: ignore[attr-defined]
+    stored.delete_topic()
+    opening = Slices(stored.scheduler).run_own(stored.manager.open("topic", 0, UUID(int=1234), stored.config))
+    stored.scheduler.run()
+    stored.log = opening.result()
+    assert stored.store._cleaned.get("topic", 0) == 0  # type: ignore[attr-defined]
+    newest = _fill(stored, 100, keys=10, size=200)
+    for _ in range(2):
+        stored.let_work()
+        stored.clock.time_ms += 20_000
+    assert _offsets(stored) == newest
+    assert len(stored.replayed()) < 60
+    assert len(seen.database.blobs["cleaned"].splitlines()) == 1
+
+
+@pytest.mark.parametrize("written", [b"\xff", b"one two three", b"one line"])
+def test_positions_of_the_cleaner_that_are_damaged_are_none(written: bytes, seen: Seen) -> None:
+    seen.database.blobs["cleaned"] = written
+    stored = _stored(segment_bytes=3_000)
+    assert stored.store._cleaned.get("topic", 0) == 0  # type: ignore[attr-defined]

@@ -26,10 +26,11 @@ from oncelog.broker.log.store import (
     Verdicts,
 )
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
-from oncelog.broker.storage.memory.store import Cleaned
 from oncelog.broker.storage.sections import LogKey, Section, encode_checked
+from oncelog.broker.storage.shared import cleaned
 from oncelog.broker.storage.shared.checkpoint import Checkpoints, TakenCheckpoint
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkCache, ChunkWriter
+from oncelog.broker.storage.shared.cleaned import CleanedOffsets
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
@@ -129,11 +130,12 @@ class SharedLogStore:
         lease.watch(self._fail)
         self.blobs = SharedBlobs(found, statements)
         self.topics = SharedTopics(found, self._logs, statements, self._delete)
+        self._cleaned = CleanedOffsets(found.blobs.get(cleaned.PATH, b""), self._logs, self._keep_cleaned, clock)
         self.cleaner: LogCleaner[SharedLog] | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
                 lambda view: self._logs[view.topic, view.partition],
-                Cleaned(),
+                self._cleaned,
                 lambda view, log: min(view.last_stable_offset, log.checkpointed),
                 self._begin_compaction,
                 clock,
@@ -311,6 +313,10 @@ class SharedLogStore:
                 self._write_checkpoint(taken)
         if self.cleaner is not None:
             self.cleaner.step(logs)
+            self._cleaned.step()
+
+    def _keep_cleaned(self, offsets: bytes) -> Completion[None]:
+        return self._write_beside(lambda: WriteBlob(self._epoch, cleaned.PATH, offsets))
 
     def _begin_compaction(
         self, view: LogView, log: SharedLog, dirty_offset: int, end_offset: int, memory_bytes: int
