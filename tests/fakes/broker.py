@@ -162,6 +162,20 @@ class VirtualBroker:
     def let_pass(self, delay_ms: int) -> None:
         self.time.advance(delay_ms)
 
+    @property
+    def operations_left(self) -> int | None:
+        """How many operations of its disk until its machine loses power; negative: it has."""
+        return self.disk.operations_left
+
+    @operations_left.setter
+    def operations_left(self, count: int | None) -> None:
+        self.disk.operations_left = count
+
+    @property
+    def has_ended(self) -> bool:
+        """It was cut short by that."""
+        return self.disk.operations_left is not None and self.disk.operations_left < 0
+
     def killed(self, *overrides: str, rules: Sequence[Rule] = ()) -> "VirtualBroker":
         return self._next(self.disk.kill(), overrides, rules)
 

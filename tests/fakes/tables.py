@@ -1,14 +1,18 @@
 """The tables of a shared store in virtual time: they outlive every broker, and statements take time.
 
-Owns: when a statement takes effect and when its answer comes, if it comes; what becomes of statements that are in
-flight when their broker ends. Does not own: who takes the lease, and when (`tests.simulation.tables_world`).
+Owns: what rows there are; what becomes of statements that are in flight when their broker ends; what is lost when the
+tables go back to an earlier state. Does not own: when a statement takes effect and when its answer comes, if it comes
+(`FakeTables`), who takes the lease, and when (`tests.simulation.tables_world`).
 """
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.fetches import Fetches
@@ -44,10 +48,26 @@ from oncelog.broker.storage.shared.tables import (
 )
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
+from oncelog.testing.memory_disk import PowerCut
 
 T = TypeVar("T")
+Effect = Callable[["Database"], object]
 _DELAYS_MS = (0, 0, 1, 3, 10, 40)
+_LONG_MS = (*_DELAYS_MS, *_DELAYS_MS, 400, 2_500)
+_LATE_MS = (1, 40, 400, 4_000)
+_LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
+"""They may have much to do."""
+_OF_LEASE = LookAtLease | TakeLease | RenewLease
 _ROUNDS_A_PIECE = 3
+_STATES = 400
+"""How many of the last ones are kept, at most."""
+
+
+class State(NamedTuple):
+    """All rows after a statement that changed some."""
+
+    tick: int
+    rows: dict[str, Any]
 
 
 @dataclass
@@ -73,10 +93,39 @@ class Database:
     blobs: dict[str, bytes] = field(default_factory=dict)
     replaced: dict[int, bytes] = field(default_factory=dict)
     """Chunks that compaction has replaced: only for those who look on."""
-    in_flight: list[Callable[[], object]] = field(default_factory=list)
+    in_flight: list[Effect] = field(default_factory=list)
     """What was sent and has not taken effect."""
-    late: list[Callable[[], object]] = field(default_factory=list)
+    late: list[Effect] = field(default_factory=list)
     """The same of brokers that have lost the lease."""
+    restores: int = 0
+    """How often the rows went back to an earlier state. Whoever was connected before is not any more."""
+    states: deque[State] = field(default_factory=lambda: deque(maxlen=_STATES))
+    tick: Callable[[], int] | None = None
+    """The time for `states`, which are noted if there is one."""
+
+    def copy(self) -> "Database":
+        """Another with the same rows, and the same in flight."""
+        rows = {name: copy(getattr(self, name)) for name in (*_ROWS, "replaced", "in_flight", "late")}
+        return Database(**rows)
+
+    def restore(self, statements: int) -> int:
+        """Go back by so many statements that have changed something, as a standby that had not got them, or a backup.
+        Returns the tick of what is now the last one; what was in flight never happens."""
+        for _ in range(min(statements, len(self.states) - 1)):
+            self.states.pop()
+        state = self.states[-1]
+        for name, rows in state.rows.items():
+            setattr(self, name, copy(rows))
+        self.in_flight.clear()
+        self.late.clear()
+        self.is_elsewhere = True
+        self.attendant = None
+        self.restores += 1
+        return state.tick
+
+    def note(self) -> None:
+        if self.tick is not None:
+            self.states.append(State(self.tick(), {name: copy(getattr(self, name)) for name in _ROWS}))
 
     def take_lease(self, random: Random) -> int:
         """What the broker before has sent happens before, or never, or later, as if that broker had slept."""
@@ -85,7 +134,7 @@ class Database:
         for effect in in_flight:
             fate = random.choice(["before", "never", "later"])
             if fate == "before":
-                effect()
+                effect(self)
             elif fate == "later":
                 self.late.append(effect)
         self.epoch += 1
@@ -95,13 +144,16 @@ class Database:
         epoch = getattr(statement, "epoch", self.epoch)
         if not self.may_write(epoch):
             return False
-        return _EFFECTS[type(statement)](self, statement)
+        answer = _EFFECTS[type(statement)](self, statement)
+        if hasattr(statement, "epoch"):
+            self.note()
+        return answer
 
     def wake_sleepers(self) -> None:
         """What was sent by brokers that have lost the lease happens now, if it may."""
         late, self.late = self.late, []
         for effect in late:
-            effect()
+            effect(self)
 
     def may_write(self, epoch: int) -> bool:
         return epoch == self.epoch
@@ -190,6 +242,9 @@ class Database:
         return True
 
 
+_BESIDE = frozenset({"attendant", "replaced", "in_flight", "late", "restores", "states", "tick"})
+"""What of a Database is no row of it."""
+_ROWS = tuple(each.name for each in fields(Database) if each.name not in _BESIDE)
 _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     ReadCatalogue: Database.read_catalogue,
     ReadRounds: Database.read_rounds,
@@ -209,8 +264,35 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
 }
 
 
+class Fate(Enum):
+    """What becomes of a statement."""
+
+    ANSWERED = "answered"
+    LOST = "it happens, and the connection is cut before its answer"
+    LATE = "the connection is cut, and it happens later"
+    NEVER = "the connection is cut, and it never happens"
+
+
+class End(Enum):
+    """How a broker ends at a statement that writes (`FakeTables.writes_left`)."""
+
+    BEFORE = "it never happens"
+    AFTER = "it happens"
+    LOST = "it happens, its answer is lost, and the broker goes on"
+
+
+class _Line:
+    """The statements of one connection: one is in flight, and those behind it wait for its answer."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Statement[Any], Completion[Any]]] = deque()
+        self.late: list[Effect] = []
+        """Sent over connections that were cut, and still to happen: what is sent again waits for their locks."""
+
+
 class FakeTables:
-    """The database, as one broker reaches it."""
+    """The database, as one broker reaches it: rounds, the lease, and what is written beside them have a connection
+    each, and what is read comes in any order."""
 
     def __init__(
         self,
@@ -222,51 +304,111 @@ class FakeTables:
         takes_time: bool = True,
         cut_share: float = 0,
     ) -> None:
-        """An answer is lost with the probability `cut_share`, before the statement happens or after."""
+        """With the probability `cut_share` a connection is cut instead of an answer."""
         self._database = database
         self._scheduler = scheduler
         self._clock = clock
         self._random = random
         self._takes_time = takes_time
+        self._rounds, self._lease, self._beside = _Line(), _Line(), _Line()
         self.cut_share = cut_share
         self.cut_count = 0
+        self.late_count = 0
         self.is_instant = False
         """See `at_hand`."""
+        self.writes_left: int | None = None
+        """How many statements that write until the broker ends as `end` says; negative: it has."""
+        self.end = End.BEFORE
 
     def run(self, statement: Statement[T]) -> Completion[T]:
         answered: Completion[T] = Completion()
         if self.is_instant:
-            answer = self._execute(statement)
+            answer = self._execute(self._database, statement)
             if answer is None and isinstance(statement, FetchChunk):
-                answer = self._database.replaced[statement.id]  # type: ignore[assignment]
+                answer = self._database.replaced[statement.id]
             answered.complete(answer)
-            return answered
+        elif isinstance(statement, AppendRound | FindRound):
+            self._queue(self._rounds, statement, answered)
+        elif isinstance(statement, _OF_LEASE):
+            self._queue(self._lease, statement, answered)
+        elif _writes(statement):
+            self._queue(self._beside, statement, answered)
+        else:
+            self._send(_Line(), statement, answered)
+        return answered
 
-        def effect() -> object:
-            is_cut = self._random.random() < self.cut_share
-            if is_cut and self._random.random() < 0.5:
-                self._after(lambda: self._cut(answered))
-                return None
-            answer = self._execute(statement)
-            self._after(lambda: self._cut(answered) if is_cut else answered.complete(answer))
-            return None
+    def _queue(self, line: _Line, statement: Statement[Any], answered: Completion[Any]) -> None:
+        line.waiting.append((statement, answered))
+        if len(line.waiting) > 1:
+            return
 
-        if isinstance(statement, LookAtLease | TakeLease):  # of a broker that no take-over has to do with
-            self._after(effect)
-            return answered
+        def on_answer(_: object) -> None:
+            line.waiting.popleft()
+            if line.waiting:
+                following, completion = line.waiting[0]
+                completion.then(on_answer)
+                self._send(line, following, completion)
+
+        answered.then(on_answer)
+        self._send(line, statement, answered)
+
+    def _send(self, line: _Line, statement: Statement[Any], answered: Completion[Any]) -> None:
+        fate = self._fate(statement)
+        if fate is Fate.NEVER:
+            self._after(lambda: self._cut(answered))
+            return
+        # No take-over has to do with what a start asks of the lease.
+        in_flight: list[Effect] = [] if isinstance(statement, LookAtLease | TakeLease) else self._database.in_flight
+        restores = self._database.restores
+
+        def effect(database: Database) -> None:
+            if line is not self._rounds:
+                # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
+                self._settle_late(line)
+            answer = self._execute(database, statement)
+            if fate is not Fate.LATE and database is self._database:  # its broker is alive, maybe
+                self._after(lambda: self._cut(answered) if fate is Fate.LOST else answered.complete(answer))
 
         def begin() -> None:
             if effect in in_flight:
                 in_flight.remove(effect)
-                effect()
+                effect(self._database)
+            elif self._database.restores > restores and fate is not Fate.LATE:
+                self._cut(answered)
 
-        in_flight = self._database.in_flight
         in_flight.append(effect)
-        self._after(begin)
-        return answered
+        if fate is Fate.LATE:
+            self.late_count += 1
+            line.late.append(effect)
+            self._after(begin, _LATE_MS)
+            self._after(lambda: self._cut(answered))
+        else:
+            self._after(begin, _LONG_MS if isinstance(statement, _LONG) else _DELAYS_MS)
 
-    def _after(self, function: Callable[[], object]) -> None:
-        delay_ms = self._random.choice(_DELAYS_MS) if self._takes_time else 0
+    def _settle_late(self, line: _Line) -> None:
+        late, line.late = line.late, []
+        for effect in late:
+            if effect in self._database.in_flight:
+                self._database.in_flight.remove(effect)
+                effect(self._database)
+
+    def _fate(self, statement: Statement[Any]) -> Fate:
+        if self.writes_left is not None and _writes(statement) and not isinstance(statement, RenewLease):
+            self.writes_left -= 1
+            if self.writes_left < 0:
+                if self.writes_left == -1 and self.end is not End.BEFORE:
+                    if self.end is End.LOST:
+                        return Fate.LOST
+                    self._execute(self._database, statement)
+                if self.end is not End.LOST:
+                    raise PowerCut(f"at {type(statement).__name__}")
+        if self._random.random() >= self.cut_share:
+            return Fate.ANSWERED
+        fates = [Fate.LOST, Fate.NEVER, Fate.LATE] if _writes(statement) else [Fate.LOST, Fate.NEVER]
+        return self._random.choice(fates)
+
+    def _after(self, function: Callable[[], object], delays_ms: Sequence[int] = _DELAYS_MS) -> None:
+        delay_ms = self._random.choice(delays_ms) if self._takes_time else 0
         if delay_ms:
             self._scheduler.call_later(delay_ms, lambda: _do(function))
         else:
@@ -277,48 +419,56 @@ class FakeTables:
         answered.fail(Unanswered("the connection was cut"))
 
     def run_now(self, statement: Statement[T]) -> T:
-        if self._random.random() < self.cut_share / 2:
-            self.cut_count += 1
-            if self._random.random() < 0.5:
-                self._execute(statement)
-            raise Unanswered("the connection was cut")
-        return self._execute(statement)
+        fate = self._fate(statement)
+        self._settle_late(self._beside)
+        if fate in (Fate.ANSWERED, Fate.LOST):
+            answer: T = self._execute(self._database, statement)
+            if fate is Fate.ANSWERED:
+                return answer
+        elif fate is Fate.LATE:
+            # Before whatever writes the same rows.
+            self._beside.late.append(effect := lambda database: self._execute(database, statement))
+            self._database.in_flight.append(effect)
+        self.cut_count += 1
+        raise Unanswered("the connection was cut")
 
-    def _execute(self, statement: Statement[Any]) -> Any:
+    def _execute(self, database: Database, statement: Statement[Any]) -> Any:
         match statement:
             case LookAtLease():
-                return self._look_at_lease()
+                return self._look_at_lease(database)
             case TakeLease():
-                return self._take_lease(statement)
+                return self._take_lease(database, statement)
             case RenewLease():
-                return self._renew_lease(statement)
-        return self._database.execute(statement)
+                return self._renew_lease(database, statement)
+        return database.execute(statement)
 
     def _now_us(self) -> int:
         return self._clock.monotonic_ms() * 1000
 
-    def _look_at_lease(self) -> Lease:
-        database = self._database
+    def _look_at_lease(self, database: Database) -> Lease:
         left_ms = (database.until_us - self._now_us()) / 1000 if database.until_us else 0
         return Lease(database.epoch, database.owner, database.until_us, left_ms, database.attendant is not None)
 
-    def _take_lease(self, statement: TakeLease) -> TakenLease | None:
-        database = self._database
+    def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:
         if database.owner != statement.owner:
             if (database.epoch, database.until_us) != (statement.seen.epoch, statement.seen.renewed):
                 return None
             database.take_lease(self._random)
             database.owner, database.attendant = statement.owner, self
             database.until_us = self._now_us() + statement.lease_ms * 1000
+            database.note()
         return TakenLease(database.epoch, database.is_elsewhere)
 
-    def _renew_lease(self, statement: RenewLease) -> bool:
-        database = self._database
+    def _renew_lease(self, database: Database, statement: RenewLease) -> bool:
         if not database.may_write(statement.epoch):
             return False
         database.attendant = self
         database.until_us = self._now_us() + statement.lease_ms * 1000
         return True
+
+
+def _writes(statement: Statement[Any]) -> bool:
+    return hasattr(statement, "epoch")
 
 
 @contextmanager

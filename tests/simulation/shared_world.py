@@ -8,13 +8,12 @@ A partition goes when a commit is refused it, or in between, in any turn; its lo
 from collections import Counter
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.protocol.message import Message
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.shared_store import SharedStore, Shelf
+from tests.fakes.tables_broker import LateBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.events import Partition, Restart
 from tests.simulation.broker_states import log_of
@@ -24,7 +23,6 @@ from tests.simulation.broker_world import PARTITIONS, BrokerWorld, Tally
 _AWAY_MS = (0, 1, 20, 200, 1_000)
 _TAKE_SHARE = 0.04
 _LOST_AGAIN_SHARE = 0.2
-_LONGEST_WAIT_MS = 1_000
 
 
 @dataclass
@@ -32,17 +30,6 @@ class SharedTally(Tally):
     refused_commits: int = 0
     lost_partitions: int = 0
     gained_partitions: int = 0
-
-
-class SharedBroker(VirtualBroker):
-    def ask(self, request: Message, version: int) -> Any:
-        """The answer, after as many statements as it needs."""
-        reply = self.send(request, version)
-        for _ in range(_LONGEST_WAIT_MS):
-            if reply.is_there:
-                break
-            self.time.advance(1)
-        return reply.message
 
 
 class NotedTable(WatchedTable):
@@ -74,7 +61,7 @@ class SharedWorld(BrokerWorld):
 
     def _on_shelf(self, time: VirtualTime, seed: int) -> VirtualBroker:
         store = SharedStore(self.shelf, time, time, Random(seed), take_share=_TAKE_SHARE, on_taken=self._on_refused)
-        broker = SharedBroker(*self._settings, time=time, seed=seed, store=store)
+        broker = LateBroker(*self._settings, time=time, seed=seed, store=store)
         leadership, topics = broker.broker.leadership, broker.broker.topics
         leadership.watch(self)
         for topic in topics.all():

@@ -6,27 +6,22 @@ handovers and auditor.
 """
 
 from dataclasses import dataclass
-from itertools import count
 from random import Random
 
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import StoreDamagedError
-from oncelog.broker.storage.compaction.cleaner import CompactionSettings
-from oncelog.broker.storage.shared.lease import LeaseTerms
-from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
-from oncelog.broker.turns.slices import Slices
+from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.testing.memory_disk import MemoryDisk
-from tests.fakes.broker import VirtualBroker
 from tests.fakes.tables import Database, FakeTables
+from tests.fakes.tables_broker import TablesBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
 from tests.history.events import Partition, Restart
 from tests.simulation.broker_states import log_of
 from tests.simulation.broker_world import BrokerWorld, Tally
-from tests.simulation.shared_world import NotedTable, SharedBroker
+from tests.simulation.shared_world import NotedTable
 
 _CUT_SHARE = 0.02
-_COMPACTION_BYTES = 1_000_000
 _LAST_MARKERS_MS = 1_000
 """Whoever has ended a transaction is done before its markers are written, by statements that take their time."""
 _SLACK_MS = 20_000
@@ -46,8 +41,8 @@ class TablesWorld(BrokerWorld):
     def __init__(self, seed: int) -> None:
         self.database = Database()
         self._sizes_of = Random(seed + 2**42)
-        self._terms = count(1)
         self.tally: TablesTally
+        self.broker: TablesBroker
         super().__init__(seed)
         if not self._clock_jumps:
             self.recorder.history.slack_ms = _SLACK_MS
@@ -56,16 +51,15 @@ class TablesWorld(BrokerWorld):
     def _nothing(self) -> TablesTally:
         return TablesTally()
 
-    def _begun(self, seed: int) -> VirtualBroker:
+    def _begun(self, seed: int) -> TablesBroker:
         return self._on_tables(VirtualTime(), seed)
 
-    def _started(self, disk: MemoryDisk, wall_ms: int) -> VirtualBroker:
+    def _started(self, disk: MemoryDisk, wall_ms: int) -> TablesBroker:
         self._starts += 1
         return self._on_tables(VirtualTime(wall_ms), self._starts)
 
-    def _on_tables(self, time: VirtualTime, seed: int) -> VirtualBroker:
+    def _on_tables(self, time: VirtualTime, seed: int) -> TablesBroker:
         self.tables = FakeTables(self.database, time, time, Random(seed), cut_share=_CUT_SHARE)
-        self.failures: list[OSError] = []
         random = self._sizes_of
         sizes = SharedSizes(
             row_bytes=random.choice([200, 1_000_000]),
@@ -74,21 +68,12 @@ class TablesWorld(BrokerWorld):
             written_bytes=random.choice([0, 2_000, 1_000_000]),
             fetched_bytes=random.choice([0, 2_000, 1_000_000]),
         )
-        compaction = CompactionSettings(time, _COMPACTION_BYTES, 0, self._on_problem)
-        terms = LeaseTerms(f"start {next(self._terms)}", unattended_ms=0)
-        opening = Slices(time).run_own(
-            open_store(self.tables, time, time, self.failures.append, compaction, sizes, terms)
-        )
-        while not opening.done:
-            time.advance(1)
         try:
-            self.store: SharedLogStore = opening.result()
+            return TablesBroker(
+                *self._settings, database=self.database, time=time, seed=seed, tables=self.tables, sizes=sizes
+            )
         except OSError as error:
             raise HistoryError(f"the tables are not what a broker has left: {error}") from error
-        return SharedBroker(*self._settings, time=time, seed=seed, store=self.store)
-
-    def _on_problem(self, problem: str) -> None:
-        raise HistoryError(problem)
 
     def _log_of(self, partition: Partition) -> PartitionLog | None:
         return log_of(self.broker, partition)
@@ -102,8 +87,10 @@ class TablesWorld(BrokerWorld):
             raise HistoryError(f"what was written is gone: {error}") from error
         if self.broker.broker.logs.offline_count:
             raise HistoryError("what was written cannot be read")
-        if self.failures:
-            raise HistoryError(f"nobody has taken the lease, and nothing is refused: {self.failures}")
+        if self.broker.failures:
+            raise HistoryError(f"nobody has taken the lease, and nothing is refused: {self.broker.failures}")
+        if self.broker.problems:
+            raise HistoryError(f"a log cannot be compacted: {self.broker.problems}")
 
     def _trouble(self) -> None:
         if self.network.is_calm:
@@ -132,8 +119,7 @@ class TablesWorld(BrokerWorld):
         self.tally.cuts += self.tables.cut_count
         self.tally.checkpoints += self.database.trimmed > 0
         self.tally.compacted_starts += bool(self.database.replaced)
-        if self.store.cleaner is not None:
-            self.store.cleaner.stop()
+        self._leave()
         self.network.on_restart()
         self.recorder.history.power_cuts.append(self.recorder.tick())
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))

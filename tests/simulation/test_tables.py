@@ -98,7 +98,7 @@ def _replace_chunks_in_two_steps(patch: pytest.MonkeyPatch) -> None:
 
     def halved(self: Database, statement: ReplaceChunks) -> bool:
         self.replace_chunks(replace(statement, added=()))
-        self.in_flight.append(lambda: self.replace_chunks(replace(statement, ids=())))
+        self.in_flight.append(lambda database: database.replace_chunks(replace(statement, ids=())))
         return True
 
     patch.setitem(_EFFECTS, ReplaceChunks, halved)

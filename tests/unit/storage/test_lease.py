@@ -8,7 +8,7 @@ import pytest
 
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
-from oncelog.broker.storage.shared.tables import AppendRound, KeepPlace, LookAtLease, TakenLease, TakeLease
+from oncelog.broker.storage.shared.tables import AppendRound, KeepPlace, LookAtLease, TakeLease, TakenLease
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
 from tests.fakes.tables import Database, FakeTables
@@ -86,9 +86,7 @@ def _says_nothing_more(database: Database) -> None:
     """Its machine is gone: the database does not know that the connection is."""
 
 
-@pytest.mark.parametrize(
-    ("end", "after_ms", "before_ms"), [(_ends, 1_000, 2_000), (_says_nothing_more, 9_000, 11_000)]
-)
+@pytest.mark.parametrize(("end", "after_ms", "before_ms"), [(_ends, 1_000, 2_000), (_says_nothing_more, 9_000, 11_000)])
 def test_the_lease_of_a_broker_that_has_ended_is_free_soon_and_that_of_a_lost_machine_when_it_is_over(
     world: World, end: Callable[[Database], None], after_ms: int, before_ms: int
 ) -> None:
@@ -163,7 +161,7 @@ def test_a_round_behind_one_that_the_database_has_lost_is_not_added_and_not_take
     for number in (1, 2):
         of(time, statements.append(AppendRound(epoch, number, (b"",))))
     del database.journal[2]  # a standby was promoted that had not received it
-    with pytest.raises(RoundsLost, match="records that were acknowledged are lost|Records that were acknowledged"):
+    with pytest.raises(RoundsLost, match="ecords that were acknowledged"):
         of(time, statements.append(AppendRound(epoch, 3, (b"",))))
     assert list(database.journal) == [1]
 

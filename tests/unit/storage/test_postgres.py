@@ -117,3 +117,27 @@ async def test_a_take_over_waits_for_the_append_in_flight() -> None:
         await _of(appended)
         assert [number for number, _ in await _of(successor.ask(ReadRounds(0)))] == [1]
         await beside.close()
+
+
+async def test_a_round_whose_connection_was_lost_may_be_carried_out_after_it_was_sent_again() -> None:
+    """The one that was sent again waits for the key of the first, or the first finds it taken: it is there once, and
+    nobody is told that it is not."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        epoch = await _take(statements)
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        waiting = "select count(*) from pg_locks where not granted"
+        transaction = beside.transaction()
+        await transaction.start()
+        await beside.execute("insert into oncelog_journal values(1, 1, 0, '')")
+        appended = statements.append(AppendRound(epoch, 1, (b"one",)))
+        while await beside.fetchval(waiting) < 1:
+            await asyncio.sleep(0)
+        statements._tables._rounds._connection.terminate()  # type: ignore[attr-defined]
+        while await beside.fetchval(waiting) < 2:  # the server knows nothing of it yet, and both wait
+            assert not appended.done
+            await asyncio.sleep(0)
+        await transaction.rollback()
+        await _of(appended)
+        assert await _of(statements.ask(ReadRounds(0))) == [(1, b"one")]
+        await beside.close()

@@ -76,7 +76,11 @@ class Statements:
 
     def append(self, row: AppendRound) -> Completion[None]:
         """Completes once the round is in the journal, fails with OSError. If it was not added it may be there since an
-        earlier try."""
+        earlier try.
+
+        A round that is not found may still come: a server may carry out later what it got over a connection that was
+        lost. So it is sent again, and asked for only if it was not added: by then the number is taken, or the lease is
+        another's and the earlier try has ended before, or never will be added."""
 
         def on_answer(is_added: bool) -> Completion[None]:
             if is_added:
