@@ -1,4 +1,5 @@
-"""Power cuts at every disk operation of a transaction's life: it is all or nothing, and what was told holds."""
+"""The machine stops at every operation of its disk, or every statement, of a transaction's life: it is all or nothing,
+and what was told holds."""
 
 from itertools import count
 from typing import Any
@@ -25,6 +26,7 @@ from oncelog.protocol.records.record import Record, decode_records
 from oncelog.testing.memory_disk import PowerCut
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import read_records
+from tests.fakes.tables_broker import TablesBroker
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "mover"
 PARTITIONS = (0, 1)
@@ -59,17 +61,17 @@ class Mover:
             self._produce(broker, partition)
         self._commit_offset(broker)
         self.is_ending = True
-        answer = broker.send(
-            EndTxnRequest(
-                transactional_id=TRANSACTIONAL_ID,
-                producer_id=self._producer_id,
-                producer_epoch=self._producer_epoch,
-                committed=self._committed,
-            ),
-            1,
+        ending = EndTxnRequest(
+            transactional_id=TRANSACTIONAL_ID,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            committed=self._committed,
         )
-        self.is_ended = answer.is_there and answer.message.error_code == ErrorCode.NONE
-        broker.time.advance(1_000)
+        answer = broker.send(ending, 1)
+        try:
+            broker.time.advance(1_000)
+        finally:
+            self.is_ended = answer.is_there and not answer.is_closed and answer.message.error_code == ErrorCode.NONE
 
     def _add_partitions(self, broker: VirtualBroker) -> None:
         request = AddPartitionsToTxnRequest(
@@ -156,37 +158,32 @@ def check_outcome(broker: VirtualBroker, mover: Mover, committed: bool) -> None:
     assert broker.broker.transactions.open_count == 0
 
 
-def has_no_power(broker: VirtualBroker) -> bool:
-    return broker.disk.operations_left is not None and broker.disk.operations_left < 0
-
-
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize(
     ("how", "chances_at_the_end"),
-    [("power", 8), pytest.param("power", 40, marks=pytest.mark.slow), ("kill", 1)],
+    [("power", 8), pytest.param("power", 40, marks=pytest.mark.slow), ("kill", 1), ("tables", 4)],
 )
 def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(
     committed: bool, how: str, chances_at_the_end: int, part: int
 ) -> None:
     for operation in count(part, PARTS):
-        broker = VirtualBroker(*ONE_PARTITION, seed=operation)
-        broker.disk.operations_left = operation
+        start = TablesBroker if how == "tables" else VirtualBroker
+        broker = start(*ONE_PARTITION, seed=operation)
+        broker.operations_left = operation
         mover = Mover(committed)
         try:
             mover.run(broker)
         except (PowerCut, AssertionError):
             # Inside a handler the dispatcher sees the cut first, and closes the connection.
-            if not has_no_power(broker):
+            if not broker.has_ended:
                 raise
-        is_cut = has_no_power(broker)
-        broker.disk.operations_left = None
+        is_cut = broker.has_ended
+        broker.operations_left = None
         # What of the unsynced survives a power cut is chance: several draws for each moment.
         draws = range(chances_at_the_end if mover.is_ending else CHANCES)
-        survivors = (
-            [broker.crashed(operation * 1_000 + draw) for draw in draws] if how == "power" else [broker.killed()]
-        )
+        survivors = [broker.killed()] if how == "kill" else [broker.crashed(operation * 1_000 + draw) for draw in draws]
         for survivor in survivors:
             check_outcome(survivor, mover, committed)
         # Recovering what a recovery has left gives the same again.
