@@ -220,10 +220,11 @@ class Database:
         return True
 
     def delete_logs(self, statement: DeleteLogs) -> bool:
-        for key in statement.keys:
+        gone = set(statement.keys)
+        for key in gone:
             self.logs.pop(key, None)
             self.starts.pop(key, None)
-        self.chunks = {number: chunk for number, chunk in self.chunks.items() if chunk[0].key not in statement.keys}
+        self.chunks = {number: chunk for number, chunk in self.chunks.items() if chunk[0].key not in gone}
         return True
 
     def write_blob(self, statement: WriteBlob) -> bool:

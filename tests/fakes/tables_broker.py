@@ -48,6 +48,7 @@ class TablesBroker(LateBroker):
         tables: FakeTables | None = None,
         sizes: SharedSizes = SMALL,
         rules: Sequence[Rule] = (),
+        with_faults: bool = True,
     ) -> None:
         """Raises OSError. Without `tables` of its own statements take no time."""
         time = time or VirtualTime()
@@ -63,7 +64,7 @@ class TablesBroker(LateBroker):
         while not opening.done:
             time.advance(1)
         self.store: SharedLogStore = opening.result()
-        super().__init__(*overrides, time=time, seed=seed, store=self.store, rules=rules)
+        super().__init__(*overrides, time=time, seed=seed, store=self.store, rules=rules, with_faults=with_faults)
 
     @property
     def operations_left(self) -> int | None:
