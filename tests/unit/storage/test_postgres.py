@@ -1,8 +1,8 @@
 """What only a real PostgreSQL can show: connections that end in the middle, and who may write after a take-over."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import pytest
@@ -21,6 +21,7 @@ from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from oncelog.broker.turns.completion import Completion
+from tests.support.postgres import open_directory, started
 from tests.unit.storage.stores import new_schema
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -141,3 +142,44 @@ async def test_a_round_whose_connection_was_lost_may_be_carried_out_after_it_was
         await _of(appended)
         assert await _of(statements.ask(ReadRounds(0))) == [(1, b"one")]
         await beside.close()
+
+
+async def _until(look: Callable[[], Awaitable[bool]]) -> None:
+    while not await look():
+        await asyncio.sleep(0)
+
+
+async def test_a_round_that_its_synchronous_standby_lacks_is_not_acknowledged_though_it_can_be_seen() -> None:
+    """A commit whose connection is cut while it waits for the standby is visible from then on: PostgreSQL only warns
+    that it may not have been replicated."""
+    with open_directory() as directory, contextmanager(started)({"synchronous_standby_names": "second"}) as primary:
+        connection = await asyncpg.connect(primary.dsn, server_settings={"synchronous_commit": "local"})
+        await connection.execute("create schema rounds")
+        standby = primary.standby(directory / "standby", slot="second")
+        try:
+            async with _statements(primary.dsn, "rounds") as statements:
+                epoch = await _take(statements)
+                await _of(statements.append(AppendRound(epoch, 1, (b"both have it",))))
+                standby.stop()
+                appended = statements.append(AppendRound(epoch, 2, (b"one has it",)))
+                waiting = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
+
+                async def is_waiting() -> bool:
+                    return bool(await connection.fetchval(waiting))
+
+                async def is_seen() -> bool:
+                    return await connection.fetchval("select count(*) from rounds.oncelog_journal") == 2
+
+                await _until(is_waiting)
+                assert not await is_seen()
+                await connection.fetch(
+                    "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
+                )
+                await _until(is_seen)
+                while not await is_waiting():  # the question for it
+                    assert not appended.done
+                standby.start()
+                await _of(appended)
+        finally:
+            standby.stop("immediate")
+            await connection.close()
