@@ -26,6 +26,9 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "0",
     "statement_timeout": "0",
+    "tcp_keepalives_idle": "5",  # what a machine that is gone had begun holds locks
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
 }
 """What a server, a database or a role has set otherwise does not reach us."""
 _CONNECT_S = 5

@@ -11,10 +11,11 @@ transaction. A row that was restored from a dump is of another transaction than 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
-from asyncpg import Connection
+from asyncpg import Connection, InsufficientPrivilegeError
 
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
@@ -82,6 +83,11 @@ _EPOCH = f"""
 select epoch, place = {_PLACE} and xmin::text::bigint = mod(written::text::numeric, 4294967296)
 from oncelog_leader for update
 """
+_END_OTHERS = """
+select pg_terminate_backend(pid) from pg_locks
+where relation = 'oncelog_leader'::regclass and mode = 'RowShareLock' and pid <> pg_backend_pid()
+"""
+"""A broker that stands still in the middle of a transaction would hold its lock on the epoch for as long."""
 _TAKE_EPOCH = f"""
 update oncelog_leader set epoch = epoch + 1, written = pg_current_xact_id(),
 place = case when $1 then {_PLACE} else '' end
@@ -127,6 +133,8 @@ async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
 
 async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLease | None:
     seen = statement.seen
+    with suppress(InsufficientPrivilegeError):  # it was another user's broker; its transactions end by themselves
+        await connection.execute(_END_OTHERS)
     async with connection.transaction():
         epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
         owner, renewed = await connection.fetchrow(f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease")

@@ -118,8 +118,8 @@ class LookAtLease(Statement[Lease]):
 
 @dataclass(frozen=True)
 class TakeLease(Statement[TakenLease | None]):
-    """Become the broker that may write, if the lease is still as it was seen; else None. Waits for what the one before
-    has in flight."""
+    """Become the broker that may write, if the lease is still as it was seen; else None. What the one before has in
+    flight has happened by then, or never will."""
 
     seen: Lease
     owner: str
