@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TypeAlias
+from uuid import NAMESPACE_URL, uuid5
 
 from tests.support.forked import ForkedProcess
 from tests.support.patience import PATIENCE_S
@@ -13,6 +14,8 @@ from tests.support.patience import PATIENCE_S
 READY = "oncelog ready "
 Process: TypeAlias = "ForkedProcess | subprocess.Popen[str]"
 _ROOT = Path(__file__).parent.parent.parent
+TABLES = "ONCELOG_TEST_DSN"
+"""A variable: daemons that no test gives a storage keep their records there, each in a schema of its own."""
 
 
 class Daemon:
@@ -23,6 +26,11 @@ class Daemon:
         self.data_dir = data_dir
         self._open_files = open_files
         self._overrides = overrides
+        dsn = os.environ.get(TABLES)
+        if dsn and not any(each.startswith(("oncelog.storage=", "oncelog.flush.policy=")) for each in overrides):
+            schema = f"daemon_{uuid5(NAMESPACE_URL, str(data_dir)).hex}"
+            tables = ("oncelog.storage=postgres", f"oncelog.postgres.dsn={dsn}", f"oncelog.postgres.schema={schema}")
+            self._overrides = (*tables, *overrides)
         self._listen = "127.0.0.1:0"
         self.addresses: list[str] = []
         self._process: Process | None = None
