@@ -46,6 +46,7 @@ from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, KafkaMetadata
 from oncelog.tools.adopt.plan import FoundPartition, Plan, make_plan
 from oncelog.tools.file_copies import NO_LINKS, check_files, copy, read, sync_directory, write
 from oncelog.tools.log.stopped_directory import StoppedDirectory
+from oncelog.tools.new_directory import NotNew, check_new, made_whole
 
 _UNFINISHED_SUFFIX = ".adopting"
 
@@ -92,16 +93,8 @@ def adopt(wish: Wish, watcher: Watcher) -> Report:
     with _planned(wish) as report:
         watcher.on_plan(report)
         _check_room(wish.data_dir, report)
-        unfinished = wish.data_dir.absolute().with_name(wish.data_dir.name + _UNFINISHED_SUFFIX)
-        shutil.rmtree(unfinished, ignore_errors=True)
-        try:
+        with made_whole(wish.data_dir, _UNFINISHED_SUFFIX) as unfinished:
             _Making(unfinished, report, watcher).run(wish.kafka_dirs)
-            if wish.data_dir.exists():
-                wish.data_dir.rmdir()
-            unfinished.rename(wish.data_dir)
-            sync_directory(wish.data_dir.absolute().parent)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
         return report
 
 
@@ -147,11 +140,10 @@ def _check_target(wish: Wish) -> None:
             raise AdoptError(
                 f"{data_dir} is within {kafka_dir}, where nothing may be written: choose another directory"
             )
-    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
-        raise AdoptError(f"{data_dir} exists and is not empty: choose a new directory")
-    parent = data_dir.absolute().parent
-    if not parent.is_dir():
-        raise AdoptError(f"{parent} does not exist: create it first")
+    try:
+        check_new(data_dir)
+    except NotNew as error:
+        raise AdoptError(str(error)) from error
 
 
 def _check_room(data_dir: Path, report: Report) -> None:
