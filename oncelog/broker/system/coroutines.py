@@ -3,7 +3,7 @@
 Owns: the tasks in flight. Does not own: what they do.
 """
 
-from asyncio import Task, get_running_loop, run
+from asyncio import Runner, Task, create_task, get_running_loop, run, wait
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -41,3 +41,29 @@ class LoopCoroutines:
         """On a loop of its own in a thread, while this one stands still. Raises what it raises."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(run, coroutine).result()
+
+
+class BlockingCoroutines:
+    """For commands, which have nothing else to do meanwhile: each coroutine runs to its end."""
+
+    def __init__(self) -> None:
+        self._runner = Runner()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> Completion[T]:
+        """Completed, or failed with what it raises."""
+        task = self._runner.run(_ended(coroutine))
+        error = task.exception()
+        return Completion.of(task.result()) if error is None else Completion.failed(error)  # type: ignore[arg-type]
+
+    def run_now(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Raises what it raises."""
+        return self._runner.run(coroutine)
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+async def _ended(coroutine: Coroutine[Any, Any, T]) -> Task[T]:
+    task = create_task(coroutine)
+    await wait([task])
+    return task

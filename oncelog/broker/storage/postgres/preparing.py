@@ -57,12 +57,7 @@ class Found(NamedTuple):
 async def prepare(server: Server, *, may_lose: bool) -> Found:
     """Look at the server, and make the schema or bring it up to date. `may_lose` lets a server pass that acknowledges
     what a crash may lose. Raises Unusable."""
-    try:
-        connection = await server.connect()
-    except (ConnectionError, TimeoutError) as error:
-        raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
-    except _REFUSED as error:
-        raise Unusable(_of_connection(error)) from error
+    connection = await connect(server)
     try:
         found = Found(*await connection.fetchrow(_FACTS))
         _check(found, may_lose=may_lose)
@@ -73,6 +68,46 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
     finally:
         await connection.close(timeout=5)
     return found
+
+
+async def connect(server: Server) -> asyncpg.Connection:
+    """Raises Unusable."""
+    try:
+        return await server.connect()
+    except (ConnectionError, TimeoutError) as error:
+        raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
+    except _REFUSED as error:
+        raise Unusable(_of_connection(error)) from error
+
+
+async def look(server: Server, connection: asyncpg.Connection) -> None:
+    """Whether tables of this version are there. Raises Unusable."""
+    schema, user = server.schema, quoted(await connection.fetchval("select current_user"))
+    try:
+        known = None
+        if await connection.fetchval("select to_regclass($1) is not null", f"{quoted(schema)}.oncelog_schema"):
+            known = await connection.fetchval("select max(version) from oncelog_schema")
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Unusable(
+            f"{error}; to read it {user} needs `grant usage on schema {quoted(schema)} to {user}` and "
+            f"`grant select on all tables in schema {quoted(schema)} to {user}`."
+        ) from error
+    if known is None:
+        raise Unusable("there is no broker's data in it: name another one with --schema.")
+    if known > len(VERSIONS):
+        raise Unusable(_newer(schema, known))
+    if known < len(VERSIONS):
+        raise Unusable(
+            f"it has version {known}, and this release reads {len(VERSIONS)}: start `oncelog serve` "
+            "of this release on it once."
+        )
+
+
+def _newer(schema: str, version: int) -> str:
+    return (
+        f"its schema {schema} has version {version}, and this release knows {len(VERSIONS)}: a newer one has made it. "
+        "Upgrade this one, or name another schema."
+    )
 
 
 _REFUSED = (
@@ -88,7 +123,8 @@ _REFUSED = (
 def _of_connection(error: BaseException) -> str:
     match error:
         case asyncpg.ClientConfigurationError() | ValueError():
-            return f"{error}; a DSN is postgresql://USER@HOST:PORT/DATABASE."
+            # The text may have a piece of the DSN, and that a password.
+            return "this is no DSN; one is postgresql://USER@HOST:PORT/DATABASE."
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return f"{error}; PGPASSWORD, or a password file (PGPASSFILE), has the password."
         case asyncpg.InvalidCatalogNameError():
@@ -153,10 +189,7 @@ async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
     await connection.execute("create table if not exists oncelog_schema(version int not null)")
     known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
     if known > len(VERSIONS):
-        raise Unusable(
-            f"its schema {schema} has version {known}, and this release knows {len(VERSIONS)}: a newer one has made "
-            "it. Upgrade this one, or name another schema."
-        )
+        raise Unusable(_newer(schema, known))
     for number in range(known, len(VERSIONS)):
         await connection.execute(VERSIONS[number])
         await connection.execute("insert into oncelog_schema values($1)", number + 1)

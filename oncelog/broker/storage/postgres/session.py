@@ -55,6 +55,8 @@ class Server:
     schema: str
     coroutines: Coroutines
     scheduler: Scheduler
+    role: str = "primary"
+    """Which of its hosts will do, as libpq's `target_session_attrs`."""
 
     async def connect(self) -> asyncpg.Connection:
         """Raises what asyncpg raises, OSError."""
@@ -64,7 +66,7 @@ class Server:
             service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
             timeout=_CONNECT_S,
             server_settings=settings,
-            target_session_attrs="primary",
+            target_session_attrs=self.role,
         )
 
 

@@ -310,6 +310,19 @@ _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
 """What happens in a transaction that holds the lease."""
 
 
+def within(statement: Statement[T]) -> Ask[T]:
+    """What to do with a connection in a transaction that has the lease, or writes nothing."""
+
+    async def ask(connection: Connection) -> Any:
+        write = _WRITTEN.get(type(statement))
+        if write is None:
+            return await _ASKED[type(statement)](connection, statement)
+        await write(connection, statement)
+        return True
+
+    return ask
+
+
 def _asked(statement: Statement[T]) -> Ask[T]:
     write = _WRITTEN.get(type(statement))
 

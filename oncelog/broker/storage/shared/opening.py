@@ -51,7 +51,7 @@ class Found:
 
 
 def find(statements: Statements, epoch: int) -> Sliced[Found]:
-    """What the broker before has committed, for the one with the lease. Raises OSError."""
+    """What the broker before has committed, for the one with the lease or those who only look on. Raises OSError."""
     found = Found(epoch)
     reading = statements.ask(ReadCatalogue())
     yield reading
