@@ -8,7 +8,7 @@ Invariants
   place, is left to the operator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -57,6 +57,9 @@ class Finding:
     @property
     def name(self) -> str:
         return directory_of(self.topic, self.partition)
+
+    def with_notes(self, lines: Sequence[str]) -> "Finding":
+        return replace(self, notes=(*self.notes, *lines))
 
 
 @dataclass(slots=True)
@@ -145,8 +148,7 @@ class _Examiner:
             known.add(directory_of(topic, partition))
             if topic != METADATA_TOPIC:
                 self._examine(directory, topic, partition, topic_id, config)
-        first = self.examination.findings[0]
-        self.examination.findings[0] = replace(first, notes=first.notes + directory.metadata_lines)
+        self.examination.findings[0] = self.examination.findings[0].with_notes(directory.metadata_lines)
         found = [directory_of(*place) for place in directory.store.directory.partitions()]
         self.examination.unknown_directories = [name for name in found if name not in known]
 

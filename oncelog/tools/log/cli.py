@@ -7,18 +7,22 @@ Exit codes: 0 everything is intact (or was repaired), 1 something is damaged, 2 
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
+from oncelog.protocol.topics import METADATA_TOPIC
 from oncelog.tools.log.dump.cli import dump
 from oncelog.tools.log.map.cli import map_
+from oncelog.tools.log.progress import progress_bar
+from oncelog.tools.log.report import as_dict, show
+from oncelog.tools.log.tables.cli import export, import_
+from oncelog.tools.log.where import Dsn, schema_option, snapshot, where_argument
 from oncelog.tools.terminal import fail, say, say_json, say_progress
 
 if TYPE_CHECKING:
     from oncelog.broker.system.disk import RealDisk
-    from oncelog.tools.log.check import Examination, Finding
+    from oncelog.tools.log.check import Examination
 
 EXIT_DAMAGED = 1
 EXIT_NOT_CHECKED = 2
@@ -31,31 +35,65 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for
 
 @click.group()
 def log() -> None:
-    """Inspect, check and repair the files of a broker."""
+    """Inspect, check and repair the files of a broker, or look at its tables in PostgreSQL."""
 
 
 log.add_command(dump)
 log.add_command(map_)
+log.add_command(export)
+log.add_command(import_)
 
 
 @log.command()
-@_data_dir
+@where_argument("DATA_DIR|DSN")
+@schema_option
 @_as_json
-def verify(data_dir: Path, as_json: bool) -> None:
+def verify(where: Path | Dsn, schema: str, as_json: bool) -> None:
     """Read every byte of DATA_DIR and report what a start would find. Changes nothing.
 
-    Exits with 1 if acknowledged records are damaged or missing.
+    With a DSN, of the tables in PostgreSQL; a broker may be running on them. Exits with 1 if acknowledged records are
+    damaged or missing.
     """
+    if isinstance(where, Dsn):
+        _verify_tables(where, schema, as_json)
+    else:
+        _verify_files(where, as_json)
+
+
+def _verify_files(data_dir: Path, as_json: bool) -> None:
     disk = _lock(data_dir)
     try:
         examination = _examine(disk)
     finally:
         disk.close()
-    _show(examination, as_json)
+    show(examination, as_json)
     if examination.damaged:
         if not as_json:
             say()
             say(f"Nothing was changed. `oncelog log repair {data_dir}` makes the rest usable again.")
+        sys.exit(EXIT_DAMAGED)
+
+
+def _verify_tables(dsn: Dsn, schema: str, as_json: bool) -> None:
+    from oncelog.protocol.errors import KafkaError
+    from oncelog.tools.log.tables.check import examine
+    from oncelog.tools.log.tables.content import TablesContent
+
+    with snapshot(dsn, schema) as tables:
+        content = TablesContent(tables)
+        try:
+            with progress_bar(f"schema {schema}", content.size_bytes) as on_read:
+                examination = examine(content, tables.torn_rounds(content.trimmed), on_read)
+        except KafkaError as error:
+            _fail(f"the metadata log cannot be replayed: {error}; restore the schema from a backup.")
+    show(examination, as_json)
+    if examination.is_damaged:
+        if not as_json:
+            say()
+            say(
+                "Nothing was changed. A broker serves all else. To have everything again, restore the schema from a "
+                "backup of the database, into another schema or server."
+            )
         sys.exit(EXIT_DAMAGED)
 
 
@@ -78,10 +116,10 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     try:
         before = _examine(disk)
         if dry_run or not before.is_damaged:
-            _show(before, as_json)
+            show(before, as_json)
             sys.exit(EXIT_DAMAGED if before.damaged else 0)
         if not as_json:
-            _show(before, as_json=False)
+            show(before, as_json=False)
             say()
         if not yes:
             click.confirm("Continue without what is lost?", abort=True)
@@ -92,7 +130,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     finally:
         disk.close()
     if as_json:
-        say_json({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)})
+        say_json({"repaired": as_dict(before), "kept_files": kept, "now": as_dict(after)})
     else:
         for file in kept:
             say(f"original kept: {data_dir / file}")
@@ -143,112 +181,3 @@ def _examine(disk: "RealDisk") -> "Examination":
 
 def _fail(message: str) -> NoReturn:
     fail(message, EXIT_NOT_CHECKED)
-
-
-# --- what is printed --------------------------------------------------------------------------------------------------
-
-
-def _show(examination: "Examination", as_json: bool) -> None:
-    if as_json:
-        say_json(_as_dict(examination))
-        return
-    rows: list[tuple[str, ...]] = [("PARTITION", "SEGMENTS", "OFFSETS", "BYTES", "FIRST BAD", "LOST")]
-    rows += [_row(finding) for finding in examination.findings]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if not slot else cell.rjust(width)
-            for slot, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        say("  ".join(cells).rstrip())
-    for finding in examination.findings:
-        for line in _lines(finding):
-            say(line)
-    for problem in examination.problems:
-        say()
-        say(problem)
-    for name in examination.unknown_directories:
-        say()
-        say(f"{name}: this partition is unknown to the metadata log; a start leaves it alone")
-    damaged = len(examination.damaged)
-    whole = "all partitions are intact" if not examination.problems else "all known partitions are intact"
-    say()
-    say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else whole)
-
-
-def _row(finding: "Finding") -> tuple[str, ...]:
-    survey = finding.survey
-    first_bad = str(survey.lost[0].first_offset) if survey is not None and survey.lost else "-"
-    lost = "-" if survey is None else f"{survey.lost_count} offsets"
-    start, end = finding.log_start_offset, finding.log_end_offset
-    offsets = f"{start} to {end - 1}" if start < end else "-"
-    return finding.name, str(finding.segment_count), offsets, str(finding.size_bytes), first_bad, lost
-
-
-def _lines(finding: "Finding") -> list[str]:
-    lines = [line for note in finding.notes for line in ("", f"{finding.name}: {note}")]
-    if finding.problem is None:
-        return lines
-    lines += ["", f"{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}"]
-    if finding.survey is None:
-        return [*lines, "  a repair cannot help here, and leaves these files unchanged"]
-    for lost in finding.survey.lost:
-        where = f"{lost.file} at position {lost.position}"
-        lines.append(f"  lost: offsets {lost.first_offset} to {lost.next_offset - 1}: {where}: {lost.problem}")
-    if not finding.survey.lost:
-        lines.append("  nothing is lost: each batch is intact")
-    for producer_id, first_offset in sorted(finding.survey.open_transactions.items()):
-        lines.append(
-            f"  the transaction of producer {producer_id} from offset {first_offset} on stays open here, because its "
-            "end may be among what is lost: read_committed readers stop there until it is ended"
-        )
-    if finding.topic in _CONSEQUENCES and finding.survey.lost:
-        lines.append(f"  {_CONSEQUENCES[finding.topic]}")
-    return lines
-
-
-_CONSEQUENCES = {
-    TRANSACTION_STATE: "transactional ids of this partition may revert to an earlier state: restart their producers, "
-    "and look for hanging transactions",
-    CONSUMER_OFFSETS: "groups of this partition may revert to earlier offsets and read records again",
-    METADATA_TOPIC: "topics and settings created or changed after that are unknown: files of such topics are "
-    "left alone and not served",
-}
-
-
-def _as_dict(examination: "Examination") -> dict[str, Any]:
-    return {
-        "partitions": [
-            {
-                "topic": finding.topic,
-                "partition": finding.partition,
-                "segments": finding.segment_count,
-                "log_start_offset": finding.log_start_offset,
-                "log_end_offset": finding.log_end_offset,
-                "bytes": finding.size_bytes,
-                "damaged": finding.problem is not None,
-                "problem": finding.problem,
-                "notes": list(finding.notes),
-                "lost": [
-                    {
-                        "first_offset": lost.first_offset,
-                        "last_offset": lost.next_offset - 1,
-                        "file": lost.file,
-                        "position": lost.position,
-                        "problem": lost.problem,
-                    }
-                    for lost in (finding.survey.lost if finding.survey is not None else ())
-                ],
-                "open_transactions": [
-                    {"producer_id": producer_id, "first_offset": first_offset}
-                    for producer_id, first_offset in sorted(
-                        finding.survey.open_transactions.items() if finding.survey is not None else ()
-                    )
-                ],
-            }
-            for finding in examination.findings
-        ],
-        "unknown_directories": examination.unknown_directories,
-        "problems": examination.problems,
-        "damaged": bool(examination.damaged),
-    }

@@ -8,12 +8,24 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from oncelog.broker.storage.local.overlay_disk import ReadOnlyNotes
 from oncelog.broker.system.regular_files import open_regular
 from oncelog.broker.system.shared_notes import SharedNotes
 from oncelog.broker.turns.ports import Buffer, Notes
+
+
+class SegmentFile(Protocol):
+    """A file that is read, or what stands for one."""
+
+    path: str
+    size_bytes: int
+
+    def read_view(self, start: int, end: int) -> memoryview:
+        """Return the bytes [start, end), fewer at the end."""
+
+    def close(self) -> None: ...
 
 
 class ReadOnlyFile:

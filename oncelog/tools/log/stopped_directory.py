@@ -41,9 +41,9 @@ class StoppedDirectory:
         """The lines that a start would report about the metadata snapshots."""
         self._disk = disk
         self._clock = SystemClock()
-        loop = _NoLoop()
-        self.store = LocalLogStore(disk, self._clock, loop, _raise, on_report=self.reports.append)
-        self.logs = LogManager(self.store, Rounds(loop, self.store), _NoListener(), self._clock)
+        loop = NoLoop()
+        self.store = LocalLogStore(disk, self._clock, loop, raise_it, on_report=self.reports.append)
+        self.logs = LogManager(self.store, Rounds(loop, self.store), NoListener(), self._clock)
         self.cleaned = CleanerCheckpoint(disk)
         self._config, _ = load_config()
 
@@ -123,13 +123,13 @@ class StoppedDirectory:
             raise problem
 
 
-class _NoLoop:
-    """A scheduler for a directory in which nothing is appended, and so nothing scheduled."""
+class NoLoop:
+    """A scheduler for logs to which nothing is appended, so that nothing is scheduled."""
 
     def call_soon(self, function: Callable[[], None]) -> None:
         return
 
-    def call_later(self, delay_ms: float, function: Callable[[], None]) -> "_NoLoop":
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> "NoLoop":
         return self
 
     def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
@@ -142,7 +142,7 @@ class _NoLoop:
         return
 
 
-class _NoListener:
+class NoListener:
     def on_high_watermark(self, log: PartitionLog) -> None:
         return
 
@@ -150,5 +150,5 @@ class _NoListener:
         return
 
 
-def _raise(error: OSError) -> None:
+def raise_it(error: OSError) -> None:
     raise error

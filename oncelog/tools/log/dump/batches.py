@@ -25,7 +25,7 @@ from oncelog.protocol.records.record import Record, decode_body, decode_records,
 from oncelog.tools.log.dump.decoders import Decode
 from oncelog.tools.log.dump.findings import Findings, Problem
 from oncelog.tools.log.dump.lines import MAX_INT, BatchLine, ControlValue, LogLine, RecordLine, Title, add_to_sequence
-from oncelog.tools.log.read_only_disk import ReadOnlyFile
+from oncelog.tools.log.read_only_disk import SegmentFile
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _OFFSET_DIGITS = 20
@@ -61,7 +61,7 @@ class LogOptions:
 
 
 def dump_log(
-    file: ReadOnlyFile, shown_path: str, full_path: str, options: LogOptions, findings: Findings
+    file: SegmentFile, shown_path: str, full_path: str, options: LogOptions, findings: Findings
 ) -> Iterator[LogLine]:
     """Yield every line of one file; problems go to `findings`."""
     name = PurePath(shown_path).name
@@ -103,7 +103,7 @@ def _title(name: str) -> str:
     return f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
 
 
-def _batches(file: ReadOnlyFile, shown_path: str, end: int, findings: Findings) -> Iterator[memoryview]:
+def _batches(file: SegmentFile, shown_path: str, end: int, findings: Findings) -> Iterator[memoryview]:
     """Yield batch after batch by their lengths, whatever their checksums, as far as Kafka's tool reads."""
     position, chunk, chunk_start = 0, memoryview(b""), 0
     while position < end - _UP_TO_MAGIC_BYTES:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.protocol.printable import json_text, printable
-from oncelog.tools.terminal import writing
+from oncelog.tools.log.where import Dsn, is_dsn, schema_option, snapshot
+from oncelog.tools.terminal import fail, writing
 
 if TYPE_CHECKING:
     from oncelog.tools.log.dump.decoders import Decode
+    from oncelog.tools.log.dump.files import Files
 
 EXIT_DAMAGED = 1
 EXIT_NOT_READ = 2
@@ -25,7 +27,7 @@ _LINES_AT_ONCE = 1_000
 
 
 @click.command()
-@click.argument("paths", metavar="[FILE_OR_DIRECTORY]...", nargs=-1)
+@click.argument("paths", metavar="[FILE_OR_DIRECTORY|DSN TOPIC-PARTITION]...", nargs=-1)
 @click.option("--files", metavar="FILE,...", help="The files, separated by commas, as Kafka's tool takes them.")
 @click.option("--print-data-log", is_flag=True, help="Print the contents of records; implied by any decoder.")
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record; implied by --print-data-log.")
@@ -57,20 +59,23 @@ _LINES_AT_ONCE = 1_000
 )
 @click.option("--share-group-state-decoder", is_flag=True, hidden=True)
 @click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
+@schema_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
-def dump(paths: Sequence[str], files: str | None, as_json: bool, **options: Any) -> None:
+def dump(paths: Sequence[str], files: str | None, schema: str, as_json: bool, **options: Any) -> None:
     """Print what is in the files of a partition, in the format of Kafka's kafka-dump-log.sh.
 
     Takes .log, .index, .timeindex, .txnindex and .snapshot files, or the directory of a partition. Changes nothing; a
-    broker may be running on the files. Exits with 1 if a file is damaged, and says where.
+    broker may be running on the files. Exits with 1 if a file is damaged, and says where. With a DSN, of partitions in
+    PostgreSQL: what their .log, .txnindex and .snapshot files would have.
     """
     from oncelog.tools.log.dump.batches import LogOptions
-    from oncelog.tools.log.dump.files import DumpOptions, files_of
+    from oncelog.tools.log.dump.files import DumpOptions, OwnFiles, files_of
     from oncelog.tools.log.dump.findings import Findings
     from oncelog.tools.log.dump.indexes import IndexOptions
 
     named = [*paths, *(files or "").split(",")] if files else list(paths)
-    wanted = [file for path in named if path.strip() for file in files_of(path.strip())]
+    dsn = Dsn(named.pop(0)) if named and is_dsn(named[0]) else None
+    wanted = [file for path in named if path.strip() for file in files_of(path.strip())] if dsn is None else named
     if not named:
         raise click.UsageError('Name files or the directory of a partition. (Missing required argument "[files]".)')
     if not wanted:
@@ -90,7 +95,11 @@ def dump(paths: Sequence[str], files: str | None, as_json: bool, **options: Any)
         options["index_sanity_check"], options["verify_index_only"], options["max_message_size"]
     )
     findings = Findings()
-    _print(wanted, DumpOptions(log_options, index_options), findings, as_json)
+    dump_options = DumpOptions(log_options, index_options)
+    if dsn is None:
+        _print(wanted, OwnFiles(), dump_options, findings, as_json)
+    else:
+        _print_tables(dsn, schema, wanted, dump_options, findings, as_json)
     if findings.is_damaged:
         sys.exit(EXIT_DAMAGED)
     if findings.unreadable_files:
@@ -117,7 +126,19 @@ def _decoder(options: dict[str, Any]) -> "Decode":
         raise click.UsageError(str(error)) from None
 
 
-def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> None:
+def _print_tables(dsn: Dsn, schema: str, names: Sequence[str], options: Any, findings: Any, as_json: bool) -> None:
+    from oncelog.tools.log.tables.files import NoSuchPartition, TableFiles
+
+    with snapshot(dsn, schema) as tables:
+        files = TableFiles(tables)
+        try:
+            wanted = [path for name in names for path in files.paths_of(name)]
+        except NoSuchPartition as error:
+            fail(str(error), EXIT_NOT_READ)
+        _print(wanted, files, options, findings, as_json)
+
+
+def _print(paths: Sequence[str], files: "Files", options: Any, findings: Any, as_json: bool) -> None:
     from oncelog.tools.log.dump.files import as_object, dump_files
 
     out = sys.stdout.buffer
@@ -132,7 +153,7 @@ def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> 
             out.flush()
         waiting.clear()
 
-    for path, line in dump_files(files, options, findings):
+    for path, line in dump_files(paths, options, findings, files):
         if not as_json:
             waiting.append(shown(line.text))
         elif (fields := as_object(path, line)) is not None:

@@ -18,7 +18,7 @@ from oncelog.protocol.records.record import decode_records
 from oncelog.tools.log.dump.entries import EntryLine, IndexLine, Note
 from oncelog.tools.log.dump.findings import Findings, Problem
 from oncelog.tools.log.dump.lines import MAX_INT
-from oncelog.tools.log.read_only_disk import ReadOnlyFile
+from oncelog.tools.log.read_only_disk import SegmentFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class IndexOptions:
 
 
 def dump_offset_index(
-    data: bytes, log: ReadOnlyFile, shown_path: str, full_path: str, options: IndexOptions, findings: Findings
+    data: bytes, log: SegmentFile, shown_path: str, full_path: str, options: IndexOptions, findings: Findings
 ) -> Iterator[IndexLine]:
     base_offset = _base_offset(shown_path)
     entries = [
@@ -66,7 +66,7 @@ def dump_offset_index(
     note_odd_size(data, ENTRY_BYTES, shown_path, findings)
 
 
-def _header_at(log: ReadOnlyFile, position: int, max_bytes: int = MAX_INT) -> BatchHeader | None:
+def _header_at(log: SegmentFile, position: int, max_bytes: int = MAX_INT) -> BatchHeader | None:
     """Return the header at `position`, if a batch of at most `max_bytes` can begin there."""
     view = log.read_view(max(position, 0), position + HEADER_SIZE)
     if position < 0 or len(view) < HEADER_SIZE:
@@ -111,7 +111,7 @@ def _base_offset(path: str) -> int:
 
 def dump_time_index(
     data: bytes,
-    log: ReadOnlyFile,
+    log: SegmentFile,
     offset_index: bytes,
     shown_path: str,
     full_path: str,
@@ -163,7 +163,7 @@ def _disorder(entries: Sequence[tuple[int, int]], base_offset: int) -> str | Non
     return None
 
 
-def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeader, int] | None:
+def _batch_of(log: SegmentFile, position: int, offset: int) -> tuple[BatchHeader, int] | None:
     """Return the first batch from `position` on that reaches `offset`, and its position."""
     header = _header_at(log, position)
     while header is not None and header.last_offset < offset:
@@ -172,7 +172,7 @@ def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeade
     return None if header is None else (header, position)
 
 
-def _max_timestamp(log: ReadOnlyFile, header: BatchHeader, position: int, shown_path: str, findings: Findings) -> int:
+def _max_timestamp(log: SegmentFile, header: BatchHeader, position: int, shown_path: str, findings: Findings) -> int:
     """Return the greatest timestamp of the records themselves: compaction may have removed those with the batch's."""
     if not header.record_count:
         return -1

@@ -6,13 +6,14 @@ Exit codes: 0 everything is intact, 1 something is damaged, 2 there is no partit
 """
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from oncelog.tools.terminal import fail, marked, say_json, writing
+from oncelog.tools.log.progress import progress_bar
+from oncelog.tools.log.where import Dsn, schema_option, snapshot, where_argument
+from oncelog.tools.terminal import fail, say_json, writing
 
 if TYPE_CHECKING:
     from oncelog.tools.log.map.partition import PartitionMap
@@ -20,18 +21,21 @@ if TYPE_CHECKING:
 EXIT_DAMAGED = 1
 EXIT_NOT_READ = 2
 _MIN_WIDTH = 20
-_WORTH_A_BAR_BYTES = 32 * 1024 * 1024
 
 
 @click.command(name="map")
-@click.argument("directory", metavar="DATA_DIR/TOPIC-PARTITION", type=click.Path(path_type=Path))
+@where_argument("DATA_DIR/TOPIC-PARTITION|DSN")
+@click.argument("name", metavar="[TOPIC-PARTITION]", required=False)
+@schema_option
 @click.option("--from", "from_offset", metavar="OFFSET", type=click.IntRange(0), help="Draw from this offset on.")
 @click.option("--to", "to_offset", metavar="OFFSET", type=click.IntRange(0), help="Draw up to this offset.")
 @click.option("--width", metavar="COLUMNS", type=click.IntRange(_MIN_WIDTH), help="Use this width, not the terminal's.")
 @click.option("--svg", "svg_path", metavar="FILE", type=click.Path(path_type=Path), help="Write the picture to FILE.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line: the partition, segments, batches.")
 def map_(
-    directory: Path,
+    where: Path | Dsn,
+    name: str | None,
+    schema: str,
     from_offset: int | None,
     to_offset: int | None,
     width: int | None,
@@ -41,11 +45,13 @@ def map_(
     """Draw a partition: one cell per batch, and how far readers may read.
 
     Shows what is committed, aborted, still open, a marker, or emptied by compaction. Changes nothing; a broker may be
-    running on the files. Exits with 1 if something is damaged.
+    running on the files, or, with a DSN, on the tables in PostgreSQL. Exits with 1 if something is damaged.
     """
     if from_offset is not None and to_offset is not None and from_offset > to_offset:
         raise click.UsageError(f"--from {from_offset} is behind --to {to_offset}: there is nothing to draw.")
-    found = _read(directory)
+    if isinstance(where, Dsn) != (name is not None):
+        raise click.UsageError("name DATA_DIR/TOPIC-PARTITION, or a DSN and TOPIC-PARTITION.")
+    found = _read_tables(where, schema, name or "") if isinstance(where, Dsn) else _read(where)
     if as_json:
         _print_json(found)
     else:
@@ -64,11 +70,8 @@ def _read(directory: Path) -> "PartitionMap":
         topic, _, partition = resolved.name.rpartition("-")
         # Before the batches are read: what is durable now is in the files by then.
         points = known_points(resolved.parent, topic, int(partition) if partition.isdecimal() else -1)
-        with _progress_bar(total_bytes) as bar:
-            if bar is None:
-                return read_map(directory, points)
-            task = bar.add_task(marked(resolved.name), total=total_bytes)
-            return read_map(directory, points, lambda read_bytes: bar.update(task, completed=read_bytes))
+        with progress_bar(resolved.name, total_bytes) as on_read:
+            return read_map(directory, points, on_read)
     except NoPartition as error:
         _fail(str(error))
     except FileNotFoundError as error:
@@ -77,14 +80,21 @@ def _read(directory: Path) -> "PartitionMap":
         _fail(f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _progress_bar(total_bytes: int) -> Any:
-    if total_bytes < _WORTH_A_BAR_BYTES or not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+def _read_tables(dsn: Dsn, schema: str, name: str) -> "PartitionMap":
+    from oncelog.tools.log.map.reader import read_map_of
+    from oncelog.tools.log.points import KnownPoints
+    from oncelog.tools.log.tables.files import NoSuchPartition, partition_files
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    return Progress(*columns, console=Console(stderr=True, emoji=False), transient=True)
+    with snapshot(dsn, schema) as tables:
+        try:
+            files = partition_files(tables, name)
+        except NoSuchPartition as error:
+            _fail(str(error))
+        points = KnownPoints(files.log.log_start_offset, files.log.log_end_offset)
+        with progress_bar(name, files.size_bytes) as on_read:
+            return read_map_of(
+                files.log.topic, files.log.partition, points, files.segments(), files.first_snapshot(), on_read
+            )
 
 
 def _fail(message: str) -> NoReturn:

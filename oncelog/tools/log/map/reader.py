@@ -8,8 +8,10 @@ of its transaction is left, a marker never decides about a transaction before it
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from oncelog.broker.storage.local.batch_scan import BatchScan
@@ -21,7 +23,7 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.tools.file_copies import read
 from oncelog.tools.log.map.partition import OpenTransaction, PartitionMap, SegmentMap, State
 from oncelog.tools.log.points import KnownPoints
-from oncelog.tools.log.read_only_disk import ReadOnlyFile
+from oncelog.tools.log.read_only_disk import ReadOnlyFile, SegmentFile
 
 _LOG_NAME = re.compile(r"\d{20}\.log")
 _BATCHES_A_STEP = 2_000
@@ -51,11 +53,30 @@ def read_map(directory: Path, points: KnownPoints, on_progress: Callable[[int], 
     if not topic or not partition.isdecimal():
         raise NoPartition(f"{directory} is not a directory of a partition, which would be named TOPIC-NUMBER")
     files = log_files(directory)
-    reader = _Reader(PartitionMap(topic, int(partition), points), on_progress)
-    reader.begin(files[0].with_suffix(SUFFIX))
-    bases = [int(path.stem) for path in files]
-    for path, base_offset, next_base in zip(files, bases, [*bases[1:], None], strict=True):
-        reader.read_segment(path, base_offset, next_base)
+    try:
+        snapshot = read(files[0].with_suffix(SUFFIX))
+    except FileNotFoundError:
+        snapshot = b""
+    segments = [(int(path.stem), partial(ReadOnlyFile, str(path), path.name)) for path in files]
+    return read_map_of(topic, int(partition), points, segments, snapshot, on_progress)
+
+
+def read_map_of(
+    topic: str,
+    partition: int,
+    points: KnownPoints,
+    segments: Sequence[tuple[int, Callable[[], SegmentFile]]],
+    snapshot: bytes,
+    on_progress: Callable[[int], None] | None = None,
+) -> PartitionMap:
+    """The same of segments, each given by its base offset and how it is opened. `snapshot` has the producers before the
+    first one. Raises OSError."""
+    reader = _Reader(PartitionMap(topic, partition, points), on_progress)
+    reader.begin(snapshot)
+    next_bases = [*(base_offset for base_offset, _ in segments[1:]), None]
+    for (base_offset, open_segment), next_base in zip(segments, next_bases, strict=True):
+        with closing(open_segment()) as file:
+            reader.read_segment(file, base_offset, next_base)
     reader.finish()
     return reader.map
 
@@ -77,31 +98,29 @@ class _Reader:
         self._lost_sight_of: list[tuple[int, _Transaction]] = []
         self._undecided: list[int] = []
 
-    def begin(self, snapshot: Path) -> None:
+    def begin(self, snapshot: bytes) -> None:
         """Find the transactions that were open where the log now begins: readers wait for them, even if their batches
         are gone."""
         try:
-            producers = load_snapshot(read(snapshot), MonotonicMs(0)).producers()
-        except (FileNotFoundError, ValueError):
+            producers = load_snapshot(snapshot, MonotonicMs(0)).producers()
+        except ValueError:
             return
         for state in producers:
             if state.current_transaction_first_offset >= 0:
                 first_offset = state.current_transaction_first_offset
                 self._open[state.producer_id] = _Transaction(state.producer_epoch, first_offset)
 
-    def read_segment(self, path: Path, base_offset: int, next_base: int | None) -> None:
-        first_cell = len(self.map.states)
-        with ReadOnlyFile(str(path), path.name) as file:
-            segment = SegmentMap(path.name, base_offset, file.size_bytes, first_cell, 0, base_offset, [])
-            position: int | None = 0
-            while position is not None:
-                position = self._read_run(file, segment, position, next_base)
+    def read_segment(self, file: SegmentFile, base_offset: int, next_base: int | None) -> None:
+        segment = SegmentMap(file.path, base_offset, file.size_bytes, len(self.map.states), 0, base_offset, [])
+        position: int | None = 0
+        while position is not None:
+            position = self._read_run(file, segment, position, next_base)
         segment.end_cell = len(self.map.states)
         self.map.segments.append(segment)
         self._read_bytes += segment.size_bytes
         self._report(0)
 
-    def _read_run(self, file: ReadOnlyFile, segment: SegmentMap, start: int, next_base: int | None) -> int | None:
+    def _read_run(self, file: SegmentFile, segment: SegmentMap, start: int, next_base: int | None) -> int | None:
         """Read up to the first bad batch; returns where the next one may begin after it, None at the end of the
         file."""
         scan = BatchScan(

@@ -1,0 +1,1 @@
+"""`oncelog log` over the tables of a broker that keeps its records in PostgreSQL."""

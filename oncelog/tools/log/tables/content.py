@@ -1,0 +1,228 @@
+"""What tables hold, opened as a start would open it, without a lease.
+
+Owns: the partitions, their segments, and the batches of each. Does not own: the transaction in which all of it is read
+(`broker.storage.postgres.snapshot`), what is wrong with it (`oncelog.tools.log.tables.check`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from struct import error as struct_error
+from typing import TypeVar
+from uuid import UUID
+
+from oncelog.broker.assembly.storage import METADATA_LOG_CONFIG
+from oncelog.broker.cluster.metadata_log import ClusterState, MetadataLog
+from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.config.topic_config import log_config_for
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import LOGIN_SECRET
+from oncelog.broker.storage.local.partition_directory import directory_of
+from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, decode_sections
+from oncelog.broker.storage.shared.lease import LeaseKeeper
+from oncelog.broker.storage.shared.log import SharedLog, SharedSegment
+from oncelog.broker.storage.shared.opening import FoundLog, find
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.store import SharedLogStore
+from oncelog.broker.storage.shared.tables import (
+    ChunkRow,
+    FetchChunk,
+    ReadCatalogue,
+    ReadRounds,
+    Round,
+    Statement,
+    Tables,
+    TakenLease,
+)
+from oncelog.broker.system.clock import SystemClock
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import at_once
+from oncelog.protocol.records.batch import iter_batches, read_header
+from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
+from oncelog.tools.log.stopped_directory import NoListener, NoLoop, raise_it
+
+T = TypeVar("T")
+_NO_EPOCH = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition that has or had records."""
+
+    topic: str
+    partition: int
+    topic_id: UUID
+    config: LogConfig
+
+    @property
+    def name(self) -> str:
+        return directory_of(self.topic, self.partition)
+
+    @property
+    def key(self) -> LogKey:
+        return self.topic_id, self.partition
+
+
+class TablesContent:
+    def __init__(self, tables: Tables) -> None:
+        """Raises OSError."""
+        journal = _Journal(tables)
+        clock, loop = SystemClock(), NoLoop()
+        self._statements = Statements(journal, loop, clock)
+        found = at_once(find(self._statements, _NO_EPOCH))
+        self.problems = journal.problems
+        """What is wrong with the journal."""
+        self.found = dict(found.logs)
+        self.blobs = dict(found.blobs)
+        self.trimmed = journal.trimmed
+        """The newest round that the catalogue covers."""
+        self._clock = clock
+        self._store = SharedLogStore(
+            self._statements,
+            TakenLease(_NO_EPOCH, is_elsewhere=False),
+            found,
+            LeaseKeeper(self._statements, loop, _NO_EPOCH, 1),
+            clock,
+            raise_it,
+        )
+        self._logs = LogManager(self._store, Rounds(loop, self._store), NoListener(), clock)
+        self._config, _ = load_config()
+        self.metadata_lines: tuple[str, ...] = ()
+        """What a start would report about the snapshots of the metadata log."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all chunks."""
+        return sum(row.size_bytes for found in self.found.values() for row in found.chunks)
+
+    def metadata(self) -> ClusterState:
+        """Raises KafkaError if the metadata log cannot be replayed, OSError."""
+        files = SnapshotFiles(self._store.blobs, METADATA.name)
+        metadata = MetadataLog(self.open(METADATA), self._clock, files)
+        self.metadata_lines = tuple(at_once(metadata.load()))
+        return metadata.state
+
+    def places(self, state: ClusterState) -> list[Place]:
+        """Every partition that the metadata log knows and that has or had records, without its own."""
+        places = [
+            Place(topic.name, index, topic.topic_id, log_config_for(topic.config, self._config))
+            for topic in state.topics.values()
+            for index in range(topic.partition_count)
+            if (topic.topic_id, index) in self.found
+        ]
+        return sorted(places, key=lambda place: place.name)
+
+    def unknown(self, state: ClusterState) -> list[str]:
+        """What there is of topics that the metadata log does not know."""
+        known = {METADATA_TOPIC_ID, *state.topics_by_id, *state.removed}
+        return sorted(
+            f"{found.row.topic if found.row is not None else topic_id}-{partition}"
+            for (topic_id, partition), found in self.found.items()
+            if topic_id not in known
+        )
+
+    def kept_beside(self) -> list[str]:
+        """What is a file beside the logs, by path: snapshots of the metadata log, and the login secret."""
+        folder = f"{METADATA.name}/"
+        return [path for path in sorted(self.blobs) if path == LOGIN_SECRET or path.startswith(folder)]
+
+    def open(self, place: Place) -> PartitionLog:
+        return at_once(self._logs.open(place.topic, place.partition, place.topic_id, place.config))
+
+    def segments_of(self, log: PartitionLog) -> "list[TableSegment]":
+        """None of a log that is offline."""
+        stored = log.stored
+        if log.offline_error is not None or not isinstance(stored, SharedLog):
+            return []
+        found = self.found.get((log.topic_id, log.partition), FoundLog())
+        in_chunks = found.row.next_offset if found.row is not None else 0
+        journal: defaultdict[int, list[memoryview]] = defaultdict(list)
+        for span in found.spans:
+            for header, batch in iter_batches(memoryview(span.data)):
+                if header.next_offset > max(in_chunks, log.log_start_offset):
+                    journal[span.segment_base].append(batch)
+        segments = [TableSegment(self, segment, journal[segment.base_offset]) for segment in stored.segments]
+        if segments:
+            segments[0].begin_with_its_records()
+        return segments
+
+    def body_of(self, row: ChunkRow) -> bytes | None:
+        """The batches of a chunk; None if it is gone. Raises OSError."""
+        return self._statements.ask(FetchChunk(row.id)).result()
+
+
+METADATA = Place(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+
+
+class TableSegment:
+    """A segment as a file would have it."""
+
+    def __init__(self, content: TablesContent, segment: SharedSegment, journal: Sequence[memoryview]) -> None:
+        self._content = content
+        self.base_offset = segment.base_offset
+        self.next_offset = segment.next_offset
+        self.open_producers = segment.open_producers
+        self.aborted = segment.transaction_index
+        self.chunks: Sequence[ChunkRow] = segment.chunks
+        self.journal = b"".join(journal)
+        """The batches that are in no chunk."""
+        self.size_bytes = sum(row.size_bytes for row in self.chunks) + len(self.journal)
+
+    def begin_with_its_records(self) -> None:
+        """The log starts in the middle of it, and what was before may be gone."""
+        first_offset = self.base_offset
+        if self.chunks:
+            first_offset = self.chunks[0].base_offset
+        elif self.journal:
+            first_offset = read_header(self.journal).base_offset
+        self.base_offset = max(self.base_offset, first_offset)
+
+    def pieces(self) -> Iterator[tuple[ChunkRow | None, bytes | None]]:
+        """Each chunk with its batches, None if it is gone; then what the journal has, if anything. Raises OSError."""
+        for row in self.chunks:
+            yield row, self._content.body_of(row)
+        if self.journal:
+            yield None, self.journal
+
+
+class _Journal:
+    """The tables, with a journal that ends before the first round that cannot be used: the rest is worth reading."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self.problems: list[str] = []
+        self.trimmed = 0
+
+    def run(self, statement: Statement[T]) -> Completion[T]:
+        answer = self._tables.run(statement)
+        if isinstance(statement, ReadCatalogue) and answer.error is None:
+            self.trimmed = answer.result().trimmed  # type: ignore[attr-defined]
+        if isinstance(statement, ReadRounds) and answer.error is None:
+            return answer.map(lambda rounds: self._usable(statement.above, rounds))  # type: ignore[arg-type, return-value]
+        return answer
+
+    def run_now(self, statement: Statement[T]) -> T:
+        return self.run(statement).result()
+
+    def _usable(self, above: int, rounds: Sequence[Round]) -> Sequence[Round]:
+        usable: list[Round] = []
+        for number, body in rounds if not self.problems else ():
+            wanted = above + len(usable) + 1
+            problem = f"the journal lacks round {wanted}" if number != wanted else _problem_of(body)
+            if problem is not None:
+                self.problems.append(problem if number != wanted else f"round {number} of the journal {problem}")
+                break
+            usable.append(Round(number, body))
+        return usable
+
+
+def _problem_of(body: bytes) -> str | None:
+    try:
+        size_bytes = sum(SECTION_BYTES + len(span.data) for _, span in decode_sections(memoryview(body)))
+    except (struct_error, ValueError):
+        return "is damaged"
+    return None if size_bytes == len(body) else "is damaged"

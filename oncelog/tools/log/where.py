@@ -1,0 +1,104 @@
+"""Which files or tables a command of `oncelog log` is about.
+
+Owns: what is a DSN, the option of its schema, opening what it leads to and what is said if that fails. A DSN is never
+printed: it may have a password.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from oncelog.tools.terminal import fail
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.postgres.snapshot import PostgresImport, PostgresSnapshot
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+EXIT_NOT_READ = 2
+_SCHEMES = ("postgresql://", "postgres://")
+
+
+class Dsn(str):
+    """Where a PostgreSQL is: a URI, of which it takes what is missing from its environment variables."""
+
+    __slots__ = ()
+
+
+def is_dsn(text: str) -> bool:
+    return text.startswith(_SCHEMES)
+
+
+def where_argument(metavar: str) -> Callable[[Command], Command]:
+    """A path, or a Dsn."""
+
+    def read(_context: click.Context, _parameter: click.Parameter, text: str) -> Dsn | Path:
+        return Dsn(text) if is_dsn(text) else Path(text)
+
+    return click.argument("where", metavar=metavar, callback=read)
+
+
+def schema_option(command: Command) -> Command:
+    return click.option(
+        "--schema", metavar="NAME", default="oncelog", show_default=True, help="With a DSN: the schema in PostgreSQL."
+    )(command)
+
+
+def dsn_argument(command: Command) -> Command:
+    def checked(_context: click.Context, _parameter: click.Parameter, text: str) -> Dsn:
+        if not is_dsn(text):
+            raise click.BadParameter("a DSN is postgresql://USER@HOST:PORT/DATABASE.")
+        return Dsn(text)
+
+    return click.argument("dsn", metavar="DSN", callback=checked)(command)
+
+
+@contextmanager
+def snapshot(dsn: Dsn, schema: str) -> "Iterator[PostgresSnapshot]":
+    """Yield everything that is there at this moment; the command ends if that is nothing that can be read."""
+    with _told(schema):
+        from oncelog.broker.storage.postgres.snapshot import PostgresSnapshot
+        from oncelog.tools.log.stopped_directory import NoLoop
+
+        tables = PostgresSnapshot(dsn, schema, NoLoop())
+        try:
+            yield tables
+        finally:
+            tables.close()
+
+
+@contextmanager
+def empty_tables(dsn: Dsn, schema: str, owner: str) -> "Iterator[PostgresImport]":
+    """Yield tables in which nothing has happened until `commit`; the command ends if there are none that are empty."""
+    with _told(schema):
+        from oncelog.broker.storage.postgres.snapshot import PostgresImport
+        from oncelog.tools.log.stopped_directory import NoLoop
+
+        tables = PostgresImport(dsn, schema, NoLoop(), owner)
+        try:
+            yield tables
+        finally:
+            tables.close()
+
+
+@contextmanager
+def _told(schema: str) -> Iterator[None]:
+    from oncelog.broker.storage.disk_errors import trouble
+    from oncelog.broker.storage.shared.lease import LeaseHeld
+
+    try:
+        from oncelog.broker.storage.postgres.preparing import Unusable
+    except ImportError as error:
+        fail(f"what is in PostgreSQL needs asyncpg: pip install 'oncelog[postgres]' ({error}).", EXIT_NOT_READ)
+    place = f"the schema {schema} in PostgreSQL"
+    try:
+        yield
+    except Unusable as error:
+        fail(f"cannot use {place}: {error}", EXIT_NOT_READ)
+    except LeaseHeld as error:
+        fail(f"cannot use {place}: {error}; stop it, or name another one with --schema.", EXIT_NOT_READ)
+    except OSError as error:
+        told = trouble(error) if error.errno is not None else f"{place}: {str(error).removeprefix('PostgreSQL: ')}"
+        fail(f"{told}.", EXIT_NOT_READ)
