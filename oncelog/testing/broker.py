@@ -17,8 +17,8 @@ from uuid import uuid4
 
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
-from oncelog.testing.tables import Tables
 from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Security
+from oncelog.testing.tables import Tables
 
 if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
     from oncelog.client import IsolationLevel, Record, RecordMetadata, TopicPartition, TransactionDescription
@@ -105,12 +105,12 @@ class Broker:
         security: Security | None = None,
     ) -> None:
         """`partitions` is how many a topic has that is created by its first use. `config` has settings of the broker by
-        Kafka's names (docs/start/configuration.md). `storage` is "memory"; "disk", a temporary directory; a
-        directory as a Path, which stays; or "postgresql://…", where it has a schema of its own until `close`, or the
-        one of `config`'s oncelog.postgres.schema, which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a
-        free one, which is kept over restarts. `seed` decides what a crash loses. `security`, such as
-        "SASL_SSL/SCRAM-SHA-512", is what the listener asks of clients: `client_settings` has what they need. With TLS
-        it needs `oncelog[testing]`."""
+        Kafka's names (docs/start/configuration.md). `storage` is "memory"; "disk", a temporary directory; a directory
+        as a Path, which stays; or "postgresql://…", where it has a schema of its own until `close`, or the one of
+        `config`'s oncelog.postgres.schema, which stays. With `process` the broker is a process of its own, and never in
+        memory. `port` 0 picks a free one, which is kept over restarts. `seed` decides what a crash loses. `security`,
+        such as "SASL_SSL/SCRAM-SHA-512", is what the listener asks of clients: `client_settings` has what they need.
+        With TLS it needs `oncelog[testing]`."""
         self.clock = Clock(self)
         if isinstance(storage, str) and storage not in ("memory", "disk") and "://" not in storage:
             raise ValueError(f"storage={storage!r}: it is 'memory', 'disk', 'postgresql://…' or a pathlib.Path")
@@ -159,8 +159,8 @@ class Broker:
 
     def crash(self) -> None:
         """Cut the power: clients lose their connections, and what was not synced to the disk may be lost or torn, as
-        `seed` decides. With files on a real disk, in PostgreSQL, or as a process, it is kill -9, which loses nothing of these. What was
-        acknowledged as durable must be there after `restart`."""
+        `seed` decides. With files on a real disk, in PostgreSQL, or as a process, it is kill -9, which loses nothing of
+        these. What was acknowledged as durable must be there after `restart`."""
         self._end("kill")
         if isinstance(self._disk, MemoryDisk):
             self._disk = self._disk.crash(self._random)

@@ -187,8 +187,8 @@ def _escaped(value: str) -> str:
 
 
 class ProcessLife:
-    """A broker in a process of its own, in a directory or over tables. Others see the arguments of a process, so no secret is among
-    them: these come over its standard input."""
+    """A broker in a process of its own, in a directory or over tables. Others see the arguments of a process, so no
+    secret is among them: these come over its standard input."""
 
     def __init__(self, settings: Mapping[str, str], disk: Path | Tables) -> None:
         """Raises RuntimeError with what the process said."""

@@ -293,6 +293,9 @@ class SharedStore:
     def volume_bytes(self) -> tuple[int, int]:
         return -1, -1
 
+    def figures(self) -> Mapping[str, float]:
+        return {}
+
     def step(self, logs: Iterable[LogView]) -> None:
         return
 

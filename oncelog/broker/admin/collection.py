@@ -22,6 +22,7 @@ from oncelog.broker.observability.catalogue import (
     LEFT_OUT,
     OF_COMMITTED,
     OF_PARTITIONS,
+    OF_TABLES,
     OLDEST_DECIDED,
     OLDEST_OPEN,
     TRANSACTIONAL_IDS,
@@ -71,6 +72,10 @@ class Collection:
         self._refresh()
         found = _kept(self._broker.metrics)
         found += await self._table(OF_PARTITIONS, self._partitions(), left_out)
+        figures = self._broker.logs.store.figures()
+        for family in OF_TABLES:
+            samples = [Sample((), figures[family.name])] if family.name in figures else []
+            found.append(Sampled(family, samples))
         found += transactions
         groups = Counter([group async for group in _in_slices(self._groups())])
         found.append(Sampled(GROUPS, [Sample(labels, count) for labels, count in sorted(groups.items())]))

@@ -373,6 +373,9 @@ class LogStore(Protocol):
     def volume_bytes(self) -> tuple[int, int]:
         """The size of the volume, and its free space."""
 
+    def figures(self) -> Mapping[str, float]:
+        """Numbers of its own, for the metrics of these names."""
+
     def step(self, logs: Iterable[LogView]) -> None:
         """One background turn, with the open logs: compaction and other deferred work."""
 

@@ -110,7 +110,7 @@ _KEPT: dict[str, tuple[str, str]] = {
     ),
     "round_seconds": ("From the start of a flush round until its records can be read", ""),
     "sync_seconds": (
-        "Writing the records of a round to the disk, with the sync",
+        "Writing the records of a round to the disk, with the sync, or to PostgreSQL",
         "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
     ),
     "transaction_seconds": ("From the start of a transaction to its last marker, by result", ""),
@@ -152,6 +152,19 @@ OF_PARTITIONS = (
         _PARTITION,
     ),
 )
+OF_TABLES = (
+    Family("tables_bytes", GAUGE, "Size of all tables in PostgreSQL with their indexes, measured once a minute"),
+    Family("tables_journal_bytes", GAUGE, "Bytes in the journal that no checkpoint has moved, which a start reads"),
+    Family("tables_cache_bytes", GAUGE, "Bytes of chunks that are in memory, too"),
+    Family("tables_checkpoints", COUNTER, "Checkpoints written"),
+    Family("tables_checkpoint_bytes", COUNTER, "Bytes of records that they moved into chunks"),
+    Family("tables_checkpoint_age_seconds", GAUGE, "Since the newest was written"),
+    Family("tables_fetches", COUNTER, "Chunks fetched for readers"),
+    Family("tables_fetched_bytes", COUNTER, "Bytes of these chunks"),
+    Family("tables_repeats", COUNTER, "Statements that were sent again, as their answer was lost"),
+    Family("tables_lease_left_seconds", GAUGE, "Until the lease is over, if it is not renewed"),
+)
+"""With `oncelog.storage=postgres`; `LogStore.figures` has a number for each."""
 TRANSACTIONAL_IDS = Family(
     "transactional_ids", GAUGE, "Transactional ids by the state of their transaction", "", ("state",)
 )
@@ -197,4 +210,15 @@ BOUNDS = (
 )
 LEFT_OUT = Family("series_left_out", GAUGE, "Series of a metric beyond oncelog.metrics.max.series", "", ("metric",))
 
-ALL = (*KEPT, *OF_PARTITIONS, TRANSACTIONAL_IDS, OLDEST_OPEN, OLDEST_DECIDED, GROUPS, *OF_COMMITTED, *BOUNDS, LEFT_OUT)
+ALL = (
+    *KEPT,
+    *OF_PARTITIONS,
+    *OF_TABLES,
+    TRANSACTIONAL_IDS,
+    OLDEST_OPEN,
+    OLDEST_DECIDED,
+    GROUPS,
+    *OF_COMMITTED,
+    *BOUNDS,
+    LEFT_OUT,
+)

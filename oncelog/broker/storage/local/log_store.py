@@ -432,6 +432,9 @@ class LocalLogStore:
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
 
+    def figures(self) -> Mapping[str, float]:
+        return {}
+
     def step(self, logs: Iterable[LogView]) -> None:
         self._begin_journal()
         self.failure.space.step(self._disk, self._scheduler)

@@ -112,6 +112,9 @@ class MemoryLogStore:
     def volume_bytes(self) -> tuple[int, int]:
         return _UNKNOWN_VOLUME
 
+    def figures(self) -> Mapping[str, float]:
+        return {}
+
     def step(self, logs: Iterable[LogView]) -> None:
         if self.cleaner is not None:
             self.cleaner.step(logs)

@@ -304,6 +304,9 @@ class SharedLogStore:
     def volume_bytes(self) -> tuple[int, int]:
         return _UNKNOWN_VOLUME
 
+    def figures(self) -> Mapping[str, float]:
+        return {}
+
     def step(self, logs: Iterable[LogView]) -> None:
         if self.trouble is not None or not self._is_serving:
             return
