@@ -83,9 +83,10 @@ _EPOCH = f"""
 select epoch, place = {_PLACE} and xmin::text::bigint = mod(written::text::numeric, 4294967296)
 from oncelog_leader for update
 """
-_END_OTHERS = """
-select pg_terminate_backend(pid) from pg_locks
+_END_OTHERS = f"""
+select pg_terminate_backend(pid) from pg_locks, oncelog_lease
 where relation = 'oncelog_leader'::regclass and mode = 'RowShareLock' and pid <> pg_backend_pid()
+and coalesce({_RENEWED}, 0) = $1
 """
 """A broker that stands still in the middle of a transaction would hold its lock on the epoch for as long."""
 _TAKE_EPOCH = f"""
@@ -134,7 +135,7 @@ async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
 async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLease | None:
     seen = statement.seen
     with suppress(InsufficientPrivilegeError):  # it was another user's broker; its transactions end by themselves
-        await connection.execute(_END_OTHERS)
+        await connection.execute(_END_OTHERS, seen.renewed)
     async with connection.transaction():
         epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
         owner, renewed = await connection.fetchrow(f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease")
