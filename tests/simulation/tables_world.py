@@ -8,6 +8,7 @@ handovers and auditor.
 from dataclasses import dataclass
 from random import Random
 
+from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import StoreDamagedError
 from oncelog.broker.storage.shared.store import SharedSizes
@@ -72,7 +73,7 @@ class TablesWorld(BrokerWorld):
             return TablesBroker(
                 *self._settings, database=self.database, time=time, seed=seed, tables=self.tables, sizes=sizes
             )
-        except OSError as error:
+        except (OSError, StartError) as error:
             raise HistoryError(f"the tables are not what a broker has left: {error}") from error
 
     def _log_of(self, partition: Partition) -> PartitionLog | None:

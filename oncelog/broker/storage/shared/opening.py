@@ -120,13 +120,13 @@ def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
             raise ValueError(found.damage)
         _require_all_chunks(found)
         for row in found.chunks:
-            if row.next_offset > start_offset:
-                segment = log.segment_from(row.segment_base, frozenset(row.open_producers))
-                segment.add_chunk(row)
+            log.segment_from(row.segment_base, frozenset(row.open_producers)).add_chunk(row)
         for span in found.spans:
-            _replay(log, span, start_offset, state, epochs, clock)
+            _replay(log, span, state, epochs, clock)
     except (ValueError, ProtocolError) as damage:
         error = str(damage)
+    while len(log.segments) and log.segments[0].next_offset <= start_offset:
+        log.segments.take_first()
     state.on_high_watermark(log.log_end_offset)
     log.epochs = epochs.entries
     log.opened = OpenedLog(log, state, start_offset, max(log.log_end_offset, start_offset), error, epochs)
@@ -134,22 +134,18 @@ def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
 
 
 def _require_all_chunks(found: FoundLog) -> None:
-    """There is no gap between the log start and what the catalogue says. Raises ValueError."""
+    """From the log start to what the catalogue says; some below the start may be there still. Raises ValueError."""
     checkpointed = found.row.next_offset if found.row is not None else 0
-    end_offset = found.start_offset
-    for row in found.chunks:
-        if row.next_offset > found.start_offset:
-            is_first = end_offset == found.start_offset
-            if row.base_offset > end_offset or (row.base_offset < end_offset and not is_first):
-                raise ValueError(f"chunk {row.id} at offset {row.base_offset} does not follow offset {end_offset}")
-            end_offset = row.next_offset
-    if end_offset < checkpointed or (found.chunks and end_offset > max(checkpointed, found.start_offset)):
+    start_offset = end_offset = found.start_offset
+    for slot, row in enumerate(found.chunks):
+        if row.base_offset > max(end_offset, start_offset) or (slot and row.base_offset < end_offset):
+            raise ValueError(f"chunk {row.id} at offset {row.base_offset} does not follow offset {end_offset}")
+        end_offset = row.next_offset
+    if end_offset > max(checkpointed, start_offset) or max(end_offset, start_offset) < checkpointed:
         raise ValueError(f"its chunks end at offset {end_offset} instead of {checkpointed}")
 
 
-def _replay(
-    log: SharedLog, span: Span, start_offset: int, state: ProducerStateManager, epochs: LeaderEpochs, clock: Clock
-) -> None:
+def _replay(log: SharedLog, span: Span, state: ProducerStateManager, epochs: LeaderEpochs, clock: Clock) -> None:
     for header, batch in iter_batches(memoryview(span.data)):
         if header.next_offset <= log.checkpointed:
             continue
@@ -160,8 +156,7 @@ def _replay(
         open_producers = state.open_producers()
         aborted = replay_batch(state, header, batch, clock.monotonic_ms())
         log.log_end_offset = header.next_offset
-        if header.next_offset > start_offset:
-            segment = log.segment_from(span.segment_base, open_producers)
-            segment.append(bytes(batch), header.next_offset, header.max_timestamp)
-            if aborted is not None:
-                segment.transaction_index.append(aborted)
+        segment = log.segment_from(span.segment_base, open_producers)
+        segment.append(bytes(batch), header.next_offset, header.max_timestamp)
+        if aborted is not None:
+            segment.transaction_index.append(aborted)
