@@ -300,6 +300,18 @@ def test_a_partition_that_is_given_away_and_taken_back_is_as_it_was_committed(na
 
 
 @every_store
+def test_an_epoch_that_is_empty_when_a_partition_is_given_away_is_kept_with_its_first_record(name: str) -> None:
+    stored = Stored(name)
+    stored.give_away()
+    for _ in range(3):
+        stored.append(batch(1))
+        stored.settle()
+    stored.let_work()
+    stored.start_again()
+    assert stored.log.epochs.entries == ((0, 0),)
+
+
+@every_store
 def test_who_waits_for_a_partition_that_is_given_away_looks_for_its_new_leader(name: str) -> None:
     stored = Stored(name)
     stored.append(batch(1))

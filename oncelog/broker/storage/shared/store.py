@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import (
@@ -189,6 +190,8 @@ class SharedLogStore:
 
         def on_committed() -> None:
             log.opened.log_end_offset = log.log_end_offset
+            log.opened.epochs = LeaderEpochs(log.epochs)  # without one that nothing was appended in
+            log.opened.epochs.truncate_start(log.opened.log_start_offset)
 
         if self._sections:
             return self._next.map(lambda _: on_committed())
