@@ -128,11 +128,11 @@ DAMAGE = {
     "the row of the log": (f"delete from oncelog_log where topic = '{TOPIC}'", "the catalogue"),
     "producers": (
         f"update oncelog_log set snapshot = set_byte(snapshot, 12, get_byte(snapshot, 12) # 1) where topic = '{TOPIC}'",
-        "its rows are damaged",
+        "its producers in the catalogue cannot be read",
     ),
     "aborted transactions": (
         "update oncelog_chunk set aborted = substr(aborted, 2) where length(aborted) > 0",
-        "its rows are damaged",
+        "the aborted transactions of chunk",
     ),
     "a round": (f"delete from oncelog_journal where number = {ROUND}", "the journal lacks round"),
     "a row of a round": (f"delete from oncelog_journal where number = {ROUND} and part = 1", "lacks one of its rows"),
@@ -354,11 +354,11 @@ def test_a_killed_import_has_not_happened(empty: Tables, directory: Path, monkey
     """Its connection is cut in the middle: nothing is there, nobody has a lease, and the next attempt goes through."""
     from oncelog.tools.log.tables import filling
 
-    def cut(log: Any) -> Any:
+    def cut(source: Any, log: Any) -> Any:
         if log.topic == TOPIC:
             pids = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'oncelog'"
             assert len(empty.run(pids)) == 1
-        return row_of(log)
+        return row_of(source, log)
 
     row_of = filling._row_of
     with monkeypatch.context() as patch:

@@ -28,7 +28,7 @@ class CleanedOffsets:
         write: Callable[[bytes], Completion[None]],
         clock: Clock,
     ) -> None:
-        self._offsets = _decoded(written)
+        self._offsets = decode_cleaned(written)
         self._logs = logs
         self._write = write
         self._schedule = Schedule(clock)
@@ -47,11 +47,14 @@ class CleanedOffsets:
             self._is_changed = False
             known = {log.key for log in self._logs.values()}
             self._offsets = {key: offset for key, offset in self._offsets.items() if key in known}
-            lines = [f"{topic_id} {partition} {offset}\n" for (topic_id, partition), offset in self._offsets.items()]
-            self._write("".join(lines).encode())
+            self._write(encode_cleaned(self._offsets))
 
 
-def _decoded(written: bytes) -> dict[LogKey, int]:
+def encode_cleaned(offsets: Mapping[LogKey, int]) -> bytes:
+    return "".join(f"{topic_id} {partition} {offset}\n" for (topic_id, partition), offset in offsets.items()).encode()
+
+
+def decode_cleaned(written: bytes) -> dict[LogKey, int]:
     offsets: dict[LogKey, int] = {}
     try:
         for line in written.decode().splitlines():

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from oncelog.broker.log.leader_epochs import LeaderEpochs
+from oncelog.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog.broker.log.log_config import INT64_MAX, LogConfig
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
 from oncelog.broker.storage.batch_replay import replay_batch
@@ -26,6 +27,8 @@ from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.segments import write_snapshot
 from oncelog.broker.storage.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.shared.cleaned import PATH as CLEANED
+from oncelog.broker.storage.shared.cleaned import decode_cleaned
 from oncelog.broker.storage.shared.opening import FoundLog
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
@@ -89,6 +92,7 @@ class _Filling:
         self._on_written = on_written
         self.written_bytes = self._unsynced_bytes = 0
         self._store = LocalLogStore(disk, SystemClock(), NoLoop(), raise_it)
+        self._known_cleaned = decode_cleaned(content.blobs.get(CLEANED, b""))
         self._cleaned = CleanerCheckpoint(disk)
         self._producers: dict[tuple[str, int], ProducerStateManager] = {}
 
@@ -103,10 +107,7 @@ class _Filling:
             return  # it has no files
         self._store.open(place.topic, place.partition, place.topic_id, place.config)
         target = self._store.get(place.topic, place.partition)
-        epochs = LeaderEpochs(log.epochs.entries)
-        epochs.truncate_start(log.log_start_offset)
-        epochs.truncate_end(log.log_end_offset)
-        target.keep_epochs(epochs.entries)
+        target.keep_epochs(_epochs_of(log))
         aborted = [entry for segment in segments for entry in segment.aborted.entries]
         state, cleaned_offset = ProducerStateManager(), 0
         for segment in segments:
@@ -119,6 +120,7 @@ class _Filling:
         if cleaned_offset == log.log_end_offset or not segments:
             # A last segment has no gaps: what recovery misses there was never written.
             self._begin_segment(target, log.log_end_offset, log.producer_state)
+        cleaned_offset = max(cleaned_offset, self._known_cleaned.get(place.key, 0))
         if cleaned_offset:
             self._cleaned.set(place.topic, place.partition, cleaned_offset)
         target.log_start_offset = log.log_start_offset
@@ -169,6 +171,16 @@ class _Filling:
         problem = self._store.close(self._producers, cleanly=True)
         if problem is not None:
             raise problem
+
+
+def _epochs_of(log: PartitionLog) -> Sequence[EpochStart]:
+    """As recovery would leave them; of an empty log the last one that had records."""
+    epochs = LeaderEpochs(log.epochs.entries)
+    epochs.truncate_end(log.log_end_offset)
+    if log.log_start_offset == log.log_end_offset:
+        return epochs.entries[-1:]
+    epochs.truncate_start(log.log_start_offset)
+    return epochs.entries
 
 
 def _batches(segment: TableSegment, walk: Walk) -> Iterator[memoryview]:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.storage.disk_errors import trouble
+from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, parse_leader_epochs
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.reader import iterate_batches
@@ -19,7 +21,10 @@ from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.memory.memory_log import MemorySegment
 from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.producer_snapshot import encode_snapshot, open_producers
+from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkWriter
+from oncelog.broker.storage.shared.cleaned import PATH as CLEANED
+from oncelog.broker.storage.shared.cleaned import encode_cleaned
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import Checkpoint, LogRow, MoveStarts, NewChunk, Tables, WriteBlob
 from oncelog.broker.storage.transaction_index import TransactionIndex
@@ -82,8 +87,23 @@ class Source:
     def size_bytes(self) -> int:
         return sum(log.size_bytes for log in self.logs)
 
+    def epochs_of(self, log: PartitionLog) -> tuple[EpochStart, ...]:
+        """Of an empty log its file knows where the last one that had records began."""
+        path = f"{log.name}/{LEADER_EPOCHS}"
+        if log.log_start_offset == log.log_end_offset and self.disk.exists(path):
+            written = (parse_leader_epochs(self.disk.read_bytes(path)) or ())[-1:]
+            if written and written[0][0] == log.epochs.latest:
+                return written
+        return log.epochs.entries
+
+    def cleaned(self) -> dict[LogKey, int]:
+        """How far each log was compacted."""
+        offsets = {log: self.directory.cleaned.get(log.topic, log.partition) for log in self.logs}
+        return {(log.topic_id, log.partition): offset for log, offset in offsets.items() if offset}
+
     def blobs(self) -> Iterator[tuple[str, bytes]]:
-        """The snapshots of the metadata log, and the login secret."""
+        """Beside the logs: the snapshots of the metadata log, the login secret, how far logs were compacted."""
+        yield CLEANED, encode_cleaned(self.cleaned())
         folder = directory_of(METADATA_TOPIC, 0)
         names = [f"{folder}/{name}" for name in self.disk.list_dir(folder) if name.endswith(".checkpoint")]
         for path in (*names, LOGIN_SECRET):
@@ -104,20 +124,20 @@ def fill(source: Source, tables: Tables, epoch: int, on_written: Callable[[int],
                 on_written(written_bytes)
         except KafkaError as error:
             raise CannotImport(f"{log.name}: {error.message}; `oncelog log verify` shows what is lost") from error
-        write(Checkpoint(epoch, 0, [_row_of(log)], []))
+        write(Checkpoint(epoch, 0, [_row_of(source, log)], []))
     starts = {(log.topic_id, log.partition): log.log_start_offset for log in source.logs if log.log_start_offset}
     write(MoveStarts(epoch, starts))
     for path, data in source.blobs():
         write(WriteBlob(epoch, path, data))
 
 
-def _row_of(log: PartitionLog) -> LogRow:
+def _row_of(source: Source, log: PartitionLog) -> LogRow:
     snapshot = encode_snapshot(log.producer_state)
     return LogRow(
         (log.topic_id, log.partition),
         log.topic,
         log.log_end_offset,
-        log.epochs.entries,
+        source.epochs_of(log),
         snapshot.rows,
         snapshot.batches,
     )
