@@ -9,13 +9,17 @@ from collections.abc import Callable, Sequence
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.survey import LostRange, Survey
+from oncelog.broker.storage.producer_snapshot import load_batches, load_snapshot
 from oncelog.broker.storage.shared.opening import FoundLog
 from oncelog.broker.storage.shared.tables import ChunkRow
+from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.tools.log.check import Examination, Finding
 from oncelog.tools.log.tables.content import METADATA, Place, TablesContent, TableSegment
 
 _JOURNAL = "the journal"
+_NEVER = MonotonicMs(0)
 
 
 def examine(content: TablesContent, torn_rounds: Sequence[int], on_read: Callable[[int], None]) -> Examination:
@@ -46,11 +50,14 @@ class _Examiner:
     def _examine(self, place: Place) -> None:
         log = self._content.open(place)
         segments = self._content.segments_of(log)
-        walk = self._walk(place, log, segments) if log.offline_error is None else None
-        lost = walk.lost if walk is not None else []
-        missing_count = walk.missing_count if walk is not None else 0
+        walk = self._walk(place, log, segments)
+        lost, missing_count = walk.lost, walk.missing_count
         notes = [f"{missing_count} offsets have no records, as compaction leaves it"] if missing_count else []
-        problem = log.offline_error or (f"{lost[0].file}: {lost[0].problem}" if lost else None)
+        problem = (
+            self._problem_of_rows(place)
+            or log.offline_error
+            or (f"{lost[0].file}: {lost[0].problem}" if lost else None)
+        )
         survey = Survey(place.name, lost=lost, end_offset=log.log_end_offset) if problem is not None else None
         self._examination.findings.append(
             Finding(
@@ -65,6 +72,22 @@ class _Examiner:
                 survey,
             )
         )
+
+    def _problem_of_rows(self, place: Place) -> str | None:
+        found = self._content.found.get(place.key, FoundLog())
+        try:
+            if found.row is not None:
+                load_batches(
+                    load_snapshot(found.row.snapshot, _NEVER), found.row.snapshot, found.row.producer_batches or None
+                )
+        except ValueError as error:
+            return f"its producers in the catalogue cannot be read: {error}"
+        for row in found.chunks:
+            try:
+                TransactionIndex.from_bytes(row.aborted)
+            except ValueError as error:
+                return f"the aborted transactions of chunk {row.id} cannot be read: {error}"
+        return None
 
     def _walk(self, place: Place, log: PartitionLog, segments: Sequence[TableSegment]) -> "Walk":
         walk = Walk(place, log, self._content.found.get(place.key, FoundLog()))

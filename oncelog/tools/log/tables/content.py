@@ -6,8 +6,10 @@ Owns: the partitions, their segments, and the batches of each. Does not own: the
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from struct import error as struct_error
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
 
@@ -22,9 +24,9 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.storage.local.partition_directory import directory_of
-from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, decode_sections
+from oncelog.broker.storage.sections import LogKey, decode_checked
 from oncelog.broker.storage.shared.lease import LeaseKeeper
-from oncelog.broker.storage.shared.log import SharedLog, SharedSegment
+from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import FoundLog, find
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.store import SharedLogStore
@@ -38,9 +40,11 @@ from oncelog.broker.storage.shared.tables import (
     Tables,
     TakenLease,
 )
+from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import at_once
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import iter_batches, read_header
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.stopped_directory import NoListener, NoLoop, raise_it
@@ -70,15 +74,15 @@ class Place:
 class TablesContent:
     def __init__(self, tables: Tables) -> None:
         """Raises OSError."""
-        journal = _Journal(tables)
+        only_read = _OnlyRead(tables)
         clock, loop = SystemClock(), NoLoop()
-        self._statements = Statements(journal, loop, clock)
+        self._statements = Statements(only_read, loop, clock)
         found = at_once(find(self._statements, _NO_EPOCH))
-        self.problems = journal.problems
+        self.problems = only_read.problems
         """What is wrong with the journal."""
         self.found = dict(found.logs)
         self.blobs = dict(found.blobs)
-        self.trimmed = journal.trimmed
+        self.trimmed = only_read.trimmed
         """The newest round that the catalogue covers."""
         self._clock = clock
         self._store = SharedLogStore(
@@ -134,18 +138,35 @@ class TablesContent:
         return at_once(self._logs.open(place.topic, place.partition, place.topic_id, place.config))
 
     def segments_of(self, log: PartitionLog) -> "list[TableSegment]":
-        """None of a log that is offline."""
-        stored = log.stored
-        if log.offline_error is not None or not isinstance(stored, SharedLog):
-            return []
+        """Of a log that is offline all that its rows tell, without producers and transactions."""
         found = self.found.get((log.topic_id, log.partition), FoundLog())
-        in_chunks = found.row.next_offset if found.row is not None else 0
-        journal: defaultdict[int, list[memoryview]] = defaultdict(list)
-        for span in found.spans:
-            for header, batch in iter_batches(memoryview(span.data)):
-                if header.next_offset > max(in_chunks, log.log_start_offset):
-                    journal[span.segment_base].append(batch)
-        segments = [TableSegment(self, segment, journal[segment.base_offset]) for segment in stored.segments]
+        journal = _journal_of(found, log.log_start_offset)
+        if log.offline_error is None and isinstance(log.stored, SharedLog):
+            segments = [
+                TableSegment(
+                    self,
+                    segment.base_offset,
+                    segment.next_offset,
+                    segment.chunks,
+                    journal[segment.base_offset],
+                    segment.open_producers,
+                    segment.transaction_index,
+                )
+                for segment in log.stored.segments
+            ]
+        else:
+            chunks = [row for row in found.chunks if row.next_offset > log.log_start_offset]
+            by_segment = {base: list(rows) for base, rows in groupby(chunks, attrgetter("segment_base"))}
+            segments = [
+                TableSegment(
+                    self,
+                    base,
+                    _end_of(by_segment.get(base, ()), journal[base]),
+                    by_segment.get(base, ()),
+                    journal[base],
+                )
+                for base in sorted({*by_segment, *journal})
+            ]
         if segments:
             segments[0].begin_with_its_records()
         return segments
@@ -161,16 +182,26 @@ METADATA = Place(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
 class TableSegment:
     """A segment as a file would have it."""
 
-    def __init__(self, content: TablesContent, segment: SharedSegment, journal: Sequence[memoryview]) -> None:
+    def __init__(
+        self,
+        content: TablesContent,
+        base_offset: int,
+        next_offset: int,
+        chunks: Sequence[ChunkRow],
+        journal: Sequence[memoryview],
+        open_producers: frozenset[int] = frozenset(),
+        aborted: TransactionIndex | None = None,
+    ) -> None:
+        """`journal` has the batches that are in no chunk, `open_producers` those with a transaction open at its base,
+        `aborted` the transactions whose markers it has."""
         self._content = content
-        self.base_offset = segment.base_offset
-        self.next_offset = segment.next_offset
-        self.open_producers = segment.open_producers
-        self.aborted = segment.transaction_index
-        self.chunks: Sequence[ChunkRow] = segment.chunks
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+        self.open_producers = open_producers
+        self.aborted = aborted or TransactionIndex()
+        self.chunks = chunks
         self.journal = b"".join(journal)
-        """The batches that are in no chunk."""
-        self.size_bytes = sum(row.size_bytes for row in self.chunks) + len(self.journal)
+        self.size_bytes = sum(row.size_bytes for row in chunks) + len(self.journal)
 
     def begin_with_its_records(self) -> None:
         """The log starts in the middle of it, and what was before may be gone."""
@@ -189,8 +220,25 @@ class TableSegment:
             yield None, self.journal
 
 
-class _Journal:
-    """The tables, with a journal that ends before the first round that cannot be used: the rest is worth reading."""
+def _journal_of(found: FoundLog, start_offset: int) -> defaultdict[int, list[memoryview]]:
+    """The batches that are in no chunk, by the base of their segment, as far as they can be told apart."""
+    in_chunks = found.row.next_offset if found.row is not None else 0
+    journal: defaultdict[int, list[memoryview]] = defaultdict(list)
+    for span in found.spans:
+        with suppress(ProtocolError):
+            for header, batch in iter_batches(memoryview(span.data)):
+                if header.next_offset > max(in_chunks, start_offset):
+                    journal[span.segment_base].append(batch)
+    return journal
+
+
+def _end_of(chunks: Sequence[ChunkRow], journal: Sequence[memoryview]) -> int:
+    return read_header(journal[-1]).next_offset if journal else chunks[-1].next_offset
+
+
+class _OnlyRead:
+    """The tables: what a start would write is not written, and the journal ends before the first round that cannot be
+    used, as the rest is worth reading."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -198,6 +246,8 @@ class _Journal:
         self.trimmed = 0
 
     def run(self, statement: Statement[T]) -> Completion[T]:
+        if hasattr(statement, "epoch"):
+            return Completion.of(True)  # type: ignore[arg-type]
         answer = self._tables.run(statement)
         if isinstance(statement, ReadCatalogue) and answer.error is None:
             self.trimmed = answer.result().trimmed  # type: ignore[attr-defined]
@@ -222,7 +272,8 @@ class _Journal:
 
 def _problem_of(body: bytes) -> str | None:
     try:
-        size_bytes = sum(SECTION_BYTES + len(span.data) for _, span in decode_sections(memoryview(body)))
-    except (struct_error, ValueError):
-        return "is damaged"
-    return None if size_bytes == len(body) else "is damaged"
+        for _ in decode_checked(memoryview(body)):
+            pass
+    except ValueError as damage:
+        return f"is damaged, and of which partitions it had records cannot be said: {damage}"
+    return None
