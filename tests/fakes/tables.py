@@ -84,6 +84,8 @@ class Database:
     """It was restored, and no start has gone on from there."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Epoch and body by number."""
+    halves: dict[int, int] = field(default_factory=dict)
+    """In which half of the journal each is."""
     trimmed: int = 0
     logs: dict[LogKey, LogRow] = field(default_factory=dict)
     chunks: dict[int, tuple[ChunkRow, bytes]] = field(default_factory=dict)
@@ -165,14 +167,15 @@ class Database:
 
     def read_rounds(self, statement: ReadRounds) -> list[Round]:
         numbers = sorted(number for number in self.journal if number > max(statement.above, self.trimmed))
-        return [Round(number, self.journal[number][1]) for number in numbers[:_ROUNDS_A_PIECE]]
+        return [Round(number, self.journal[number][1], self.halves[number]) for number in numbers[:_ROUNDS_A_PIECE]]
 
     def append_round(self, statement: AppendRound) -> bool:
         if statement.number in self.journal:
             return False
-        if statement.number - 1 > self.trimmed and statement.number - 1 not in self.journal:
+        if statement.number - 1 > self.trimmed and self.halves.get(statement.number - 1) != statement.half_before:
             return False
         self.journal[statement.number] = statement.epoch, b"".join(statement.bodies)
+        self.halves[statement.number] = statement.half
         return True
 
     def find_round(self, statement: FindRound) -> FoundRound:
@@ -181,8 +184,10 @@ class Database:
     def checkpoint(self, statement: Checkpoint) -> bool:
         self.logs.update((row.key, row) for row in statement.logs)
         self.chunks.update((row.id, (row, body)) for row, body in statement.chunks)
-        for number in range(self.trimmed + 1, statement.trimmed):
-            self.journal.pop(number, None)
+        for number in [number for number in self.journal if number <= statement.trimmed]:
+            del self.journal[number], self.halves[number]
+        left = {self.halves[number] for number in self.journal}
+        assert left <= {statement.half}, "a round is in the half that is to be left empty"
         self.trimmed = max(self.trimmed, statement.trimmed)
         return True
 

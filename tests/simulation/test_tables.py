@@ -81,6 +81,7 @@ def _write_a_round_twice(patch: pytest.MonkeyPatch) -> None:
     def twice(self: Database, statement: AppendRound) -> bool:
         _, before = self.journal.get(statement.number, (0, b""))
         self.journal[statement.number] = statement.epoch, before + b"".join(statement.bodies)
+        self.halves[statement.number] = statement.half
         return True
 
     patch.setitem(_EFFECTS, AppendRound, twice)

@@ -11,9 +11,14 @@ VERSIONS = (
     insert into oncelog_answer values(1, 0);
     create table oncelog_trim(id int primary key check (id = 1), number bigint not null);
     insert into oncelog_trim values(1, 0);
-    create table oncelog_journal(
-      number bigint, part int, epoch bigint not null, body bytea not null, primary key (number, part));
-    alter table oncelog_journal alter body set storage external;
+    create table oncelog_journal_0(
+      number bigint, part int, epoch bigint not null, body bytea not null, primary key (number, part))
+      with (autovacuum_enabled = false, toast.autovacuum_enabled = false);
+    alter table oncelog_journal_0 alter body set storage external;
+    create table oncelog_journal_1(like oncelog_journal_0 including all)
+      with (autovacuum_enabled = false, toast.autovacuum_enabled = false);
+    create view oncelog_journal as
+      select *, 0 as half from oncelog_journal_0 union all select *, 1 as half from oncelog_journal_1;
     create table oncelog_log(
       topic_id uuid, partition int, topic text not null, next_offset bigint not null, epochs bigint[] not null,
       snapshot bytea not null, producer_batches bytea not null, primary key (topic_id, partition));

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
-from asyncpg import Connection, InsufficientPrivilegeError
+from asyncpg import Connection, InsufficientPrivilegeError, LockNotAvailableError
 
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
@@ -55,14 +55,20 @@ _ROUNDS_A_PIECE = 64
 _FETCHING = 2
 """Connections that fetch chunks: a second one gives half as much again, a third one nothing."""
 LOCK_CLASS = 0x6F6E6365  # "once", in pg_locks
-_APPEND = """
+_HALVES = ("oncelog_journal_0", "oncelog_journal_1")
+_APPENDS = {
+    (half, half_before): f"""
 with ok as (select 1 from oncelog_leader where epoch = $1 for share)
-insert into oncelog_journal(number, part, epoch, body)
+insert into {_HALVES[half]}(number, part, epoch, body)
 select $2::bigint, row.part, $1, row.body from ok, unnest($3::bytea[]) with ordinality as row(body, part)
-where exists (select from oncelog_journal where number = $2::bigint - 1)
+where exists (select from {_HALVES[half_before]} where number = $2::bigint - 1)
 or (select number from oncelog_trim) >= $2::bigint - 1
 on conflict do nothing returning 1
 """
+    for half in (0, 1)
+    for half_before in (0, 1)
+}
+"""By the halves of the journal: a round must not wait for the half that a checkpoint is emptying."""
 _FIND = """
 with answer as (update oncelog_answer set number = number + 1)
 select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch from oncelog_leader
@@ -100,8 +106,8 @@ select exists (select from pg_locks where locktype = 'advisory' and pid = pg_bac
 and classid = {LOCK_CLASS} and objid = {_LOCK}) or pg_try_advisory_lock({LOCK_CLASS}, {_LOCK}::int)
 """
 _ROUNDS = """
-select number, string_agg(body, ''::bytea order by part) as body from oncelog_journal
-where number > $1 and number > (select number from oncelog_trim) group by number order by number limit $2
+select number, string_agg(body, ''::bytea order by part) as body, half from oncelog_journal
+where number > $1 and number > (select number from oncelog_trim) group by number, half order by number limit $2
 """
 _CHUNK_COLUMNS = (
     "id, topic_id, partition, segment_base, base_offset, next_offset, size_bytes, checksum, first_timestamp,"
@@ -209,7 +215,9 @@ async def _read_rounds(connection: Connection, statement: ReadRounds) -> list[Ro
 
 
 async def _append_round(connection: Connection, statement: AppendRound) -> bool:
-    added = await connection.fetch(_APPEND, statement.epoch, statement.number, statement.bodies)
+    added = await connection.fetch(
+        _APPENDS[statement.half, statement.half_before], statement.epoch, statement.number, statement.bodies
+    )
     return len(added) == len(statement.bodies)
 
 
@@ -232,8 +240,28 @@ async def _checkpoint(connection: Connection, statement: Checkpoint) -> None:
         ],
     )
     await connection.execute("update oncelog_trim set number = $1 where number < $1", statement.trimmed)
-    # The newest stays: whoever has lost its answer still asks for it.
-    await connection.execute("delete from oncelog_journal where number < $1", statement.trimmed)
+    await _trim(connection, statement)
+
+
+async def _trim(connection: Connection, statement: Checkpoint) -> None:
+    """Nobody asks for the rounds any more: a broker writes a checkpoint only once it has found its last one there.
+
+    Emptying a table takes no time and leaves nothing to a vacuum, but needs the table for itself: that is not waited
+    for, as a dump or an export may have it for hours."""
+    kept, emptied = _HALVES[statement.half], _HALVES[1 - statement.half]
+    await connection.execute(f"delete from {kept} where number <= $1", statement.trimmed)  # at most after a start
+    try:
+        async with connection.transaction():
+            await connection.execute(f"lock table {emptied} in access exclusive mode nowait")
+            is_more = await connection.fetchval(
+                f"select exists (select from {emptied} where number > $1)", statement.trimmed
+            )
+            if not is_more:
+                await connection.execute(f"truncate {emptied}")
+                return
+    except LockNotAvailableError:
+        pass
+    await connection.execute(f"delete from {emptied} where number <= $1", statement.trimmed)
 
 
 async def _add_chunks(connection: Connection, chunks: Sequence[NewChunk]) -> None:

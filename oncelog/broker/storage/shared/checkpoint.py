@@ -22,12 +22,21 @@ class TakenCheckpoint(NamedTuple):
     """The state of the logs that have grown, at the end of a round."""
 
     number: int
+    half: int
+    """Where later rounds go."""
     logs: "list[tuple[SharedLog, LogRow]]"
 
 
 class Checkpoints:
     def __init__(
-        self, epoch: int, writer: ChunkWriter, cache: ChunkCache, clock: Clock, limit_bytes: int, journal_bytes: int
+        self,
+        epoch: int,
+        writer: ChunkWriter,
+        cache: ChunkCache,
+        clock: Clock,
+        limit_bytes: int,
+        journal_bytes: int,
+        half: int,
     ) -> None:
         """One is due when the journal, which has `journal_bytes` already, has `limit_bytes`."""
         self._epoch = epoch
@@ -38,6 +47,8 @@ class Checkpoints:
         self._grown: dict[SharedLog, None] = {}
         self._schedule = Schedule(clock, first_in_ms=_CHECKPOINT_MS)
         self._is_in_flight = False
+        self.half = half
+        """Of the journal, to which the next round goes."""
 
     def on_growth(self, log: SharedLog, size_bytes: int) -> None:
         self._grown[log] = None
@@ -51,7 +62,8 @@ class Checkpoints:
             return None
         self._is_in_flight = True
         grown, self._grown, self._journal_bytes = self._grown, {}, 0
-        return TakenCheckpoint(number, [(log, _row(log)) for log in grown if not log.is_closed])
+        self.half = 1 - self.half
+        return TakenCheckpoint(number, self.half, [(log, _row(log)) for log in grown if not log.is_closed])
 
     def statement(self, taken: TakenCheckpoint) -> tuple[Checkpoint, Callable[[], None]]:
         """What to write, now that the round is committed, and what to do once it has happened."""
@@ -70,7 +82,7 @@ class Checkpoints:
             for log, row in logs:
                 log.checkpointed = row.next_offset
 
-        return Checkpoint(self._epoch, taken.number, [row for _, row in logs], chunks), on_written
+        return Checkpoint(self._epoch, taken.number, taken.half, [row for _, row in logs], chunks), on_written
 
 
 def _row(log: SharedLog) -> LogRow:

@@ -42,6 +42,8 @@ class Found:
     epoch: int
     number: int = 0
     """Of the newest round."""
+    half: int = 0
+    """Of the journal, in which it is."""
     journal_bytes: int = 0
     logs: dict[LogKey, FoundLog] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -75,10 +77,10 @@ def find(statements: Statements, epoch: int) -> Sliced[Found]:
         rounds = piece.result()
         if not rounds:
             return found
-        for number, body in rounds:
+        for number, body, half in rounds:
             if number != found.number + 1:
                 raise OSError(f"the journal lacks round {found.number + 1}: the database is not what it was")
-            found.number = number
+            found.number, found.half = number, half
             found.journal_bytes += len(body)
             _take_sections(found, number, body)
             yield 1

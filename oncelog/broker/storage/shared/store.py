@@ -109,12 +109,12 @@ class SharedLogStore:
         self._on_failure = on_failure
         self._watchers: list[Callable[[], None]] = []
         self._epoch = found.epoch
-        self._number = found.number
+        self._number, self._half = found.number, found.half
         self._row_bytes = sizes.row_bytes
         self._writer = ChunkWriter(found.epoch, sizes.chunk_bytes)
         self._cache = ChunkCache(statements, sizes.written_bytes, sizes.fetched_bytes)
         self._checkpoints = Checkpoints(
-            found.epoch, self._writer, self._cache, clock, sizes.checkpoint_bytes, found.journal_bytes
+            found.epoch, self._writer, self._cache, clock, sizes.checkpoint_bytes, found.journal_bytes, found.half
         )
         self._sections: list[Section] = []
         """What the next round holds."""
@@ -213,7 +213,8 @@ class SharedLogStore:
         body, self._sections = encode_checked(self._sections), []
         self._number += 1
         bodies = tuple(body[at : at + self._row_bytes] for at in range(0, len(body), self._row_bytes))
-        return AppendRound(self._epoch, self._number, bodies)
+        half_before, self._half = self._half, self._checkpoints.half
+        return AppendRound(self._epoch, self._number, bodies, self._half, half_before)
 
     def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts] | None:
         if not self._sections:

@@ -67,6 +67,7 @@ class NewChunk(NamedTuple):
 class Round(NamedTuple):
     number: int
     body: bytes
+    half: int
 
 
 class Catalogue(NamedTuple):
@@ -170,6 +171,10 @@ class AppendRound(Statement[bool]):
     number: int
     bodies: tuple[bytes, ...]
     """The body, in pieces that a row may have."""
+    half: int = 0
+    """Where in the journal it goes, which has two halves, so that one can be emptied while the other grows."""
+    half_before: int = 0
+    """Where the round before it is, if it is not trimmed."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,8 @@ class Checkpoint(Statement[bool]):
 
     epoch: int
     trimmed: int
+    half: int
+    """Where later rounds go: the other half is left empty."""
     logs: Sequence[LogRow]
     chunks: Sequence[NewChunk]
 
