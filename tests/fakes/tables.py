@@ -37,6 +37,7 @@ from oncelog.broker.storage.shared.tables import (
     MoveStarts,
     ReadCatalogue,
     ReadRounds,
+    Refused,
     RenewLease,
     ReplaceChunks,
     Round,
@@ -172,7 +173,8 @@ class Database:
     def append_round(self, statement: AppendRound) -> bool:
         if statement.number in self.journal:
             return False
-        if statement.number - 1 > self.trimmed and self.halves.get(statement.number - 1) != statement.half_before:
+        before = statement.number - 1
+        if before > self.trimmed and (before not in self.journal or self.halves[before] != statement.half_before):
             return False
         self.journal[statement.number] = statement.epoch, b"".join(statement.bodies)
         self.halves[statement.number] = statement.half
@@ -215,7 +217,7 @@ class Database:
 
     def drop_chunks(self, statement: DropChunks) -> bool:
         for row, _ in list(self.chunks.values()):
-            if row.key == statement.key and row.next_offset <= statement.below:
+            if row.next_offset <= statement.below.get(row.key, -1):
                 del self.chunks[row.id]
         return True
 
@@ -322,6 +324,8 @@ class FakeTables:
         self.late_count = 0
         self.is_instant = False
         """See `at_hand`."""
+        self.refused: tuple[type, ...] = ()
+        """The kinds of statements for which the database lacks space."""
         self.writes_left: int | None = None
         """How many statements that write until the broker ends as `end` says; negative: it has."""
         self.end = End.BEFORE
@@ -371,7 +375,11 @@ class FakeTables:
             if line is not self._rounds:
                 # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
                 self._settle_late(line)
-            answer = self._execute(database, statement)
+            try:
+                answer = self._execute(database, statement)
+            except Refused as refusal:
+                self._after(lambda refusal=refusal: answered.done or answered.fail(refusal))  # type: ignore[misc]
+                return
             if fate is not Fate.LATE and database is self._database:  # its broker is alive, maybe
                 self._after(lambda: self._cut(answered) if fate is Fate.LOST else answered.complete(answer))
 
@@ -439,6 +447,8 @@ class FakeTables:
         raise Unanswered("the connection was cut")
 
     def _execute(self, database: Database, statement: Statement[Any]) -> Any:
+        if isinstance(statement, self.refused):
+            raise Refused("could not extend a file: no space left on device")
         match statement:
             case LookAtLease():
                 return self._look_at_lease(database)

@@ -18,7 +18,7 @@ SMALL = SharedSizes(row_bytes=200, checkpoint_bytes=1_000, chunk_bytes=500, writ
 """Whatever a broker does sooner or later it does in a test, too."""
 _ENDS = tuple(End)
 _COMPACTION_BYTES = 1_000_000
-_LONGEST_WAIT_MS = 1_000
+_LONGEST_WAIT_MS = 10_000
 
 
 class LateBroker(VirtualBroker):

@@ -12,6 +12,14 @@ from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import StoreDamagedError
 from oncelog.broker.storage.shared.store import SharedSizes
+from oncelog.broker.storage.shared.tables import (
+    AddAside,
+    AppendRound,
+    Checkpoint,
+    MoveStarts,
+    ReplaceChunks,
+    WriteBlob,
+)
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.tables import Database, FakeTables
 from tests.fakes.tables_broker import TablesBroker
@@ -25,6 +33,9 @@ from tests.simulation.shared_world import NotedTable
 _CUT_SHARE = 0.02
 _LAST_MARKERS_MS = 1_000
 """Whoever has ended a transaction is done before its markers are written, by statements that take their time."""
+_FULL_SHARE = 0.3
+_FULL_AFTER_MS = (100, 500, 2_000)
+_FULL_MS = (20, 300, 3_000)
 _SLACK_MS = 20_000
 """A coordinator whose log is in many small chunks, fetched one by one, is not at work before the next stop or two."""
 
@@ -36,6 +47,7 @@ class TablesTally(Tally):
     compacted_starts: int = 0
     lost_leases: int = 0
     stops_in_a_statement: int = 0
+    full_disks: int = 0
 
 
 class TablesWorld(BrokerWorld):
@@ -70,11 +82,26 @@ class TablesWorld(BrokerWorld):
             fetched_bytes=random.choice([0, 2_000, 1_000_000]),
         )
         try:
-            return TablesBroker(
+            broker = TablesBroker(
                 *self._settings, database=self.database, time=time, seed=seed, tables=self.tables, sizes=sizes
             )
         except (OSError, StartError) as error:
             raise HistoryError(f"the tables are not what a broker has left: {error}") from error
+        if random.random() < _FULL_SHARE:  # a start without space fails
+            time.call_later(random.choice(_FULL_AFTER_MS), self._fill_the_disk)
+        return broker
+
+    def _fill_the_disk(self) -> None:
+        """Of the database; there is space again later."""
+        tables = self.tables
+        if not self.network.is_calm:
+            self.tally.full_disks += 1
+            self.network.may_be_refused = True  # some answers have no place for the error
+            tables.refused = (AddAside, AppendRound, Checkpoint, MoveStarts, ReplaceChunks, WriteBlob)
+            self.broker.time.call_later(self._sizes_of.choice(_FULL_MS), lambda: self._make_space(tables))
+
+    def _make_space(self, tables: FakeTables) -> None:
+        tables.refused = ()
 
     def _log_of(self, partition: Partition) -> PartitionLog | None:
         return log_of(self.broker, partition)
@@ -135,5 +162,6 @@ class TablesWorld(BrokerWorld):
 
     def _settle(self, start_ms: int) -> None:
         self.tables.cut_share = 0
+        self._make_space(self.tables)
         super()._settle(start_ms)
         self._run_until(self._now_ms + _LAST_MARKERS_MS)

@@ -36,6 +36,7 @@ def test_what_clients_were_told_holds_over_tables(first: int) -> None:
         counts.update(asdict(TablesWorld(seed).run()))
     require_at_least(counts, commits=60, aborts=16, reads=800, stops=10, group_commits=10)
     require_at_least(counts, cuts=40, checkpoints=8, compacted_starts=4, lost_leases=1, stops_in_a_statement=1)
+    require_at_least(counts, full_disks=1)
 
 
 def _answer_before_the_row(patch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,11 @@ from oncelog.broker.storage.shared.batches import ChunkBatches, loaded
 from oncelog.broker.storage.shared.chunks import ChunkCache, ChunkWriter
 from oncelog.broker.storage.shared.fetches import IN_FLIGHT, IN_FLIGHT_BYTES, Bounded
 from oncelog.broker.storage.shared.log import SharedLog
+from oncelog.broker.storage.shared.room import Room
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import ChunkRow, FetchChunk, NewChunk
+from oncelog.broker.storage.shared.tables import ChunkRow, FetchChunk
 from oncelog.broker.turns.completion import Completion
+from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.logs import batch
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
@@ -66,7 +68,17 @@ class Reading:
 
     def log(self, number: int, chunks: int) -> SharedLog:
         log = SharedLog(
-            "topic", number, (UUID(int=7), number), 0, self.clock, self.cache, _ignore, _ignore, lambda: self._settled
+            "topic",
+            number,
+            (UUID(int=7), number),
+            0,
+            self.clock,
+            self.cache,
+            self._size,
+            Room(self._size, self.clock),
+            _ignore,
+            _ignore,
+            lambda: self._settled,
         )
         self._fill(log, chunks)
         return log
@@ -84,6 +96,14 @@ class Reading:
         for row, body in new:
             self.tables.bodies[row.id] = body
             segment.add_chunk(row)
+
+
+def _batches(reading: Reading, row: ChunkRow) -> MemorySegment:
+    """What a chunk holds, as it was appended."""
+    batches = MemorySegment(row.base_offset, frozenset(), reading.clock.monotonic_ms())
+    for header, data in iter_batches(memoryview(reading.tables.bodies[row.id])):
+        batches.append(bytes(data), header.next_offset, header.max_timestamp)
+    return batches
 
 
 def _ignore(*_: object) -> None:
@@ -203,7 +223,8 @@ def test_an_answer_holds_at_most_four_times_its_own_bytes(max_bytes: int) -> Non
 def test_who_goes_through_everything_once_pushes_out_neither_what_was_written_nor_what_others_read_again() -> None:
     reading = Reading(written_bytes=4 * SIZE, fetched_bytes=20 * SIZE)
     tail, liked, long = reading.log(0, 3), reading.log(1, 5), reading.log(2, 200)
-    reading.cache.keep_written([NewChunk(row, reading.tables.bodies[row.id]) for row in _rows(tail)])
+    for row in _rows(tail):
+        reading.cache.keep_written(row, _batches(reading, row))
     for _ in range(2):
         for slot in range(5):
             _read(liked, slot * 4)

@@ -21,6 +21,8 @@ from oncelog.protocol.records.batch import read_header
 from oncelog.protocol.records.record import decode_records
 
 _REPLAYED_BATCHES = 100
+_BYTES_A_BATCH = 160
+"""Of memory, beside its own."""
 _MAX_SEARCHED_BYTES = 8 * 1024 * 1024
 
 
@@ -74,6 +76,10 @@ class MemorySegment:
         self.size_bytes += len(batch)
         self.next_offset = next_offset
         self.max_timestamp = max(self.max_timestamp, timestamp)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.size_bytes + _BYTES_A_BATCH * len(self.batches)
 
     def position_of(self, offset: int) -> int:
         """The bytes before the batch that holds `offset`, or, in a gap, before the next one."""

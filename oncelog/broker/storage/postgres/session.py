@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from oncelog.broker.storage.shared.tables import Unanswered
+from oncelog.broker.storage.shared.tables import Refused, Unanswered
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Coroutines, Scheduler
 
@@ -23,16 +23,27 @@ _SETTINGS = {
     "application_name": "oncelog",
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
-    "idle_in_transaction_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "15s",
     "lock_timeout": "0",
     "statement_timeout": "0",
     "tcp_keepalives_idle": "5",  # what a machine that is gone had begun holds locks
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
 }
-"""What a server, a database or a role has set otherwise does not reach us."""
+"""What a server, a database or a role has set otherwise does not reach us. A take-over waits for transactions that hold
+the lease: that of a broker which was stopped in the middle must end."""
 _CONNECT_S = 5
 _ANSWER_MS = 15_000
+_REFUSED = (
+    asyncpg.ConfigurationLimitExceededError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.DiskFullError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.OutOfMemoryError,
+    asyncpg.QueryCanceledError,
+    asyncpg.SerializationError,
+)
+"""The statement has not happened, and may when it is sent again."""
 _LOST = (
     OSError,
     TimeoutError,
@@ -119,6 +130,8 @@ class Session:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect()
             return await ask(self._connection)
+        except _REFUSED as error:
+            raise Refused(f"PostgreSQL: {error}") from error
         except _LOST as error:
             if self._connection is not None:
                 self._connection.terminate()

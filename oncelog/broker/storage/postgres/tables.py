@@ -10,8 +10,9 @@ The row of the epoch also says where the database was when it was written last: 
 transaction. A row that was restored from a dump is of another transaction than it says.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from asyncpg import Connection, InsufficientPrivilegeError, LockNotAvailableErro
 
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
+from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.tables import (
     AddAside,
     AppendRound,
@@ -54,6 +56,9 @@ T = TypeVar("T")
 _ROUNDS_A_PIECE = 64
 _FETCHING = 2
 """Connections that fetch chunks: a second one gives half as much again, a third one nothing."""
+_PIECE_BYTES = 1024 * 1024
+_PIECE_ROWS = 64
+"""How much of a checkpoint is made in one turn."""
 LOCK_CLASS = 0x6F6E6365  # "once", in pg_locks
 _HALVES = ("oncelog_journal_0", "oncelog_journal_1")
 _APPENDS = {
@@ -131,6 +136,14 @@ producer_batches = excluded.producer_batches where oncelog_log.next_offset <= ex
 _MOVE_START = """
 insert into oncelog_start values($1, $2, $3) on conflict (topic_id, partition) do update
 set start_offset = greatest(oncelog_start.start_offset, excluded.start_offset)
+"""
+_DELETE = """
+delete from {0} using unnest($1::uuid[], $2::int[]) as gone(topic_id, partition)
+where {0}.topic_id = gone.topic_id and {0}.partition = gone.partition
+"""
+_DROP_CHUNKS = """
+delete from oncelog_chunk using unnest($1::uuid[], $2::int[], $3::bigint[]) as gone(topic_id, partition, below)
+where oncelog_chunk.topic_id = gone.topic_id and oncelog_chunk.partition = gone.partition and next_offset <= below
 """
 
 
@@ -230,15 +243,29 @@ async def _fetch_chunk(connection: Connection, statement: FetchChunk) -> bytes |
     return body
 
 
+async def _add_new_chunks(connection: Connection, statement: Checkpoint) -> None:
+    """As many at a time as one message holds: between them the loop is free, and nothing else is in memory."""
+    piece: list[NewChunk] = []
+    size_bytes = 0
+    for chunk in statement.chunks:
+        piece.append(chunk)
+        size_bytes += len(chunk.body)
+        if size_bytes >= _PIECE_BYTES or len(piece) == _PIECE_ROWS:
+            await _add_chunks(connection, piece)
+            piece, size_bytes = [], 0
+    await _add_chunks(connection, piece)
+
+
 async def _checkpoint(connection: Connection, statement: Checkpoint) -> None:
-    await _add_chunks(connection, statement.chunks)
-    await connection.executemany(
-        _KEEP_LOG,
-        [
-            (*row.key, row.topic, row.next_offset, [number for pair in row.epochs for number in pair], *row[4:])
-            for row in statement.logs
-        ],
-    )
+    rows = iter(statement.logs)
+    while piece := list(islice(rows, _PIECE_ROWS)):
+        await connection.executemany(
+            _KEEP_LOG,
+            [
+                (*row.key, row.topic, row.next_offset, [number for pair in row.epochs for number in pair], *row[4:])
+                for row in piece
+            ],
+        )
     await connection.execute("update oncelog_trim set number = $1 where number < $1", statement.trimmed)
     await _trim(connection, statement)
 
@@ -287,11 +314,7 @@ async def _drop_aside(connection: Connection, _: DropAside) -> None:
 
 
 async def _drop_chunks(connection: Connection, statement: DropChunks) -> None:
-    await connection.execute(
-        "delete from oncelog_chunk where topic_id = $1 and partition = $2 and next_offset <= $3",
-        *statement.key,
-        statement.below,
-    )
+    await connection.execute(_DROP_CHUNKS, *_columns(statement.below), list(statement.below.values()))
 
 
 async def _move_starts(connection: Connection, statement: MoveStarts) -> None:
@@ -300,7 +323,11 @@ async def _move_starts(connection: Connection, statement: MoveStarts) -> None:
 
 async def _delete_logs(connection: Connection, statement: DeleteLogs) -> None:
     for table in ("oncelog_log", "oncelog_chunk", "oncelog_start"):
-        await connection.executemany(f"delete from {table} where topic_id = $1 and partition = $2", statement.keys)
+        await connection.execute(_DELETE.format(table), *_columns(statement.keys))
+
+
+def _columns(keys: Iterable[LogKey]) -> tuple[list[UUID], list[int]]:
+    return [topic_id for topic_id, _ in keys], [partition for _, partition in keys]
 
 
 async def _write_blob(connection: Connection, statement: WriteBlob) -> None:
@@ -337,6 +364,12 @@ _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
     KeepPlace: _keep_place,
 }
 """What happens in a transaction that holds the lease."""
+_WRITTEN_BEFORE: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {Checkpoint: _add_new_chunks}
+"""What happens in the same transaction before it does: it takes long, and a take-over waits for what has the lease."""
+
+
+class _LeaseLost(Exception):
+    """Undoes the transaction."""
 
 
 def within(statement: Statement[T]) -> Ask[T]:
@@ -353,16 +386,21 @@ def within(statement: Statement[T]) -> Ask[T]:
 
 
 def _asked(statement: Statement[T]) -> Ask[T]:
-    write = _WRITTEN.get(type(statement))
+    write, write_before = _WRITTEN.get(type(statement)), _WRITTEN_BEFORE.get(type(statement))
 
     async def ask(connection: Connection) -> Any:
         if write is None:
             return await _ASKED[type(statement)](connection, statement)
-        async with connection.transaction():
-            epoch = await connection.fetchval("select epoch from oncelog_leader for share")
-            if epoch != statement.epoch:  # type: ignore[attr-defined]
-                return False
-            await write(connection, statement)
+        try:
+            async with connection.transaction():
+                if write_before is not None:
+                    await write_before(connection, statement)
+                epoch = await connection.fetchval("select epoch from oncelog_leader for share")
+                if epoch != statement.epoch:  # type: ignore[attr-defined]
+                    raise _LeaseLost
+                await write(connection, statement)
+        except _LeaseLost:
+            return False
         return True
 
     return ask

@@ -8,12 +8,12 @@ Owns: the memory that batches outside the tails take. Invariants
   sends it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from oncelog.broker.storage.memory.memory_log import MemorySegment
 from oncelog.broker.storage.sections import LogKey
-from oncelog.broker.storage.shared.batches import ChunkBatches
+from oncelog.broker.storage.shared.batches import ChunkBatches, HeldBatches
 from oncelog.broker.storage.shared.fetches import Bounded, Fetches
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import ChunkRow, NewChunk
@@ -40,6 +40,10 @@ class ChunkWriter:
     def __init__(self, epoch: int, chunk_bytes: int) -> None:
         self.chunk_bytes = chunk_bytes
         self._last_id = epoch << 32
+
+    def whole(self, key: LogKey, segment: Segment, batches: MemorySegment) -> NewChunk:
+        """All of `batches`, a part of the segment."""
+        return self._chunk(key, segment, batches, slice(None), batches.base_offset, batches.next_offset)
 
     def split(self, key: LogKey, segment: Segment, batches: MemorySegment, end_offset: int) -> list[NewChunk]:
         """What `batches`, a part of the segment, holds below `end_offset`, without a gap between the chunks; one even
@@ -82,7 +86,7 @@ class ChunkWriter:
 class ChunkCache:
     def __init__(self, statements: Statements, written_bytes: int, fetched_bytes: int) -> None:
         """How much may be held of what was written, and of what was fetched."""
-        self._written: Bounded[ChunkBatches] = Bounded(written_bytes)
+        self._written: Bounded[ChunkBatches | MemorySegment] = Bounded(written_bytes)
         self._once: Bounded[ChunkBatches] = Bounded(fetched_bytes // 2)
         """Fetched, and read once or not yet."""
         self._again: Bounded[ChunkBatches] = Bounded(fetched_bytes // 2)
@@ -97,15 +101,18 @@ class ChunkCache:
     def held_bytes(self) -> int:
         return self._written.held_bytes + self._once.held_bytes + self._again.held_bytes
 
-    def keep_written(self, chunks: Sequence[NewChunk]) -> None:
-        for row, body in chunks:
-            self._written.put(row.id, ChunkBatches(row, body))
+    def keep_written(self, row: ChunkRow, batches: MemorySegment) -> None:
+        """They are what the chunk holds."""
+        self._written.put(row.id, batches)
 
-    def get(self, row: ChunkRow, offset: int) -> ChunkBatches | Completion[ChunkBatches | None]:
+    def get(self, row: ChunkRow, offset: int) -> HeldBatches | Completion[ChunkBatches | None]:
         """Its batches, for who reads from an offset; None if it is gone. Fails with StoreError or StoreDamagedError."""
         if not row.size_bytes:
             return ChunkBatches(row, b"")
-        found = self._written.get(row.id) or self._again.get(row.id)
+        written = self._written.get(row.id)
+        if written is not None:
+            return written
+        found = self._again.get(row.id)
         if found is None:
             was_asked_ahead = self._is_no_more_ahead(row.id)
             found = self._once.get(row.id)

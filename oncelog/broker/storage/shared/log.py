@@ -28,8 +28,9 @@ from oncelog.broker.storage.memory.memory_log import MemorySegment, MemorySegmen
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.sections import LogKey, Section, Span
 from oncelog.broker.storage.shared.batches import HeldBatches
-from oncelog.broker.storage.shared.chunks import ChunkCache, ChunkWriter
-from oncelog.broker.storage.shared.tables import ChunkRow, NewChunk
+from oncelog.broker.storage.shared.chunks import ChunkCache
+from oncelog.broker.storage.shared.room import Room
+from oncelog.broker.storage.shared.tables import ChunkRow
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Buffer, Clock, MonotonicMs, WallMs
@@ -44,22 +45,27 @@ _NOTHING = memoryview(b"")
 
 
 class SharedSegment:
-    """A StoredSegment: chunks, and then a tail."""
+    """A StoredSegment: chunks, then what is to become chunks, and then a tail."""
 
     __slots__ = (
         "base_offset",
+        "chunk_bytes",
         "chunks",
         "created_ms",
         "first_timestamp",
         "max_timestamp",
         "next_offset",
         "open_producers",
+        "sealed",
         "size_bytes",
         "tail",
         "transaction_index",
     )
 
-    def __init__(self, base_offset: int, open_producers: frozenset[int], created_ms: MonotonicMs) -> None:
+    def __init__(
+        self, base_offset: int, open_producers: frozenset[int], created_ms: MonotonicMs, chunk_bytes: int
+    ) -> None:
+        self.chunk_bytes = chunk_bytes
         self.base_offset = base_offset
         self.open_producers = open_producers
         self.created_ms = created_ms
@@ -68,12 +74,16 @@ class SharedSegment:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.chunks: list[ChunkRow] = []
+        self.sealed: list[MemorySegment] = []
+        """Each becomes one chunk as it is."""
         self.tail = MemorySegment(base_offset, open_producers, created_ms)
         self.transaction_index = TransactionIndex()
 
     def append(self, batch: bytes, next_offset: int, timestamp: int) -> None:
         if not self.size_bytes:
             self.first_timestamp = timestamp
+        if self.tail.size_bytes and self.tail.size_bytes + len(batch) > self.chunk_bytes:
+            self.seal()
         self.tail.append(batch, next_offset, timestamp)
         self.next_offset = next_offset
         self.size_bytes += len(batch)
@@ -82,24 +92,31 @@ class SharedSegment:
     def add_chunk(self, row: ChunkRow) -> None:
         """At a start: the next one."""
         self.chunks.append(row)
-        self.tail = MemorySegment(row.next_offset, self.open_producers, self.created_ms)
-        self.next_offset = row.next_offset
+        self.tail.base_offset = self.tail.next_offset = self.next_offset = row.next_offset
         self.size_bytes += row.size_bytes
         self.first_timestamp = row.first_timestamp
         self.max_timestamp = max(self.max_timestamp, row.max_timestamp)
-        for entry in TransactionIndex.from_bytes(row.aborted).entries:
-            self.transaction_index.append(entry)
+        if row.aborted:
+            for entry in TransactionIndex.from_bytes(row.aborted).entries:
+                self.transaction_index.append(entry)
 
-    def move_tail(self, rows: Sequence[ChunkRow]) -> None:
-        """The batches of these chunks are no longer part of the tail."""
-        old, self.chunks = self.tail, [*self.chunks, *rows]
-        self.tail = MemorySegment(rows[-1].next_offset, self.open_producers, self.created_ms)
-        for slot in range(old.slot_of(self.tail.base_offset), len(old.ends)):
-            self.tail.append(old.batches[slot], old.ends[slot], old.timestamps[slot])
+    def seal(self) -> None:
+        """What is appended from now on is of another chunk."""
+        if self.tail.size_bytes:
+            self.sealed.append(self.tail)
+            self.tail = MemorySegment(self.next_offset, self.open_producers, self.created_ms)
+
+    def on_written(self, rows: Sequence[ChunkRow]) -> None:
+        """What was sealed first is in these chunks."""
+        self.chunks += rows
+        del self.sealed[: len(rows)]
 
     def piece_of(self, offset: int) -> "ChunkRow | MemorySegment":
         slot = bisect_right(self.chunks, offset, key=_next_offset)
-        return self.chunks[slot] if slot < len(self.chunks) else self.tail
+        if slot < len(self.chunks):
+            return self.chunks[slot]
+        slot = bisect_right(self.sealed, offset, key=_next_offset)
+        return self.sealed[slot] if slot < len(self.sealed) else self.tail
 
 
 class SharedLog:
@@ -111,11 +128,13 @@ class SharedLog:
         next_offset: int,
         clock: Clock,
         cache: ChunkCache,
+        chunk_bytes: int,
+        room: Room,
         collect: "Callable[[SharedLog, Section], None]",
-        drop: Callable[[LogKey, int], None],
+        drop: Callable[[Sequence[ChunkRow]], None],
         settled: Callable[[], Completion[None]],
     ) -> None:
-        """`collect` is called with each batch for the next round, `drop` to delete chunks below an offset; `settled`
+        """`collect` is called with each batch for the next round, `drop` to delete the first chunks; `settled`
         completes once every change of chunks that was sent is known."""
         self.name = f"{topic}-{partition}"
         self.topic = topic
@@ -128,10 +147,14 @@ class SharedLog:
         """What was found when it was opened."""
         self.segments: MemorySegments[SharedSegment] = MemorySegments()
         self.is_closed = False
+        self.before_change: Callable[[SharedLog], None] | None = None
+        """Who still has to note the state that a checkpoint wants."""
         self._read_ends: tuple[int, ...] = ()
         """Where the last reads of chunks have ended: who begins there goes on."""
         self._clock = clock
         self._cache = cache
+        self._chunk_bytes = chunk_bytes
+        self._room = room
         self._collect = collect
         self._drop = drop
         self._settled = settled
@@ -158,6 +181,9 @@ class SharedLog:
         config: LogConfig,
         producers: ProducerStateManager,
     ) -> None:
+        self._room.check()
+        if self.before_change is not None:
+            self.before_change(self)
         segments, first_offset = self.segments, self.log_end_offset
         segment = segments[-1] if len(segments) else None
         if segment is None or must_roll(self.name, segment, config, size_bytes, timestamp, self._clock.monotonic_ms()):
@@ -172,11 +198,14 @@ class SharedLog:
         """The last segment, a new one unless it begins there."""
         segments = self.segments
         if not len(segments) or segments[-1].base_offset != base_offset:
-            segments.append(SharedSegment(base_offset, open_producers, self._clock.monotonic_ms()))
+            created_ms = self._clock.monotonic_ms()
+            segments.append(SharedSegment(base_offset, open_producers, created_ms, self._chunk_bytes))
         return segments[-1]
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
         """The journal has them with the batches, which say their epoch; the catalogue gets them here."""
+        if self.before_change is not None:
+            self.before_change(self)
         self.epochs = tuple(epochs)
 
     def note_aborted(self, entry: AbortedEntry) -> None:
@@ -351,32 +380,50 @@ class SharedLog:
             self.segment_from(self.log_end_offset, producers.open_producers())
 
     def drop_below(self, offset: int) -> bool:
-        segments, dropped = self.segments, False
+        segments = self.segments
+        dropped: list[ChunkRow] = []
         while len(segments) > 1 and segments[0].next_offset <= offset:
+            dropped += segments[0].chunks
             segments.take_first()
-            dropped = True
-        if dropped:
-            self._drop(self.key, segments[0].base_offset)
+        self.drop(dropped)
         return False
+
+    def drop(self, rows: Sequence[ChunkRow]) -> None:
+        """Nobody reads these chunks any more, the first of the log."""
+        if rows:
+            self._drop(rows)
 
     def abandon(self) -> None:
         self.is_closed = True
 
+    def rows(self) -> Iterator[ChunkRow]:
+        """All chunks, in the order of their offsets."""
+        return (row for segment in self.segments for row in segment.chunks)
+
     # -- checkpoints
 
-    def new_chunks(self, end_offset: int, writer: ChunkWriter) -> Iterator[tuple[SharedSegment, list[NewChunk]]]:
-        """The tails up to `end_offset`, as chunks of their segments."""
-        for segment in self.segments:
-            tail = segment.tail
-            if tail.size_bytes and tail.base_offset < end_offset:
-                end = min(tail.next_offset, end_offset)
-                yield segment, writer.split(self.key, segment, tail, end)
+    def seal(self) -> list[tuple[SharedSegment, list[MemorySegment]]]:
+        """What is in no chunk yet, of each segment; what is appended from now on is apart from it."""
+        found: list[tuple[SharedSegment, list[MemorySegment]]] = []
+        segments = self.segments
+        for number in range(len(segments) - 1, -1, -1):
+            segment = segments[number]
+            segment.seal()
+            if segment.sealed:
+                found.append((segment, list(segment.sealed)))
+            elif segment.size_bytes:
+                break
+        return found[::-1]
+
+    def holds(self, segment: SharedSegment) -> bool:
+        """Retention has not dropped it."""
+        return len(self.segments) > 0 and segment.base_offset >= self.segments[0].base_offset
 
     def replace(
         self, group: Sequence[SharedSegment], rows: Sequence[ChunkRow], replaced: Completion[None]
     ) -> Completion[None]:
         """Compaction has left these chunks of adjacent segments; once that is in the tables, readers get them."""
-        new = SharedSegment(group[0].base_offset, group[0].open_producers, group[-1].created_ms)
+        new = SharedSegment(group[0].base_offset, group[0].open_producers, group[-1].created_ms, self._chunk_bytes)
         for row in rows:
             new.add_chunk(row)
 
@@ -388,8 +435,8 @@ class SharedLog:
         return replaced.map(on_replaced)
 
 
-def _next_offset(row: ChunkRow) -> int:
-    return row.next_offset
+def _next_offset(piece: ChunkRow | MemorySegment) -> int:
+    return piece.next_offset
 
 
 def _nobody_hears(problem: str) -> None:

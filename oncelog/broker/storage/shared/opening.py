@@ -127,8 +127,11 @@ def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
             _replay(log, span, state, epochs, clock)
     except (ValueError, ProtocolError) as damage:
         error = str(damage)
+    left: list[ChunkRow] = []
     while len(log.segments) and log.segments[0].next_offset <= start_offset:
+        left += log.segments[0].chunks
         log.segments.take_first()
+    log.drop(left)  # the broker before had no time for it
     state.on_high_watermark(log.log_end_offset)
     log.epochs = epochs.entries
     log.opened = OpenedLog(log, state, start_offset, max(log.log_end_offset, start_offset), error, epochs)

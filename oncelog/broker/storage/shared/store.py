@@ -1,11 +1,12 @@
 """All partitions of a cluster in tables, as the LogStore of the broker with the lease.
 
-Owns: what the next round holds, the number of the newest, what is written beside rounds and in which order, whether
-this broker may still acknowledge anything. Does not own: statements that are sent again (`statements`), what a
-checkpoint holds (`checkpoint`).
+Owns: what the next round holds, the number of the newest, whether this broker may still acknowledge anything. Does not
+own: statements that are sent again (`statements`), what is written beside rounds and in which order (`beside`), what a
+checkpoint holds (`checkpoint`), whether there is room for more (`room`).
 Invariants
-- A round is acknowledged once its row is known to be there. After the first statement that failed nothing is.
-- Beside rounds one statement is in flight at a time, in the order of the decisions: what retention drops was written.
+- A round is acknowledged once its row is known to be there. After the first statement that failed nothing is; one that
+  the database refused for lack of space has not failed, and is sent again.
+- Memory is bounded: while a checkpoint is in flight and enough for the next one has come, rounds wait for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,30 +28,34 @@ from oncelog.broker.log.store import (
     Verdicts,
 )
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
-from oncelog.broker.storage.sections import LogKey, Section, encode_checked
+from oncelog.broker.storage.local.disk_space import SpaceListener
+from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, Section, encode_checked
 from oncelog.broker.storage.shared import cleaned
+from oncelog.broker.storage.shared.beside import Beside
 from oncelog.broker.storage.shared.checkpoint import Checkpoints, TakenCheckpoint
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkCache, ChunkWriter
 from oncelog.broker.storage.shared.cleaned import CleanedOffsets
+from oncelog.broker.storage.shared.deletions import Deletions
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
+from oncelog.broker.storage.shared.room import RETRY_MS, Room
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
-    DeleteLogs,
-    DropChunks,
+    ChunkRow,
     KeepPlace,
     MoveStarts,
-    Statement,
+    Refused,
     Tables,
     TakenLease,
+    Unanswered,
     WriteBlob,
 )
 from oncelog.broker.storage.shared.topics import SharedBlobs, SharedTopics
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
-from oncelog.broker.turns.slices import Sliced
+from oncelog.broker.turns.slices import Sliced, Slices
 
 _UNKNOWN_VOLUME = (-1, -1)
 
@@ -65,6 +70,8 @@ class SharedSizes:
     """How much of what was written to chunks stays in memory."""
     fetched_bytes: int = 64 * 1024 * 1024
     """How much of what was fetched does."""
+    waiting_bytes: int = 256 * 1024 * 1024
+    """How much may wait to be committed."""
 
 
 class SharedDurability:
@@ -96,9 +103,11 @@ class SharedLogStore:
         found: Found,
         lease: LeaseKeeper,
         clock: Clock,
+        scheduler: Scheduler,
         on_failure: Callable[[OSError], None],
         compaction: CompactionSettings | None = None,
         sizes: SharedSizes | None = None,
+        space_listener: SpaceListener | None = None,
     ) -> None:
         """`on_failure` is called once, when nothing more may be acknowledged. Without `compaction` nothing is
         compacted."""
@@ -106,11 +115,16 @@ class SharedLogStore:
         self._statements = statements
         self._found = found
         self._clock = clock
+        self._scheduler = scheduler
+        self._slices = Slices(scheduler)
         self._on_failure = on_failure
         self._watchers: list[Callable[[], None]] = []
         self._epoch = found.epoch
         self._number, self._half = found.number, found.half
-        self._row_bytes = sizes.row_bytes
+        self._row_bytes, self._chunk_bytes = sizes.row_bytes, sizes.chunk_bytes
+        self._room = Room(sizes.waiting_bytes, clock, space_listener)
+        self._beside = Beside(statements, scheduler, self._room, self._fail)
+        self._deletions = Deletions(found.epoch, self._beside)
         self._writer = ChunkWriter(found.epoch, sizes.chunk_bytes)
         self._cache = ChunkCache(statements, sizes.written_bytes, sizes.fetched_bytes)
         self._checkpoints = Checkpoints(
@@ -121,16 +135,16 @@ class SharedLogStore:
         self._in_flight: Completion[Verdicts] | None = None
         self._next: Completion[None] = Completion()
         """Completes when the next round has ended, committed or not."""
-        self._beside: Completion[None] = Completion.of(None)
-        self._beside_count = 0
+        self._held: Callable[[], None] | None = None
+        """Sends the round that waits for a checkpoint."""
+        self._failure: OSError | None = None
         self._is_serving = False
         self._logs: dict[PartitionKey, SharedLog] = {}
-        self.trouble: Trouble | None = None
         self.durability = SharedDurability(statements, taken)
+        self.blobs = SharedBlobs(found, statements, self._beside)
+        self.topics = SharedTopics(found, self._logs, self._delete)
         self._lease = lease
         lease.watch(self._fail)
-        self.blobs = SharedBlobs(found, statements)
-        self.topics = SharedTopics(found, self._logs, statements, self._delete)
         self._cleaned = CleanedOffsets(found.blobs.get(cleaned.PATH, b""), self._logs, self._keep_cleaned, clock)
         self.cleaner: LogCleaner[SharedLog] | None = None
         if compaction is not None:
@@ -144,15 +158,24 @@ class SharedLogStore:
                 compaction,
             )
 
+    @property
+    def trouble(self) -> Trouble | None:
+        if self._failure is not None:
+            return Trouble(self._failure, is_final=True)
+        return None if self._room.error is None else Trouble(self._room.error, is_final=False)
+
     def _fail(self, error: OSError) -> None:
-        if self.trouble is None:
-            self.trouble = Trouble(error, is_final=True)
+        if self._failure is None:
+            self._failure = error
             for watcher in self._watchers:
                 watcher()
             self._on_failure(error)
+            self._send_held()
 
     def on_background_error(self, error: OSError) -> None:
-        self._fail(error)
+        """What was not answered, or refused, may be done another time: rounds tell whether the database is there."""
+        if not isinstance(error, Unanswered | Refused):
+            self._fail(error)
 
     def watch_failure(self, on_failed: Callable[[], None]) -> None:
         self._watchers.append(on_failed)
@@ -167,7 +190,17 @@ class SharedLogStore:
         found = self._found.logs.pop(key, FoundLog())
         checkpointed = found.row.next_offset if found.row is not None else 0
         log = SharedLog(
-            topic, partition, key, checkpointed, self._clock, self._cache, self._collect, self._drop, self.when_idle
+            topic,
+            partition,
+            key,
+            checkpointed,
+            self._clock,
+            self._cache,
+            self._chunk_bytes,
+            self._room,
+            self._collect,
+            self._deletions.drop,
+            self._beside.settled,
         )
         self._logs[topic, partition] = log
         opened = open_log(log, found, self._clock)
@@ -182,7 +215,7 @@ class SharedLogStore:
         path, blobs = damage_path(key), self._found.blobs
         if (found.spans or found.damage is not None) and path not in blobs:
             blobs[path] = damage_note(reason, found, key)
-            self._write_beside(lambda: WriteBlob(self._epoch, path, blobs[path]))
+            self._beside.write(lambda: WriteBlob(self._epoch, path, blobs[path]))
 
     def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
         """It stays here until it is opened again; what was appended is committed."""
@@ -207,7 +240,9 @@ class SharedLogStore:
 
     def _collect(self, log: SharedLog, section: Section) -> None:
         self._sections.append(section)
-        self._checkpoints.on_growth(log, len(section[1].data))
+        size_bytes = SECTION_BYTES + len(section[1].data)
+        self._room.waiting_bytes += size_bytes
+        self._checkpoints.on_growth(log, size_bytes)
 
     def _take_round(self) -> AppendRound:
         body, self._sections = encode_checked(self._sections), []
@@ -219,6 +254,7 @@ class SharedLogStore:
     def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts] | None:
         if not self._sections:
             return None
+        is_held = self._checkpoints.is_behind
         row = self._take_round()
         ended, self._next = self._next, Completion()
         checkpoint = self._checkpoints.take(row.number)
@@ -227,9 +263,10 @@ class SharedLogStore:
 
         def on_appended(appended: Completion[None]) -> None:
             self._in_flight = None
+            self._room.waiting_bytes -= sum(map(len, row.bodies))
             if isinstance(appended.error, OSError):
                 self._fail(appended.error)
-            if self.trouble is not None:
+            if self._failure is not None:
                 committing.complete({log.stored: Verdict.FAILED for log, _ in ends})
             else:
                 if checkpoint is not None:
@@ -237,52 +274,58 @@ class SharedLogStore:
                 committing.complete(ALL_DURABLE)
             ended.complete(None)
 
-        self._statements.append(row).then(on_appended)
+        if is_held:
+            self._held = lambda: self._append(row, on_appended)
+        else:
+            self._append(row, on_appended)
         return committing
+
+    def _append(self, row: AppendRound, on_appended: Callable[[Completion[None]], None]) -> None:
+        """Until it is known to be there, or nobody will ever know."""
+        if self._failure is not None:
+            on_appended(Completion.failed(self._failure))
+            return
+
+        def on_answer(answer: Completion[None]) -> None:
+            if isinstance(answer.error, Refused):
+                self._room.on_refused(row, answer.error)
+                self._scheduler.call_later(RETRY_MS, lambda: self._append(row, on_appended))
+            else:
+                self._room.on_ended(row)
+                on_appended(answer)
+
+        self._statements.append(row).then(on_answer)
+
+    def _send_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held()
 
     def commit_now(self) -> None:
         if not self._sections:
             return
         ended, self._next = self._next, Completion()
+        row = self._take_round()
         try:
-            self._statements.append_now(self._take_round())
+            self._statements.append_now(row)
         except OSError as error:
             self._fail(error)
             raise
         finally:
+            self._room.waiting_bytes -= sum(map(len, row.bodies))
             ended.complete(None)
 
     @property
     def is_busy(self) -> bool:
-        return self._beside_count > 0
+        return self._is_serving and self._beside.is_busy  # a start waits for nothing that is deleted
 
     def when_idle(self) -> Completion[None]:
-        idle: Completion[None] = Completion()
-        self._beside.then(lambda _: idle.complete(None))
-        return idle
-
-    def _write_beside(self, statement: Callable[[], Statement[bool]]) -> Completion[None]:
-        """After what was to be written before; the statement is made when its time has come."""
-        self._beside_count += 1
-        self._beside = written = self._beside.flat_map(lambda _: self._statements.write(statement()))
-
-        def on_written(ended: Completion[None]) -> None:
-            self._beside_count -= 1
-            if isinstance(ended.error, OSError):
-                self._fail(ended.error)
-
-        written.then(on_written)
-        return written
+        return self._beside.when_idle()
 
     def _write_checkpoint(self, taken: TakenCheckpoint) -> None:
-        done: list[Callable[[], None]] = []
-
-        def statement() -> Statement[bool]:
-            wanted, on_written = self._checkpoints.statement(taken)
-            done.append(on_written)
-            return wanted
-
-        self._write_beside(statement).map(lambda _: done[0]())
+        statement, on_written = self._checkpoints.statement(taken)
+        written = self._beside.write(lambda: statement)
+        written.flat_map(lambda _: self._slices.run_own(on_written())).map(lambda _: self._send_held())
 
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
         opened = {self._logs[key].key: (self._logs[key].opened, offset) for key, offset in starts.items()}
@@ -292,16 +335,13 @@ class SharedLogStore:
             for log, offset in opened.values():
                 log.log_start_offset = offset
 
-        return self._write_beside(lambda: MoveStarts(self._epoch, offsets)).map(on_moved)
+        return self._beside.write(lambda: MoveStarts(self._epoch, offsets), is_repeated=False).map(on_moved)
 
-    def _drop(self, key: LogKey, below: int) -> None:
-        self._write_beside(lambda: DropChunks(self._epoch, key, below))
-
-    def _delete(self, keys: tuple[LogKey, ...]) -> Completion[None]:
-        for path in map(damage_path, keys):
+    def _delete(self, logs: Mapping[LogKey, Iterable[ChunkRow]]) -> Completion[None]:
+        for path in map(damage_path, logs):
             if self._found.blobs.pop(path, None) is not None:
-                self._write_beside(lambda path=path: WriteBlob(self._epoch, path, None))  # type: ignore[misc]
-        return self._write_beside(lambda: DeleteLogs(self._epoch, keys))
+                self._beside.write(lambda path=path: WriteBlob(self._epoch, path, None))  # type: ignore[misc]
+        return self._deletions.delete(logs)
 
     # -- the rest
 
@@ -312,7 +352,7 @@ class SharedLogStore:
         return {}
 
     def step(self, logs: Iterable[LogView]) -> None:
-        if self.trouble is not None or not self._is_serving:
+        if self._failure is not None or not self._is_serving:
             return
         if self._in_flight is None and not self._sections:
             taken = self._checkpoints.take(self._number)
@@ -323,14 +363,14 @@ class SharedLogStore:
             self._cleaned.step()
 
     def _keep_cleaned(self, offsets: bytes) -> Completion[None]:
-        return self._write_beside(lambda: WriteBlob(self._epoch, cleaned.PATH, offsets))
+        return self._beside.write(lambda: WriteBlob(self._epoch, cleaned.PATH, offsets))
 
     def _begin_compaction(
         self, view: LogView, log: SharedLog, dirty_offset: int, end_offset: int, memory_bytes: int
     ) -> CompactionRound:
         from oncelog.broker.storage.shared.compaction_round import Aside, SharedCompactionRound  # not needed at startup
 
-        aside = Aside(self._epoch, self._writer, self._write_beside)
+        aside = Aside(self._epoch, self._writer, self._beside.write)
         return SharedCompactionRound(view, log, dirty_offset, end_offset, memory_bytes, aside)
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
@@ -343,7 +383,7 @@ class SharedLogStore:
         self._lease.end()
         if self.trouble is not None:
             return self.trouble.error
-        if self._in_flight is not None or self._beside_count:
+        if self._in_flight is not None or self._beside.is_busy:
             return OSError("PostgreSQL has not answered yet")
         try:
             self._lease.give_back()
@@ -360,6 +400,7 @@ def open_store(
     compaction: CompactionSettings | None = None,
     sizes: SharedSizes | None = None,
     terms: LeaseTerms | None = None,
+    space_listener: SpaceListener | None = None,
 ) -> Sliced[SharedLogStore]:
     """Take the lease, and open a store over what the one before has committed. Raises LeaseHeld, OSError."""
     terms = terms or LeaseTerms()
@@ -367,4 +408,6 @@ def open_store(
     taken = yield from take_lease(statements, clock, scheduler, terms)
     lease = LeaseKeeper(statements, scheduler, taken.epoch, terms.lease_ms)
     found = yield from find(statements, taken.epoch)
-    return SharedLogStore(statements, taken, found, lease, clock, on_failure, compaction, sizes)
+    return SharedLogStore(
+        statements, taken, found, lease, clock, scheduler, on_failure, compaction, sizes, space_listener
+    )

@@ -11,8 +11,9 @@ Contract
 - What `FindRound` has found is as durable as an answer: it may have been read before it was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from errno import ENOSPC
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from oncelog.broker.log.leader_epochs import EpochStart
@@ -25,6 +26,13 @@ T_co = TypeVar("T_co", covariant=True)
 
 class Unanswered(OSError):
     """Nobody knows whether the statement has happened, or will happen: its connection was lost."""
+
+
+class Refused(OSError):
+    """The database lacks something for it, such as space: it has not happened, and may when it is sent again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ENOSPC, reason)
 
 
 class LogRow(NamedTuple):
@@ -192,8 +200,10 @@ class Checkpoint(Statement[bool]):
     trimmed: int
     half: int
     """Where later rounds go: the other half is left empty."""
-    logs: Sequence[LogRow]
-    chunks: Sequence[NewChunk]
+    logs: Iterable[LogRow]
+    chunks: Iterable[NewChunk]
+    """Made when they are asked for, the same each time: a driver that takes as many at a time as it can send holds
+    neither all of them nor the loop."""
 
 
 @dataclass(frozen=True)
@@ -229,11 +239,10 @@ class DropAside(Statement[bool]):
 
 @dataclass(frozen=True)
 class DropChunks(Statement[bool]):
-    """Delete the chunks of a log that end at or below an offset."""
+    """Delete the chunks of these logs that end at or below these offsets."""
 
     epoch: int
-    key: LogKey
-    below: int
+    below: Mapping[LogKey, int]
 
 
 @dataclass(frozen=True)
@@ -265,7 +274,7 @@ class Tables(Protocol):
     """A database, as one broker reaches it."""
 
     def run(self, statement: Statement[T]) -> Completion[T]:
-        """Send it. Fails with Unanswered, or with another OSError if the database refuses it."""
+        """Send it. Fails with Unanswered, Refused, or with another OSError if the database can never do it."""
 
     def run_now(self, statement: Statement[T]) -> T:
         """The same while nothing else runs, or from another thread. Raises as `run` fails."""

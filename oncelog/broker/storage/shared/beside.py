@@ -1,0 +1,105 @@
+"""What is written beside the rounds: one statement at a time, in the order of the decisions.
+
+Owns: the queue. Does not own: what a statement says, which is decided when its turn comes. Invariants
+- What a decision deletes was written before, and nothing of it is written after.
+- A statement that the database lacks space for goes to the end of the queue: others may free some.
+- After a failure nothing more is written.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from oncelog.broker.log.store import StoreError
+from oncelog.broker.storage.shared.room import RETRY_MS, Room
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.tables import Refused, Statement
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Scheduler
+
+MakeStatement = Callable[[], Statement[bool]]
+
+
+class _Wanted(NamedTuple):
+    make: MakeStatement
+    written: Completion[None]
+    is_repeated: bool
+
+
+class Beside:
+    def __init__(
+        self, statements: Statements, scheduler: Scheduler, room: Room, on_failure: Callable[[OSError], None]
+    ) -> None:
+        """`on_failure` is called with each error after which nobody knows what has happened."""
+        self._statements = statements
+        self._scheduler = scheduler
+        self._room = room
+        self._on_failure = on_failure
+        self._queue: deque[_Wanted] = deque()
+        self._is_writing = False
+        self._failure: OSError | None = None
+        self._unwritten_count = 0
+        self._idle: Completion[None] = Completion()
+        self._last: Completion[None] = Completion.of(None)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._unwritten_count > 0
+
+    def when_idle(self) -> Completion[None]:
+        return self._idle if self.is_busy else Completion.of(None)
+
+    def settled(self) -> Completion[None]:
+        """Completes once it is known what has become of everything that was wanted, but for what was refused."""
+        settled: Completion[None] = Completion()
+        self._last.then(lambda _: settled.complete(None))
+        return settled
+
+    def write(self, make: MakeStatement, *, is_repeated: bool = True) -> Completion[None]:
+        """Completes once the statement has happened. For lack of space it is sent again, or fails with StoreError
+        unless `is_repeated`; else it fails with OSError."""
+        wanted = _Wanted(make, Completion(), is_repeated)
+        self._unwritten_count += 1
+        self._last = wanted.written
+        self._add(wanted)
+        return wanted.written
+
+    def _add(self, wanted: _Wanted) -> None:
+        self._queue.append(wanted)
+        self._write_next()
+
+    def _write_next(self) -> None:
+        if self._is_writing:
+            return
+        if self._failure is not None:
+            while self._queue:
+                self._end(self._queue.popleft(), self._failure)
+        elif self._queue:
+            self._is_writing = True
+            wanted = self._queue.popleft()
+            self._statements.write(wanted.make()).then(lambda answer: self._on_answer(wanted, answer.error))
+
+    def _on_answer(self, wanted: _Wanted, error: Exception | None) -> None:
+        self._is_writing = False
+        if isinstance(error, Refused) and wanted.is_repeated:
+            self._room.on_refused(wanted.written, error)
+            self._scheduler.call_later(RETRY_MS, lambda: self._add(wanted))
+        elif isinstance(error, Refused):
+            self._end(wanted, StoreError(str(error)))
+        else:
+            self._room.on_ended(wanted.written)
+            if isinstance(error, OSError):
+                self._failure = error
+                self._on_failure(error)
+            self._end(wanted, error)
+        self._write_next()
+
+    def _end(self, wanted: _Wanted, error: Exception | None) -> None:
+        self._unwritten_count -= 1
+        if error is None:
+            wanted.written.complete(None)
+        else:
+            wanted.written.fail(error)
+        if not self._unwritten_count:
+            idle, self._idle = self._idle, Completion()
+            idle.complete(None)
