@@ -22,7 +22,6 @@ from oncelog.broker.security.quotas import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced, count_each
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest, OpData
@@ -53,7 +52,6 @@ def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Sliced
     metadata = context.broker.metadata
     answers: dict[_Entity, EntryData] = {}
     records: list[ClientQuotaRecord] = []
-    written: Completion[None] = Completion.of(None)
     for entry in request.entries:
         entity = _entity(entry)
         problem = _wrong_with(entity, entry, counts[entity] > 1)
@@ -63,10 +61,12 @@ def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Sliced
             records += _changes(entity, entry, metadata.state.security.quotas.get(tuple(sorted(entity)), {}))
         if len(records) >= _RECORDS_AT_ONCE:
             written = metadata.write(records)
+            if written.error is not None:
+                raise written.error
             records = []
         yield 4
-    if records:
-        written = metadata.write(records)
+    # Without a change too: it may be a repetition of one that is not durable yet.
+    written = metadata.write(records) if records else metadata.durable()
     if not written.done:
         yield written
     written.result()

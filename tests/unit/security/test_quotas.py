@@ -281,3 +281,17 @@ def test_ids_of_clients_are_not_kept_however_long_they_are() -> None:
     quotas = quotas_of(virtual.broker)
     kept = [*quotas._limits, *quotas._buckets]
     assert sum(len(client_id) for _, _, client_id in kept) < 100 * 1_000
+
+
+# --- when a change is answered ----------------------------------------------------------------------------------------
+
+
+def test_a_repeated_change_is_not_answered_before_the_first_is_durable() -> None:
+    """A client whose first request timed out must not be told what a kill can still undo."""
+    virtual = VirtualBroker()
+    entity = [EntityData(entity_type="client-id", entity_name="a")]
+    request = AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[OpData(PRODUCER_BYTE_RATE, 1_000.0)])])
+    replies = [virtual.start(request, 1) for _ in range(2)]
+    assert not any(reply.is_there for reply in replies)
+    virtual.time.settle()
+    assert [entry.error_code for reply in replies for entry in reply.message.entries] == [0, 0]
