@@ -12,7 +12,8 @@ transaction. A row that was restored from a dump is of another transaction than 
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -53,7 +54,9 @@ from oncelog.broker.storage.shared.tables import (
 from oncelog.broker.turns.completion import Completion
 
 T = TypeVar("T")
-_ROUNDS_A_PIECE = 64
+_ROUNDS_A_PIECE = 4_096
+_ROUND_BYTES_A_PIECE = 4 * 1024 * 1024
+"""Of the journal, at a start: what is in memory while it is replayed, and as much again on its way."""
 _FETCHING = 2
 """Connections that fetch chunks: a second one gives half as much again, a third one nothing."""
 _PIECE_BYTES = 1024 * 1024
@@ -111,8 +114,15 @@ select exists (select from pg_locks where locktype = 'advisory' and pid = pg_bac
 and classid = {LOCK_CLASS} and objid = {_LOCK}) or pg_try_advisory_lock({LOCK_CLASS}, {_LOCK}::int)
 """
 _ROUNDS = """
-select number, string_agg(body, ''::bytea order by part) as body, half from oncelog_journal
-where number > $1 and number > (select number from oncelog_trim) group by number, half order by number limit $2
+with above as (select greatest($1, number) as number from oncelog_trim),
+sizes as (
+  select number, sum(octet_length(body)) as size from oncelog_journal
+  where number > (select number from above) group by number order by number limit $2),
+piece as (
+  select max(number) as number
+  from (select number, sum(size) over (order by number) - size as before from sizes) as sums where before < $3)
+select number, half, body from oncelog_journal
+where number > (select number from above) and number <= (select number from piece) order by number, part
 """
 _CHUNK_COLUMNS = (
     "id, topic_id, partition, segment_base, base_offset, next_offset, size_bytes, checksum, first_timestamp,"
@@ -120,7 +130,7 @@ _CHUNK_COLUMNS = (
 )
 _CHUNKS = f"""
 select {_CHUNK_COLUMNS} from oncelog_chunk as chunk
-where not exists (select from oncelog_aside as aside where aside.id = chunk.id) order by base_offset
+where not exists (select from oncelog_aside as aside where aside.id = chunk.id)
 """
 _ADD_CHUNK = f"""
 insert into oncelog_chunk({_CHUNK_COLUMNS}, body)
@@ -191,16 +201,30 @@ async def _read_catalogue(connection: Connection, _: ReadCatalogue) -> Catalogue
         starts = await connection.fetch("select * from oncelog_start")
         blobs = await connection.fetch("select * from oncelog_blob")
         trimmed = await connection.fetchval("select number from oncelog_trim")
+    keys = _Keys()
+    found = [_chunk_row(keys, row) for row in chunks]
+    found.sort(key=attrgetter("base_offset"))
     return Catalogue(
-        [_log_row(*row) for row in logs],
-        [_chunk_row(row) for row in chunks],
-        {(_uuid(topic_id), partition): start for topic_id, partition, start in starts},
+        [_log_row(keys, *row) for row in logs],
+        found,
+        {keys[topic_id, partition]: start for topic_id, partition, start in starts},
         dict(blobs),
         trimmed,
     )
 
 
+class _Keys(dict[LogKey, LogKey]):
+    """One key for each log, however many chunks it has."""
+
+    def __missing__(self, key: LogKey) -> LogKey:
+        """asyncpg has a class of UUIDs of its own, which are equal to the others."""
+        topic_id, partition = key
+        self[key] = made = UUID(bytes=topic_id.bytes), partition
+        return made
+
+
 def _log_row(
+    keys: _Keys,
     topic_id: UUID,
     partition: int,
     topic: str,
@@ -210,21 +234,21 @@ def _log_row(
     producer_batches: bytes,
 ) -> LogRow:
     pairs = tuple(zip(epochs[::2], epochs[1::2], strict=True))
-    return LogRow((_uuid(topic_id), partition), topic, next_offset, pairs, snapshot, producer_batches)
+    return LogRow(keys[topic_id, partition], topic, next_offset, pairs, snapshot, producer_batches)
 
 
-def _chunk_row(row: Sequence[Any]) -> ChunkRow:
+def _chunk_row(keys: _Keys, row: Sequence[Any]) -> ChunkRow:
     chunk_id, topic_id, partition, *facts, open_producers = row
-    return ChunkRow._make(((_uuid(topic_id), partition), chunk_id, *facts, tuple(open_producers)))
-
-
-def _uuid(value: UUID) -> UUID:
-    """asyncpg's own class of UUIDs is equal to this one."""
-    return UUID(bytes=value.bytes)
+    return ChunkRow._make((keys[topic_id, partition], chunk_id, *facts, tuple(open_producers)))
 
 
 async def _read_rounds(connection: Connection, statement: ReadRounds) -> list[Round]:
-    return [Round(*row) for row in await connection.fetch(_ROUNDS, statement.above, _ROUNDS_A_PIECE)]
+    parts = await connection.fetch(_ROUNDS, statement.above, _ROUNDS_A_PIECE, _ROUND_BYTES_A_PIECE)
+    rounds: list[Round] = []
+    for (number, half), rows in groupby(parts, key=itemgetter(0, 1)):
+        bodies = [body for _, _, body in rows]
+        rounds.append(Round(number, bodies[0] if len(bodies) == 1 else b"".join(bodies), half))
+    return rounds
 
 
 async def _append_round(connection: Connection, statement: AppendRound) -> bool:

@@ -49,7 +49,10 @@ class Found:
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     def log(self, key: LogKey) -> FoundLog:
-        return self.logs.setdefault(key, FoundLog())
+        found = self.logs.get(key)
+        if found is None:
+            found = self.logs[key] = FoundLog()
+        return found
 
 
 def find(statements: Statements, epoch: int) -> Sliced[Found]:
@@ -71,12 +74,13 @@ def find(statements: Statements, epoch: int) -> Sliced[Found]:
             topic_id, _, partition = path.removeprefix(_DAMAGED).rpartition("-")
             reason, _, _ = note.partition(b"\n")
             found.log((UUID(topic_id), int(partition))).damage = reason.decode(errors="replace")
+    piece = statements.ask(ReadRounds(found.number))
     while True:
-        piece = statements.ask(ReadRounds(found.number))
         yield piece
         rounds = piece.result()
         if not rounds:
             return found
+        piece = statements.ask(ReadRounds(rounds[-1].number))  # on its way while these are read
         for number, body, half in rounds:
             if number != found.number + 1:
                 raise OSError(f"the journal lacks round {found.number + 1}: the database is not what it was")
@@ -158,7 +162,8 @@ def _replay(log: SharedLog, span: Span, state: ProducerStateManager, epochs: Lea
             raise ValueError(f"the journal goes on at offset {header.base_offset} instead of {log.log_end_offset}")
         if header.partition_leader_epoch > epochs.latest:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
-        open_producers = state.open_producers()
+        is_new = not len(log.segments) or log.segments[-1].base_offset != span.segment_base
+        open_producers = state.open_producers() if is_new else frozenset()
         aborted = replay_batch(state, header, batch, clock.monotonic_ms())
         log.log_end_offset = header.next_offset
         segment = log.segment_from(span.segment_base, open_producers)
