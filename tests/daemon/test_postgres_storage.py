@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -187,8 +189,8 @@ def _with_role(dsn: str, role: str) -> str:
 REFUSALS: dict[str, tuple[str, str]] = {
     "no such host": ("postgresql://nobody@host.invalid/db", r"cannot reach|Name or service|cannot use"),
     "nobody listens": ("postgresql://nobody@127.0.0.1:1/db", r"is PostgreSQL running there\?"),
-    "no DSN": ("postgres//x://", r"a DSN is postgresql://USER@HOST:PORT/DATABASE"),
-    "a port that is none": ("postgresql://u@127.0.0.1:port/db", r"a DSN is postgresql://"),
+    "no DSN": ("postgres//x://", r"one is postgresql://USER@HOST:PORT/DATABASE"),
+    "a port that is none": ("postgresql://u@127.0.0.1:port/db", r"one is postgresql://"),
 }
 
 
@@ -372,3 +374,24 @@ async def _producer_id(daemon: Daemon) -> int:
             await producer.send("topic", b"in a transaction")
     async with Admin(bootstrap_servers=daemon.bootstrap) as admin:
         return (await admin.describe_transaction("id")).producer_id
+
+
+def test_metrics_tell_what_the_tables_hold_and_how_long_the_lease_is(
+    postgres: Postgres, schema: str, start_daemon: Start
+) -> None:
+    daemon = start_daemon(
+        *_overrides(postgres.dsn, schema), "oncelog.metrics.listen=127.0.0.1:0", "oncelog.postgres.checkpoint.bytes=1"
+    )
+    _send(daemon, "topic", b"x" * 10_000)
+    (ready,) = _events(daemon, "metrics.ready")
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with urllib.request.urlopen(f"http://{ready['address']}/metrics", timeout=PATIENCE_S) as answer:
+            text = answer.read().decode()
+        found = {name: float(value) for name, value in re.findall(r"^oncelog_(tables_\w+) (\S+)$", text, re.MULTILINE)}
+        if found["tables_checkpoint_bytes_total"] >= 10_000 and found["tables_bytes"] > 0:
+            break
+        assert time.monotonic() < deadline, found
+    assert 0 < found["tables_lease_left_seconds"] <= 10
+    assert found["tables_cache_bytes"] >= 10_000
+    assert re.search(r"^oncelog_sync_seconds_count [1-9]", text, re.MULTILINE)

@@ -34,6 +34,7 @@ from oncelog.broker.storage.shared.tables import (
     Lease,
     LogRow,
     LookAtLease,
+    MeasureTables,
     MoveStarts,
     ReadCatalogue,
     ReadRounds,
@@ -241,6 +242,9 @@ class Database:
             self.blobs[statement.path] = statement.data
         return True
 
+    def measure_tables(self, statement: MeasureTables) -> int:
+        return sum(row.size_bytes for row, _ in self.chunks.values())
+
     def give_back_lease(self, statement: GiveBackLease) -> bool:
         self.until_us = 0
         return True
@@ -267,6 +271,7 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     MoveStarts: Database.move_starts,
     DeleteLogs: Database.delete_logs,
     WriteBlob: Database.write_blob,
+    MeasureTables: Database.measure_tables,
     GiveBackLease: Database.give_back_lease,
     KeepPlace: Database.keep_place,
 }

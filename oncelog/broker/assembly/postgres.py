@@ -9,16 +9,21 @@ from typing import Any
 from oncelog.broker.assembly.directory import SettingsError, StartError
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.log.store import LogStore
+from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
 from oncelog.broker.storage.shared.store import SharedSizes, open_store
 from oncelog.broker.turns.machine import System
-from oncelog.broker.turns.ports import Coroutines
+from oncelog.broker.turns.ports import Coroutines, Stopwatch
 from oncelog.broker.turns.slices import Sliced
 
 
 def open_postgres(
-    config: BrokerConfig, system: System, log: Any, compaction: CompactionSettings | None
+    config: BrokerConfig,
+    system: System,
+    log: Any,
+    compaction: CompactionSettings | None,
+    stopwatch: Stopwatch | None,
 ) -> Sliced[LogStore]:
     """The store, with the lease and no log open yet. Raises SettingsError, StartError."""
     if system.coroutines is None:
@@ -38,7 +43,15 @@ def open_postgres(
     )
     try:
         store = yield from open_store(
-            tables, system.clock, system.scheduler, system.on_disk_failure, compaction, sizes, terms
+            tables,
+            system.clock,
+            system.scheduler,
+            system.on_disk_failure,
+            compaction,
+            sizes,
+            terms,
+            SpaceLog(log, place.path),
+            stopwatch,
         )
     except LeaseHeld as error:
         raise StartError(f"cannot start from {place.name}: {error}; stop it, or choose another schema.") from error

@@ -62,7 +62,7 @@ def make_store(
     if config.get_str("oncelog.storage") == "postgres":
         from oncelog.broker.assembly.postgres import open_postgres
 
-        return (yield from open_postgres(config, system, log, compaction))
+        return (yield from open_postgres(config, system, log, compaction, stopwatch))
     if system.disk is None:
         from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it
 

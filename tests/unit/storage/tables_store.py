@@ -1,6 +1,7 @@
 """One broker's logs over fake tables, whose statements can be held, refused and counted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 from uuid import UUID
@@ -69,8 +70,17 @@ class Space:
 class TablesStore:
     """`logs` are those that were opened, partition by partition."""
 
-    def __init__(self, database: Database, partition_count: int = 1, *, name: str = "first", **sizes: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        partition_count: int = 1,
+        *,
+        name: str = "first",
+        segment_bytes: int = 2**30,
+        **sizes: int,
+    ) -> None:
         self.scheduler, self.clock = ManualScheduler(), ManualClock()
+        self.config = replace(LogConfig(), segment_bytes=segment_bytes)
         self.failures: list[OSError] = []
         self.space = Space()
         self.tables = HeldTables(database, self.scheduler, self.clock)
@@ -94,7 +104,7 @@ class TablesStore:
         self.manager.begin_serving()
 
     def open(self, partition: int, topic: str = "topic", topic_id: UUID = TOPIC_ID) -> PartitionLog:
-        opening = Slices(self.scheduler).run_own(self.manager.open(topic, partition, topic_id, LogConfig()))
+        opening = Slices(self.scheduler).run_own(self.manager.open(topic, partition, topic_id, self.config))
         self.scheduler.run()
         return opening.result()
 

@@ -36,7 +36,7 @@ class Candidate:
         return of(self.time, self.begin())
 
     def keep(self, taken: TakenLease) -> LeaseKeeper:
-        keeper = LeaseKeeper(self.statements, self.time, taken.epoch, LEASE_MS)
+        keeper = LeaseKeeper(self.statements, self.time, self.time, taken.epoch, LEASE_MS)
         keeper.watch(self.lost.append)
         return keeper
 

@@ -192,12 +192,12 @@ def test_a_topic_with_many_chunks_is_deleted_in_pieces_and_a_checkpoint_comes_be
 
 
 def test_chunks_that_retention_had_no_time_to_delete_go_with_the_next_start() -> None:
-    running = TablesStore(database := Database(), checkpoint_bytes=1_000, chunk_bytes=1)
+    running = TablesStore(database := Database(), checkpoint_bytes=1_000, chunk_bytes=1, segment_bytes=2_500)
     _filled(running, 20)
     database.move_starts(MoveStarts(1, {running.stored().key: 15}))
-    again = TablesStore(database, name="second", checkpoint_bytes=1_000, chunk_bytes=1)
+    again = TablesStore(database, name="second", checkpoint_bytes=1_000, chunk_bytes=1, segment_bytes=2_500)
     again.scheduler.run()
-    assert sorted(row.base_offset for row, _ in database.chunks.values()) == [15, 16, 17, 18, 19]
+    assert sorted(row.base_offset for row, _ in database.chunks.values()) == [14, 15, 16, 17, 18, 19]
     assert again.logs[0].log_start_offset == 15
 
 

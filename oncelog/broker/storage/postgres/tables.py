@@ -39,6 +39,7 @@ from oncelog.broker.storage.shared.tables import (
     Lease,
     LogRow,
     LookAtLease,
+    MeasureTables,
     MoveStarts,
     NewChunk,
     ReadCatalogue,
@@ -123,6 +124,10 @@ piece as (
   from (select number, sum(size) over (order by number) - size as before from sizes) as sums where before < $3)
 select number, half, body from oncelog_journal
 where number > (select number from above) and number <= (select number from piece) order by number, part
+"""
+_MEASURE = """
+select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+where relkind = 'r' and relnamespace = (select relnamespace from pg_class where oid = 'oncelog_leader'::regclass)
 """
 _CHUNK_COLUMNS = (
     "id, topic_id, partition, segment_base, base_offset, next_offset, size_bytes, checksum, first_timestamp,"
@@ -251,6 +256,11 @@ async def _read_rounds(connection: Connection, statement: ReadRounds) -> list[Ro
     return rounds
 
 
+async def _measure_tables(connection: Connection, _: MeasureTables) -> int:
+    size_bytes: int = await connection.fetchval(_MEASURE)
+    return size_bytes
+
+
 async def _append_round(connection: Connection, statement: AppendRound) -> bool:
     added = await connection.fetch(
         _APPENDS[statement.half, statement.half_before], statement.epoch, statement.number, statement.bodies
@@ -301,6 +311,8 @@ async def _trim(connection: Connection, statement: Checkpoint) -> None:
     for, as a dump or an export may have it for hours."""
     kept, emptied = _HALVES[statement.half], _HALVES[1 - statement.half]
     await connection.execute(f"delete from {kept} where number <= $1", statement.trimmed)  # at most after a start
+    if not await connection.fetchval("select pg_relation_size($1::text::regclass)", emptied):
+        return
     try:
         async with connection.transaction():
             await connection.execute(f"lock table {emptied} in access exclusive mode nowait")
@@ -370,6 +382,7 @@ _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     TakeLease: _take_lease,
     ReadCatalogue: _read_catalogue,
     ReadRounds: _read_rounds,
+    MeasureTables: _measure_tables,
     AppendRound: _append_round,
     FindRound: _find_round,
     FetchChunk: _fetch_chunk,
@@ -403,6 +416,9 @@ def within(statement: Statement[T]) -> Ask[T]:
         write = _WRITTEN.get(type(statement))
         if write is None:
             return await _ASKED[type(statement)](connection, statement)
+        write_before = _WRITTEN_BEFORE.get(type(statement))
+        if write_before is not None:
+            await write_before(connection, statement)
         await write(connection, statement)
         return True
 

@@ -83,6 +83,9 @@ class Checkpoints:
         self._grown_ms = clock.monotonic_ms()
         """When the first of them did."""
         self._is_in_flight = False
+        self.written_count = self.written_bytes = 0
+        self.written_at_ms = self._grown_ms
+        """When the newest was."""
         self.half = half
         """Of the journal, to which the next round goes."""
 
@@ -91,6 +94,11 @@ class Checkpoints:
             self._grown_ms = self._clock.monotonic_ms()
         self._grown[log] = None
         self._journal_bytes += size_bytes
+
+    @property
+    def journal_bytes(self) -> int:
+        """What no checkpoint has, not even the one in flight."""
+        return self._journal_bytes
 
     @property
     def is_behind(self) -> bool:
@@ -155,6 +163,9 @@ class Checkpoints:
             log.checkpointed = row.next_offset
             yield _MOVED_ELEMENTS
         self._is_in_flight = False
+        self.written_count += 1
+        self.written_bytes += sum([row.size_bytes for row in taken.rows.values()])
+        self.written_at_ms = self._clock.monotonic_ms()
 
 
 class _Again(Generic[T], Iterable[T]):

@@ -95,6 +95,7 @@ class ChunkCache:
         """The bytes of those that were asked for ahead, which nobody has begun to read."""
         self._ahead_bytes = 0
         self._most_ahead_bytes = fetched_bytes // 4
+        self.fetched_count = self.fetched_bytes = 0
         self._fetches = Fetches(statements, self._on_fetched)
 
     @property
@@ -143,6 +144,8 @@ class ChunkCache:
         return size_bytes > 0
 
     def _on_fetched(self, row: ChunkRow, batches: ChunkBatches | None) -> None:
+        self.fetched_count += 1
+        self.fetched_bytes += row.size_bytes
         gone = [row.id] if batches is None else self._once.put(row.id, batches)
         for chunk_id in gone:
             self._is_no_more_ahead(chunk_id)

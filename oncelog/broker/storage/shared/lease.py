@@ -75,15 +75,18 @@ def take_lease(statements: Statements, clock: Clock, scheduler: Scheduler, terms
 class LeaseKeeper:
     """Renews the lease until it is lost or given back."""
 
-    def __init__(self, statements: Statements, scheduler: Scheduler, epoch: int, lease_ms: int) -> None:
+    def __init__(self, statements: Statements, scheduler: Scheduler, clock: Clock, epoch: int, lease_ms: int) -> None:
         self._statements = statements
         self._scheduler = scheduler
+        self._clock = clock
         self._epoch = epoch
         self._lease_ms = lease_ms
+        self._over_at_ms = clock.monotonic_ms()
+        """By our own clock, not later than by the database's."""
         self._on_lost: Callable[[OSError], None] | None = None
         self._is_lost = False
         self._is_over = False
-        self._schedule()
+        scheduler.call_soon(self._renew)  # how long it is ours is known from its answer on
 
     def watch(self, on_lost: Callable[[OSError], None]) -> None:
         """Call `on_lost` when another has taken it."""
@@ -98,7 +101,11 @@ class LeaseKeeper:
         if self._is_over:
             return
 
+        over_at_ms = MonotonicMs(self._clock.monotonic_ms() + self._lease_ms)
+
         def on_answer(answer: Completion[bool]) -> None:
+            if answer.error is None and answer.result():
+                self._over_at_ms = over_at_ms
             if self._is_over:
                 return
             if answer.error is None and not answer.result():
@@ -109,6 +116,11 @@ class LeaseKeeper:
             self._schedule()  # without an answer too: nobody has taken it yet
 
         self._statements.ask(RenewLease(self._epoch, self._lease_ms)).then(on_answer)
+
+    @property
+    def left_ms(self) -> int:
+        """How long nobody else will have it, as far as this broker knows; negative since it knows nothing."""
+        return self._over_at_ms - self._clock.monotonic_ms()
 
     def end(self) -> None:
         """It is left to itself."""

@@ -38,6 +38,8 @@ class Statements:
         self._tables = tables
         self._scheduler = scheduler
         self._clock = clock
+        self.repeat_count = 0
+        """How many were sent again, as their answer was lost."""
 
     def ask(self, statement: Statement[T]) -> Completion[T]:
         """The answer. Fails with OSError."""
@@ -51,6 +53,7 @@ class Statements:
             if error is None:
                 answered.complete(answer.result())
             elif isinstance(error, Unanswered) and self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
+                self.repeat_count += 1
                 self._scheduler.call_later(_PAUSE_MS, lambda: self._send(statement, answered, since_ms))
             else:
                 answered.fail(error)

@@ -45,6 +45,7 @@ from oncelog.broker.storage.shared.tables import (
     AppendRound,
     ChunkRow,
     KeepPlace,
+    MeasureTables,
     MoveStarts,
     Refused,
     Tables,
@@ -54,10 +55,12 @@ from oncelog.broker.storage.shared.tables import (
 )
 from oncelog.broker.storage.shared.topics import SharedBlobs, SharedTopics
 from oncelog.broker.turns.completion import Completion
-from oncelog.broker.turns.ports import Clock, Scheduler
+from oncelog.broker.turns.ports import Clock, Scheduler, Stopwatch
+from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import Sliced, Slices
 
 _UNKNOWN_VOLUME = (-1, -1)
+_MEASURE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,10 @@ class SharedLogStore:
         compaction: CompactionSettings | None = None,
         sizes: SharedSizes | None = None,
         space_listener: SpaceListener | None = None,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         """`on_failure` is called once, when nothing more may be acknowledged. Without `compaction` nothing is
-        compacted."""
+        compacted. `stopwatch` is called when a round is sent, and what it returns when it is there."""
         sizes = sizes or SharedSizes()
         self._statements = statements
         self._found = found
@@ -118,6 +122,7 @@ class SharedLogStore:
         self._scheduler = scheduler
         self._slices = Slices(scheduler)
         self._on_failure = on_failure
+        self._stopwatch = stopwatch
         self._watchers: list[Callable[[], None]] = []
         self._epoch = found.epoch
         self._number, self._half = found.number, found.half
@@ -138,6 +143,8 @@ class SharedLogStore:
         self._held: Callable[[], None] | None = None
         """Sends the round that waits for a checkpoint."""
         self._failure: OSError | None = None
+        self._measures = Schedule(clock)
+        self._tables_bytes = 0
         self._is_serving = False
         self._logs: dict[PartitionKey, SharedLog] = {}
         self.durability = SharedDurability(statements, taken)
@@ -286,7 +293,11 @@ class SharedLogStore:
             on_appended(Completion.failed(self._failure))
             return
 
+        on_ended = None if self._stopwatch is None else self._stopwatch()
+
         def on_answer(answer: Completion[None]) -> None:
+            if on_ended is not None:
+                on_ended()
             if isinstance(answer.error, Refused):
                 self._room.on_refused(row, answer.error)
                 self._scheduler.call_later(RETRY_MS, lambda: self._append(row, on_appended))
@@ -349,7 +360,26 @@ class SharedLogStore:
         return _UNKNOWN_VOLUME
 
     def figures(self) -> Mapping[str, float]:
-        return {}
+        checkpoints, cache = self._checkpoints, self._cache
+        return {
+            "tables_bytes": self._tables_bytes,
+            "tables_journal_bytes": checkpoints.journal_bytes,
+            "tables_cache_bytes": cache.held_bytes,
+            "tables_checkpoints": checkpoints.written_count,
+            "tables_checkpoint_bytes": checkpoints.written_bytes,
+            "tables_checkpoint_age_seconds": (self._clock.monotonic_ms() - checkpoints.written_at_ms) / 1000,
+            "tables_fetches": cache.fetched_count,
+            "tables_fetched_bytes": cache.fetched_bytes,
+            "tables_repeats": self._statements.repeat_count,
+            "tables_lease_left_seconds": self._lease.left_ms / 1000,
+        }
+
+    def _measure(self) -> None:
+        def on_answer(answer: Completion[int]) -> None:
+            if answer.error is None:
+                self._tables_bytes = answer.result()
+
+        self._statements.ask(MeasureTables()).then(on_answer)
 
     def step(self, logs: Iterable[LogView]) -> None:
         if self._failure is not None or not self._is_serving:
@@ -358,6 +388,8 @@ class SharedLogStore:
             taken = self._checkpoints.take(self._number)
             if taken is not None:
                 self._write_checkpoint(taken)
+        if self._measures.take(_MEASURE_MS):
+            self._measure()
         if self.cleaner is not None:
             self.cleaner.step(logs)
             self._cleaned.step()
@@ -401,13 +433,14 @@ def open_store(
     sizes: SharedSizes | None = None,
     terms: LeaseTerms | None = None,
     space_listener: SpaceListener | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Sliced[SharedLogStore]:
     """Take the lease, and open a store over what the one before has committed. Raises LeaseHeld, OSError."""
     terms = terms or LeaseTerms()
     statements = Statements(tables, scheduler, clock)
     taken = yield from take_lease(statements, clock, scheduler, terms)
-    lease = LeaseKeeper(statements, scheduler, taken.epoch, terms.lease_ms)
+    lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms.lease_ms)
     found = yield from find(statements, taken.epoch)
     return SharedLogStore(
-        statements, taken, found, lease, clock, scheduler, on_failure, compaction, sizes, space_listener
+        statements, taken, found, lease, clock, scheduler, on_failure, compaction, sizes, space_listener, stopwatch
     )

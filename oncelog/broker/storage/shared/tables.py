@@ -171,6 +171,11 @@ class ReadRounds(Statement[Sequence[Round]]):
 
 
 @dataclass(frozen=True)
+class MeasureTables(Statement[int]):
+    """The bytes of all tables with their indexes."""
+
+
+@dataclass(frozen=True)
 class AppendRound(Statement[bool]):
     """Add a round to the journal. False: nothing was added, as the lease is another's, the number is taken, or the
     round before it is gone."""

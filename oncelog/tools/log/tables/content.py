@@ -89,8 +89,9 @@ class TablesContent:
             self._statements,
             TakenLease(_NO_EPOCH, is_elsewhere=False),
             found,
-            LeaseKeeper(self._statements, loop, _NO_EPOCH, 1),
+            LeaseKeeper(self._statements, loop, clock, _NO_EPOCH, 1),
             clock,
+            loop,
             raise_it,
         )
         self._logs = LogManager(self._store, Rounds(loop, self._store), NoListener(), clock)
@@ -260,13 +261,13 @@ class _OnlyRead:
 
     def _usable(self, above: int, rounds: Sequence[Round]) -> Sequence[Round]:
         usable: list[Round] = []
-        for number, body in rounds if not self.problems else ():
+        for number, body, half in rounds if not self.problems else ():
             wanted = above + len(usable) + 1
             problem = f"the journal lacks round {wanted}" if number != wanted else _problem_of(body)
             if problem is not None:
                 self.problems.append(problem if number != wanted else f"round {number} of the journal {problem}")
                 break
-            usable.append(Round(number, body))
+            usable.append(Round(number, body, half))
         return usable
 
 

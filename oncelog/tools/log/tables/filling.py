@@ -119,12 +119,12 @@ def fill(source: Source, tables: Tables, epoch: int, on_written: Callable[[int],
     for log in source.logs:
         try:
             for chunk in _chunks_of(source, log, writer):
-                write(Checkpoint(epoch, 0, [], [chunk]))
+                write(Checkpoint(epoch, 0, 0, [], [chunk]))
                 written_bytes += chunk.row.size_bytes
                 on_written(written_bytes)
         except KafkaError as error:
             raise CannotImport(f"{log.name}: {error.message}; `oncelog log verify` shows what is lost") from error
-        write(Checkpoint(epoch, 0, [_row_of(source, log)], []))
+        write(Checkpoint(epoch, 0, 0, [_row_of(source, log)], []))
     starts = {(log.topic_id, log.partition): log.log_start_offset for log in source.logs if log.log_start_offset}
     write(MoveStarts(epoch, starts))
     for path, data in source.blobs():
