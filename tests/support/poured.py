@@ -19,6 +19,8 @@ from tests.support.damage import END_OFFSET, fill, produce
 JOURNAL_ONLY = 5
 """So many records are in the journal, and in no chunk."""
 _CHECKPOINT_DUE_MS = 11_000
+_CHECKPOINT_BYTES = 250_000
+"""Enough for what is written to wait for its time, and little enough for that to be soon."""
 _CHUNK_BYTES, _ROW_BYTES = 150, 100
 
 
@@ -26,7 +28,7 @@ def filled_database() -> Database:
     """The table of damaged files (`tests.support.damage`) in chunks, and a few records behind it in the journal."""
     database, time = Database(), VirtualTime()
     tables = FakeTables(database, time, time, Random(1), takes_time=False)
-    sizes = SharedSizes(chunk_bytes=_CHUNK_BYTES)
+    sizes = SharedSizes(chunk_bytes=_CHUNK_BYTES, checkpoint_bytes=_CHECKPOINT_BYTES)
     opening = Slices(time).run_own(open_store(tables, time, time, _fail, sizes=sizes))
     while not opening.done:
         time.advance(1)
@@ -51,7 +53,7 @@ def pour(database: Database, dsn: str, schema: str) -> None:
     tables = PostgresImport(dsn, schema, NoLoop(), "poured")
     write, epoch = Statements(tables, NoLoop(), SystemClock()).write_now, tables.epoch
     chunks = [NewChunk(*chunk) for chunk in database.chunks.values()]
-    write(Checkpoint(epoch, database.trimmed, list(database.logs.values()), chunks))
+    write(Checkpoint(epoch, database.trimmed, 0, list(database.logs.values()), chunks))
     write(MoveStarts(epoch, database.starts))
     for path, data in database.blobs.items():
         write(WriteBlob(epoch, path, data))

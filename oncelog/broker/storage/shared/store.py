@@ -119,8 +119,7 @@ class SharedLogStore:
         self._statements = statements
         self._found = found
         self._clock = clock
-        self._scheduler = scheduler
-        self._slices = Slices(scheduler)
+        self._scheduler, self._slices = scheduler, Slices(scheduler)
         self._on_failure = on_failure
         self._stopwatch = stopwatch
         self._watchers: list[Callable[[], None]] = []
