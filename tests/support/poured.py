@@ -18,6 +18,7 @@ from tests.support.damage import END_OFFSET, fill, produce
 
 JOURNAL_ONLY = 5
 """So many records are in the journal, and in no chunk."""
+LOG_END = END_OFFSET + JOURNAL_ONLY
 _CHECKPOINT_DUE_MS = 11_000
 _CHECKPOINT_BYTES = 250_000
 """Enough for what is written to wait for its time, and little enough for that to be soon."""

@@ -17,16 +17,15 @@ from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.stopped_directory import NoLoop
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.tables import Database
-from tests.support.damage import END_OFFSET, TOPIC, fill, read_committed
+from tests.support.damage import TOPIC, fill, read_committed
 from tests.support.data_directories import load, store
 from tests.support.exported import contents as files_of
 from tests.support.exported import exported
 from tests.support.postgres import Postgres, started
-from tests.support.poured import JOURNAL_ONLY, filled_database, pour
+from tests.support.poured import JOURNAL_ONLY, LOG_END, filled_database, pour
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 PARTITION = f"{TOPIC}-0"
-LOG_END = END_OFFSET + JOURNAL_ONLY
 _schemas = count()
 
 
