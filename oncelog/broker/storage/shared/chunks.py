@@ -61,6 +61,19 @@ class ChunkWriter:
         chunks.append(self._chunk(key, segment, batches, slice(first, last), base_offset, end_offset))
         return chunks
 
+    def joined(self, rows: Sequence[ChunkRow], body: bytes) -> NewChunk:
+        """One chunk in the place of adjacent ones of a segment, with their batches."""
+        self._last_id += 1
+        row = rows[-1]._replace(
+            id=self._last_id,
+            base_offset=rows[0].base_offset,
+            size_bytes=len(body),
+            checksum=crc32c(body),
+            max_timestamp=max([row.max_timestamp for row in rows]),
+            aborted=b"".join([row.aborted for row in rows]),
+        )
+        return NewChunk(row, body)
+
     def _chunk(
         self, key: LogKey, segment: Segment, batches: MemorySegment, slots: slice, base_offset: int, next_offset: int
     ) -> NewChunk:
@@ -105,6 +118,14 @@ class ChunkCache:
     def keep_written(self, row: ChunkRow, batches: MemorySegment) -> None:
         """They are what the chunk holds."""
         self._written.put(row.id, batches)
+
+    def on_joined(self, rows: Sequence[ChunkRow], chunk: NewChunk) -> None:
+        """Nobody asks for these any more, but for the one that has their batches."""
+        was_written = [row.id in self._written for row in rows]
+        for row in rows:
+            self._written.take(row.id)
+        if all(was_written):
+            self._written.put(chunk.row.id, ChunkBatches(*chunk))
 
     def get(self, row: ChunkRow, offset: int) -> HeldBatches | Completion[ChunkBatches | None]:
         """Its batches, for who reads from an offset; None if it is gone. Fails with StoreError or StoreDamagedError."""

@@ -1,13 +1,12 @@
 """One round of compaction over one log in tables: a CompactionRound.
 
-Owns: the work in slices, and the chunks that it has written aside. Invariants
-- What is left of a group of segments is written aside, chunk by chunk, and belongs to no log. One statement then puts
-  it in the place of the group; until that is answered the old chunks are read. After an end in between the next round,
-  of whatever log, deletes what lies aside.
+Owns: the work in slices. Invariants
+- What is left of a group of segments is written aside, chunk by chunk (`aside`). One statement then puts it in the
+  place of the group; until that is answered the old chunks are read.
 - In memory are the keys, one chunk that is read and one that is written, however large the segments are.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 from oncelog.broker.log.store import LogView, StoreDamagedError, StoreError
@@ -16,9 +15,10 @@ from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.memory.memory_log import MemorySegment
+from oncelog.broker.storage.shared.aside import Aside
 from oncelog.broker.storage.shared.chunks import ChunkWriter
 from oncelog.broker.storage.shared.log import SharedLog, SharedSegment
-from oncelog.broker.storage.shared.tables import AddAside, ChunkRow, DropAside, NewChunk, ReplaceChunks, Statement
+from oncelog.broker.storage.shared.tables import ChunkRow, NewChunk
 from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
@@ -26,26 +26,6 @@ from oncelog.broker.turns.ports import MonotonicMs, WallMs
 _NEVER = MonotonicMs(0)
 T = TypeVar("T")
 _SLICE_BYTES = 64 * 1024
-
-
-class Aside:
-    """What a round writes."""
-
-    def __init__(
-        self, epoch: int, writer: ChunkWriter, write: Callable[[Callable[[], Statement[bool]]], Completion[None]]
-    ) -> None:
-        self._epoch = epoch
-        self._write = write
-        self.writer = writer
-
-    def clear(self) -> Completion[None]:
-        return self._write(lambda: DropAside(self._epoch))
-
-    def add(self, chunks: Sequence[NewChunk]) -> Completion[None]:
-        return self._write(lambda: AddAside(self._epoch, chunks))
-
-    def put_in_place(self, ids: tuple[int, ...], added: tuple[int, ...]) -> Completion[None]:
-        return self._write(lambda: ReplaceChunks(self._epoch, ids, added))
 
 
 class SharedCompactionRound:
@@ -92,7 +72,8 @@ class SharedCompactionRound:
             if log.is_closed or not all(segment in log.segments for segment in group):
                 return
             old = tuple(row.id for segment in group for row in segment.chunks)
-            placed = self._aside.put_in_place(old, tuple(row.id for row in rows))
+            added = tuple(row.id for row in rows)
+            placed = self._aside.put_in_place(lambda old=old, added=added: (old, added))  # type: ignore[misc]
             yield from _until_done(log.replace(group, rows, placed))
         self.result.clean_offset = clean_offset
         self.result.is_complete = True

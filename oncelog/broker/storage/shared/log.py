@@ -111,6 +111,11 @@ class SharedSegment:
         self.chunks += rows
         del self.sealed[: len(rows)]
 
+    def join(self, rows: Sequence[ChunkRow], joined: ChunkRow) -> None:
+        """One is in the place of adjacent ones."""
+        slot = bisect_right(self.chunks, rows[0].base_offset, key=_next_offset)
+        self.chunks[slot : slot + len(rows)] = [joined]
+
     def piece_of(self, offset: int) -> "ChunkRow | MemorySegment":
         slot = bisect_right(self.chunks, offset, key=_next_offset)
         if slot < len(self.chunks):

@@ -31,11 +31,13 @@ from oncelog.broker.storage.compaction.cleaner import CompactionRound, Compactio
 from oncelog.broker.storage.local.disk_space import SpaceListener
 from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, Section, encode_checked
 from oncelog.broker.storage.shared import cleaned
+from oncelog.broker.storage.shared.aside import Aside
 from oncelog.broker.storage.shared.beside import Beside
 from oncelog.broker.storage.shared.checkpoint import Checkpoints, TakenCheckpoint
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkCache, ChunkWriter
 from oncelog.broker.storage.shared.cleaned import CleanedOffsets
 from oncelog.broker.storage.shared.deletions import Deletions
+from oncelog.broker.storage.shared.joining import Joiner
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
@@ -151,6 +153,8 @@ class SharedLogStore:
         self.topics = SharedTopics(found, self._logs, self._delete)
         self._lease = lease
         lease.watch(self._fail)
+        self._aside = Aside(self._epoch, self._writer, self._beside.write)
+        self._joiner = Joiner(self._aside, self._cache, clock)
         self._cleaned = CleanedOffsets(found.blobs.get(cleaned.PATH, b""), self._logs, self._keep_cleaned, clock)
         self.cleaner: LogCleaner[SharedLog] | None = None
         if compaction is not None:
@@ -389,7 +393,9 @@ class SharedLogStore:
                 self._write_checkpoint(taken)
         if self._measures.take(_MEASURE_MS):
             self._measure()
-        if self.cleaner is not None:
+        if self.cleaner is None or not self.cleaner.is_busy:
+            self._joiner.step(logs)
+        if self.cleaner is not None and not self._joiner.is_busy:
             self.cleaner.step(logs)
             self._cleaned.step()
 
@@ -399,16 +405,16 @@ class SharedLogStore:
     def _begin_compaction(
         self, view: LogView, log: SharedLog, dirty_offset: int, end_offset: int, memory_bytes: int
     ) -> CompactionRound:
-        from oncelog.broker.storage.shared.compaction_round import Aside, SharedCompactionRound  # not needed at startup
+        from oncelog.broker.storage.shared.compaction_round import SharedCompactionRound  # not needed at startup
 
-        aside = Aside(self._epoch, self._writer, self._beside.write)
-        return SharedCompactionRound(view, log, dirty_offset, end_offset, memory_bytes, aside)
+        return SharedCompactionRound(view, log, dirty_offset, end_offset, memory_bytes, self._aside)
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         if self.cleaner is not None:
             self.cleaner.set_up(memory_bytes, backoff_ms)
 
     def close(self, producers: Mapping[PartitionKey, ProducerStateManager], *, cleanly: bool) -> OSError | None:
+        self._joiner.stop()
         if self.cleaner is not None:
             self.cleaner.stop()
         self._lease.end()

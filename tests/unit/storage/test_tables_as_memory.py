@@ -6,18 +6,17 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.log.store import FoundRecord
+from oncelog.broker.storage.shared import joining
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.logs import batch
 from tests.fakes.tables import Database
 from tests.simulation.log_model import known
-from tests.support.samples import examples
 from tests.unit.storage.stores import STORES, Stored, _tables
 
 KEYS = 4
@@ -25,42 +24,35 @@ PRODUCERS = 3
 START_MS = 1_000_000
 _names = count()
 
-actions = st.lists(
-    st.one_of(
-        st.tuples(
-            st.just("append"),
-            st.integers(-1, PRODUCERS - 1),
-            st.integers(1, 3),
-            st.integers(0, 100),
-            st.integers(-50, 50),
-            st.integers(0, KEYS - 1),
-        ),
-        st.tuples(st.just("end"), st.integers(0, PRODUCERS - 1), st.booleans()),
-        st.tuples(st.just("settle")),
-        st.tuples(st.just("checkpoint")),
-        st.tuples(st.just("purge"), st.integers(0, 10)),
-        st.tuples(st.just("retain")),
-        st.tuples(st.just("pass"), st.integers(0, 400)),
-        st.tuples(st.just("start again")),
-        st.tuples(st.just("give away")),
-    ),
-    min_size=5,
-    max_size=80,
-)
-sizes = st.builds(
-    SharedSizes,
-    row_bytes=st.sampled_from([100, 1_000_000]),
-    checkpoint_bytes=st.sampled_from([1, 500, 5_000]),
-    chunk_bytes=st.sampled_from([1, 200, 1_000, 1_000_000]),
-    written_bytes=st.sampled_from([0, 500, 1_000_000]),
-    fetched_bytes=st.sampled_from([0, 1_000, 1_000_000]),
-)
+_WEIGHTS = {
+    "append": 10,
+    "end": 3,
+    "settle": 1,
+    "checkpoint": 8,
+    "join": 2,
+    "pass": 1,
+    "start again": 1,
+    "give away": 0.5,
+    "purge": 0.4,
+    "retain": 0.4,
+}
+
+
+def _sizes(random: Random) -> SharedSizes:
+    return SharedSizes(
+        row_bytes=random.choice([100, 1_000_000]),
+        checkpoint_bytes=random.choice([1, 1, 500, 5_000]),
+        chunk_bytes=random.choice([1, 200, 1_000, 1_000_000]),
+        written_bytes=random.choice([0, 500, 1_000_000]),
+        fetched_bytes=random.choice([0, 1_000, 1_000_000]),
+    )
 
 
 class Twins:
     """The same log twice."""
 
-    def __init__(self, tables: str, **config: int | str) -> None:
+    def __init__(self, tables: str, random: Random, **config: int | str) -> None:
+        self._random = random
         self.model, self.tables = Stored("memory", **config), Stored(tables, **config)
         self.written: list[Record] = []
         self._open: set[int] = set()
@@ -70,26 +62,32 @@ class Twins:
     def both(self) -> tuple[Stored, Stored]:
         return self.model, self.tables
 
-    def run(self, action: tuple[object, ...]) -> None:
-        getattr(self, "_" + str(action[0]).replace(" ", "_"))(*action[1:])
+    def run(self) -> None:
+        """Some action."""
+        (name,) = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
+        getattr(self, "_" + name.replace(" ", "_"))()
 
-    def _append(self, producer: int, records: int, size: int, later_ms: int, key: int) -> None:
+    def _append(self) -> None:
         """Those of a producer are in transactions."""
-        timestamp = self.model.clock.wall_ms() + later_ms
+        random = self._random
+        producer, records = random.randint(-1, PRODUCERS - 1), random.randint(1, 3)
+        timestamp = self.model.clock.wall_ms() + random.randint(-50, 50)
         identity = {}
         if producer >= 0:
             identity = {"producer_id": producer, "base_sequence": self._sequences[producer], "transactional": True}
             self._sequences[producer] += records
             self._open.add(producer)
-        value = b"%d" % self.model.log.log_end_offset + b"x" * size
-        data = batch(records, timestamp=timestamp, key=b"key %d" % key, value=value, **identity)  # type: ignore[arg-type]
+        value = b"%d" % self.model.log.log_end_offset + b"x" * random.randint(0, 100)
+        key = b"key %d" % random.randrange(KEYS)
+        data = batch(records, timestamp=timestamp, key=key, value=value, **identity)  # type: ignore[arg-type]
         first, second = [stored.append(data) for stored in self.both]
         assert first == second
         end = first.base_offset
         self.written += [record._replace(offset=end + at) for at, record in enumerate(decode_records(data))]
 
-    def _end(self, producer: int, committed: bool) -> None:
-        if producer in self._open:
+    def _end(self) -> None:
+        if self._open:
+            producer, committed = self._random.choice(sorted(self._open)), self._random.random() < 0.5
             self._open.remove(producer)
             first, second = [stored.end(producer, committed=committed) for stored in self.both]
             assert first == second
@@ -103,9 +101,9 @@ class Twins:
         self.tables.store.step([])  # the manager's own step has retention in it, at times of its own
         self._settle()
 
-    def _purge(self, tenths: int) -> None:
+    def _purge(self) -> None:
         self._settle()
-        log = self.model.log
+        log, tenths = self.model.log, self._random.randint(0, 10)
         offset = log.log_start_offset + (log.high_watermark - log.log_start_offset) * tenths // 10
         for stored in self.both:
             moved = stored.manager.delete_records(stored.log, offset)
@@ -113,14 +111,25 @@ class Twins:
             moved.result()
 
     def _retain(self) -> None:
+        """A compacted topic retains what it has."""
         self._settle()
         for stored in self.both:
             stored.manager.apply_retention(stored.clock.wall_ms())
             stored.settle()
 
-    def _pass(self, time_ms: int) -> None:
+    def _pass(self, time_ms: int = 100) -> None:
         for stored in self.both:
             stored.clock.time_ms += time_ms
+
+    def _join(self) -> None:
+        """Small chunks, of which there may be some."""
+        self._settle()
+        self._pass(10_001)
+        if self.model.config.is_compacted:
+            self.work()
+        else:
+            self.tables.store.step([self.tables.log])
+            self._settle()
 
     def _start_again(self) -> None:
         self._settle()
@@ -131,6 +140,12 @@ class Twins:
         self._settle()
         for stored in self.both:
             stored.give_away()
+
+    def times(self) -> list[int]:
+        """Those of some records, and beside them."""
+        random = self._random
+        records = random.sample(self.written, min(15, len(self.written)))
+        return [START_MS - 60, *[record.timestamp + random.choice([-1, 0, 1]) for record in records]]
 
     def work(self) -> None:
         """Compaction, and what else is due."""
@@ -143,7 +158,9 @@ class Twins:
 def over_tables(wanted: SharedSizes) -> Iterator[str]:
     name, database = f"tables {next(_names)}", Database()
     STORES[name] = lambda: _tables(database, wanted)
-    yield name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joining, "_LEAST", 2)
+        yield name
     del STORES[name]
 
 
@@ -167,7 +184,8 @@ def _found(stored: Stored, wanted_ms: int, isolation: FetchIsolation) -> FoundRe
     return stored.wait_for(lambda: stored.log.offset_for_timestamp(wanted_ms, isolation))
 
 
-def _same(twins: Twins, random: Random) -> None:
+def _same(twins: Twins) -> None:
+    random = twins._random
     model, tables = twins.both
     assert _facts(tables) == _facts(model)
     log = model.log
@@ -181,25 +199,31 @@ def _same(twins: Twins, random: Random) -> None:
         first, last = sorted((random.randint(start, end), random.randint(start, end)))
         assert tables.log.stored.aborted_between(first, last) == log.stored.aborted_between(first, last)
     for isolation in FetchIsolation:
-        for wanted in range(START_MS - 60, model.clock.wall_ms() + 60, 40):
+        for wanted in twins.times():
             assert _found(tables, wanted, isolation) == _found(model, wanted, isolation)
     one, two = [stored.wait_for(stored.log.offset_of_max_timestamp) for stored in twins.both]
     assert one == two
 
 
-@given(actions, sizes, st.integers(0, 2**32), st.sampled_from([-1, 0, 500, 1500]), st.sampled_from([-1, 300]))
-@settings(max_examples=examples(300))
-def test_every_read_is_as_from_memory(
-    steps: list[tuple[object, ...]], wanted: SharedSizes, seed: int, retention_bytes: int, retention_ms: int
-) -> None:
-    with over_tables(wanted) as name:
-        twins = Twins(name, segment_bytes=500, retention_bytes=retention_bytes, retention_ms=retention_ms)
-        for step in steps:
-            twins.run(step)
-        twins._settle()
-        _same(twins, Random(seed))
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("seed", range(60))
+def test_every_read_is_as_from_memory(seed: int) -> None:
+    random = Random(seed)
+    with over_tables(_sizes(random)) as name:
+        twins = Twins(
+            name,
+            random,
+            segment_bytes=random.choice([500, 5_000]),
+            retention_bytes=random.choice([-1, 0, 500, 1500]),
+            retention_ms=random.choice([-1, 300, 40_000]),
+        )
+        for _ in range(4):
+            for _ in range(40):
+                twins.run()
+            twins._settle()
+            _same(twins)
         twins._start_again()
-        _same(twins, Random(seed))
+        _same(twins)
         assert not twins.tables.failures
 
 
@@ -228,18 +252,15 @@ def _committed(stored: Stored) -> list[Record]:
     return found
 
 
-@given(actions, sizes, st.integers(0, 2**32))
-@settings(max_examples=examples(200))
-def test_compaction_leaves_readers_the_same_table_as_in_memory(
-    steps: list[tuple[object, ...]], wanted: SharedSizes, seed: int
-) -> None:
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("seed", range(60))
+def test_compaction_leaves_readers_the_same_table_as_in_memory(seed: int) -> None:
     random = Random(seed)
-    with over_tables(wanted) as name:
-        twins = Twins(name, cleanup_policy="compact", segment_bytes=500, min_cleanable_dirty_ratio=0)
-        written = {}
-        for step in steps:
-            if step[0] not in ("purge", "retain"):
-                twins.run(step)
+    with over_tables(_sizes(random)) as name:
+        segment_bytes = random.choice([500, 2_000])
+        twins = Twins(name, random, cleanup_policy="compact", segment_bytes=segment_bytes, min_cleanable_dirty_ratio=0)
+        for _ in range(random.randint(20, 150)):
+            twins.run()
             if random.random() < 0.1:
                 twins.work()
         twins.work()
@@ -251,21 +272,22 @@ def test_compaction_leaves_readers_the_same_table_as_in_memory(
             }
             for record in tables:
                 assert (record.key, record.value) == (written[record.offset].key, written[record.offset].value)
-            _times_find_what_is_left(twins.tables)
+            _times_find_what_is_left(twins.tables, twins.times())
             if not restarts:
                 twins._start_again()
         assert not twins.tables.failures
         assert not twins.tables.problems
 
 
-def _times_find_what_is_left(stored: Stored) -> None:
+def _times_find_what_is_left(stored: Stored, times: list[int]) -> None:
     left = [
         record
         for header, data in stored.replayed()
         if not header.is_control
         for record in decode_records(memoryview(data))
     ]
-    for wanted in range(START_MS - 60, stored.clock.wall_ms() + 60, 70):
+    for wanted in times:
         found = _found(stored, wanted, FetchIsolation.LOG_END)
-        as_late = [record.offset for record in left if record.timestamp >= wanted]
+        start = stored.log.log_start_offset
+        as_late = [record.offset for record in left if record.offset >= start and record.timestamp >= wanted]
         assert not as_late or (found is not None and found[0] <= as_late[0])
