@@ -8,7 +8,7 @@ Owns: the memory that batches outside the tails take. Invariants
   sends it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from oncelog.broker.storage.memory.memory_log import MemorySegment
