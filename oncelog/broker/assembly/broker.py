@@ -78,17 +78,13 @@ def _assemble(
     is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     purgatory = FetchPurgatory(system.scheduler)
     reports = FileReports(log, metrics)
-    if store is None:
-        of_syncs = stopwatch(metrics.sync_seconds) if is_reported else None
-        store = yield from make_store(config, system, log, reports, of_syncs)
+    of_syncs = stopwatch(metrics.sync_seconds) if is_reported else None
+    store = store or (yield from make_store(config, system, log, reports, of_syncs))
     rounds = Rounds(system.scheduler, store, stopwatch(metrics.round_seconds) if is_reported else None)
     logs = _logs(config, system, store, rounds, purgatory, reports)
     metadata = yield from load_metadata(config, system, logs, log)
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
-    leadership.begin(system.entropy.uuid(), may_be_older=store.durability.may_be_older)
-    rounds.run_now()  # no client may see a cluster id or leader epochs before they are durable
-    if leadership.is_durable and store.durability.may_be_older:
-        store.durability.keep_place()
+    _lead(leadership, rounds, system)
     live_config = LiveConfig(config, metadata, leadership.node_id)
     warn_of_security(log, metadata, live_config)
     topics = _topics(config, live_config, system, metadata, leadership, logs, slices)
@@ -128,6 +124,15 @@ def _assemble(
     _put_around_handlers(broker, faults, witness)
     load_coordinators(config, coordinators, rounds.durability, reports, log)
     return broker
+
+
+def _lead(leadership: Leadership, rounds: Rounds, system: System) -> None:
+    """Begin the leadership of this start. Raises OSError."""
+    durability = rounds.durability
+    leadership.begin(system.entropy.uuid(), may_be_older=durability.may_be_older)
+    rounds.run_now()  # no client may see a cluster id or leader epochs before they are durable
+    if leadership.is_durable and durability.may_be_older:
+        durability.keep_place()
 
 
 def _machine(config: BrokerConfig, system: System) -> System:

@@ -152,13 +152,13 @@ def _check(found: Found, *, may_lose: bool) -> None:
 
 async def _check_sessions(server: Server, connection: asyncpg.Connection) -> None:
     """Two connections of ours are two of PostgreSQL: where one is lent to each transaction in turn they are not."""
-    pid = await connection.fetchval("select pg_backend_pid()")
+    backend = await connection.fetchval("select pg_backend_pid()")
     other = await server.connect()
     try:
         async with other.transaction():
-            is_shared = await other.fetchval("select pg_backend_pid()") == pid
+            is_shared = await other.fetchval("select pg_backend_pid()") == backend
             # Not asked if it is: theirs may be the only one that there is.
-            is_shared = is_shared or await connection.fetchval("select pg_backend_pid()") != pid
+            is_shared = is_shared or await connection.fetchval("select pg_backend_pid()") != backend
     finally:
         await other.close(timeout=5)
     if is_shared:

@@ -47,15 +47,15 @@ def take_lease(statements: Statements, clock: Clock, scheduler: Scheduler, terms
     first: Lease | None = None
     unattended_since: MonotonicMs | None = None
     while True:
-        now_ms = clock.monotonic_ms()
+        monotonic_ms = clock.monotonic_ms()
         looking = statements.ask(LookAtLease())
         yield looking
         seen = looking.result()
         if seen.is_attended:
             unattended_since = None
         elif unattended_since is None:
-            unattended_since = now_ms
-        is_left = unattended_since is not None and now_ms - unattended_since >= terms.unattended_ms
+            unattended_since = monotonic_ms
+        is_left = unattended_since is not None and monotonic_ms - unattended_since >= terms.unattended_ms
         if seen.left_ms <= 0 or is_left:
             taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms))
             yield taking

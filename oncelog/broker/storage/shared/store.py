@@ -156,17 +156,18 @@ class SharedLogStore:
         self._aside = Aside(self._epoch, self._writer, self._beside.write)
         self._joiner = Joiner(self._aside, self._cache, clock)
         self._cleaned = CleanedOffsets(found.blobs.get(cleaned.PATH, b""), self._logs, self._keep_cleaned, clock)
-        self.cleaner: LogCleaner[SharedLog] | None = None
-        if compaction is not None:
-            self.cleaner = LogCleaner(
-                lambda view: self._logs[view.topic, view.partition],
-                self._cleaned,
-                lambda view, log: min(view.last_stable_offset, log.checkpointed),
-                self._begin_compaction,
-                clock,
-                self._fail,
-                compaction,
-            )
+        self.cleaner = None if compaction is None else self._cleaner(compaction)
+
+    def _cleaner(self, compaction: CompactionSettings) -> LogCleaner[SharedLog]:
+        return LogCleaner(
+            lambda view: self._logs[view.topic, view.partition],
+            self._cleaned,
+            lambda view, log: min(view.last_stable_offset, log.checkpointed),
+            self._begin_compaction,
+            self._clock,
+            self._fail,
+            compaction,
+        )
 
     @property
     def trouble(self) -> Trouble | None:
