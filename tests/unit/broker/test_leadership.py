@@ -91,7 +91,7 @@ def test_a_start_costs_one_record_however_many_partitions_there_are() -> None:
 def of_an_older_release(monkeypatch: pytest.MonkeyPatch) -> MemoryDisk:
     """A directory in which no starts are counted, of three lives with records."""
     with monkeypatch.context() as patch:
-        patch.setattr(MetadataLog, "register", lambda *_: Completion.of(None))
+        patch.setattr(MetadataLog, "register", lambda *_, **__: Completion.of(None))
         broker = VirtualBroker()
         create(broker, "first", 2)
         for _ in range(3):
