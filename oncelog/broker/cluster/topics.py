@@ -71,7 +71,7 @@ class Topics:
         """Cached by topic: all partitions share one, and computing it takes longer than opening a log."""
         self._slices = slices
         self._internal_topics = internal_topics
-        self._deleting: set[str] = set()
+        self._deleting: dict[str, Completion[None]] = {}
         self._hidden = {METADATA_TOPIC}
         """Topics with open logs that clients may not use: that of the metadata log, where a write could ruin the broker
         for good, and those whose removal is durable."""
@@ -305,9 +305,16 @@ class Topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
         removal = self._logs.store.topics.begin_removal(name, topic.topic_id)
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
-        self._deleting.add(name)
+        gone: Completion[None] = Completion()
+        self._deleting[name] = gone
         self._notify_watchers(name)
-        return written.flat_map(lambda _: self._slices.run_own(self._remove(topic, removal)))
+        deleted = written.flat_map(lambda _: self._slices.run_own(self._remove(topic, removal)))
+        deleted.then(lambda _: gone.complete(None))
+        return deleted
+
+    def when_gone(self, name: str) -> Completion[None]:
+        """Completes once a topic of this name that is being deleted is gone, or nobody will ever know."""
+        return self._deleting.get(name) or Completion.of(None)
 
     def _remove(self, topic: Topic, removal: Removal) -> Sliced[None]:
         """Remove what is left of a topic whose removal is durable; in slices, as it may have 10,000 open logs."""
@@ -318,7 +325,7 @@ class Topics:
         self._log_configs.pop(name, None)
         yield from self._logs.withdraw(name, topic.partition_count, removal)
         self._hidden.discard(name)
-        self._deleting.discard(name)
+        self._deleting.pop(name, None)
         self._slices.run_own(self._delete_records(topic, removal))
 
     def _delete_records(self, topic: Topic, removal: Removal) -> Sliced[None]:

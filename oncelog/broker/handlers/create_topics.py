@@ -64,6 +64,11 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[Crea
         else:
             results.append(topic)
             yield 1
+    if any(result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS for result in results):
+        # This may be a repetition: whoever hears that the topic is there must not lose it by a kill.
+        durable = context.broker.metadata.durable()
+        if not durable.done:
+            yield durable
     return plan.mutations.with_throttle_time(CreateTopicsResponse(topics=results))
 
 

@@ -58,7 +58,9 @@ def _delete_all(
         if count > 1:
             yield _error_response(name, ZERO_UUID, refuse, "Duplicate topic name.")
         elif topic is None:
-            yield _error_response(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown = _error_response(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            # This may be a repetition: the topic must neither be back after a kill nor in the way of the next one.
+            yield topics.when_gone(name).flat_map(lambda _, unknown=unknown: unknown)  # type: ignore[misc]
         elif ids.pop(topic.topic_id, None) is not None:
             message = "The provided topic name maps to an ID that was already supplied."
             yield _error_response(name, topic.topic_id, refuse, message)

@@ -149,3 +149,21 @@ def test_all_records_may_be_deleted_and_offsets_continue() -> None:
     assert produce(survivor, TOPIC) is ErrorCode.NONE
     answer = fetch(survivor, TOPIC, 3).message.responses[0].partitions[0]
     assert (answer.log_start_offset, answer.high_watermark) == (3, 4)
+
+
+def test_a_repetition_is_not_told_what_a_kill_can_still_undo() -> None:
+    """That the topic is there already, or gone: the first request may have lost its connection."""
+    broker = VirtualBroker()
+    creation = CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)])
+    first, again = [broker.start(creation, 5) for _ in range(2)]
+    assert not first.is_there
+    assert not again.is_there
+    broker.time.settle()
+    assert first.message.topics[0].error_code == ErrorCode.NONE
+    assert again.message.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    first, again = [broker.start(DeleteTopicsRequest(topic_names=[TOPIC]), 5) for _ in range(2)]
+    assert not first.is_there
+    assert not again.is_there
+    broker.time.settle()
+    assert first.message.responses[0].error_code == ErrorCode.NONE
+    assert again.message.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
