@@ -138,6 +138,7 @@ class SharedLogStore:
         )
         self._sections: list[Section] = []
         """What the next round holds."""
+        self._collected_bytes = 0
         self._in_flight: Completion[Verdicts] | None = None
         self._next: Completion[None] = Completion()
         """Completes when the next round has ended, committed or not."""
@@ -252,12 +253,13 @@ class SharedLogStore:
     def _collect(self, log: SharedLog, section: Section) -> None:
         self._sections.append(section)
         size_bytes = SECTION_BYTES + len(section[1].data)
+        self._collected_bytes += size_bytes
         self._room.waiting_bytes += size_bytes
         self._checkpoints.on_growth(log, size_bytes)
 
     def _take_round(self) -> AppendRound:
         body, self._sections = encode_checked(self._sections), []
-        self._number += 1
+        self._number, self._collected_bytes = self._number + 1, 0
         bodies = tuple(body[at : at + self._row_bytes] for at in range(0, len(body), self._row_bytes))
         half_before, self._half = self._half, self._checkpoints.half
         return AppendRound(self._epoch, self._number, bodies, self._half, half_before)
@@ -266,7 +268,7 @@ class SharedLogStore:
         if not self._sections:
             return None
         is_held = self._checkpoints.is_behind
-        row = self._take_round()
+        size_bytes, row = self._collected_bytes, self._take_round()
         ended, self._next = self._next, Completion()
         checkpoint = self._checkpoints.take(row.number)
         committing: Completion[Verdicts] = Completion()
@@ -274,7 +276,7 @@ class SharedLogStore:
 
         def on_appended(appended: Completion[None]) -> None:
             self._in_flight = None
-            self._room.waiting_bytes -= sum(map(len, row.bodies))
+            self._room.waiting_bytes -= size_bytes
             if isinstance(appended.error, OSError):
                 self._fail(appended.error)
             if self._failure is not None:
@@ -320,14 +322,14 @@ class SharedLogStore:
         if not self._sections:
             return
         ended, self._next = self._next, Completion()
-        row = self._take_round()
+        size_bytes, row = self._collected_bytes, self._take_round()
         try:
             self._statements.append_now(row)
         except OSError as error:
             self._fail(error)
             raise
         finally:
-            self._room.waiting_bytes -= sum(map(len, row.bodies))
+            self._room.waiting_bytes -= size_bytes
             ended.complete(None)
 
     @property
