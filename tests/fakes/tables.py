@@ -383,7 +383,8 @@ class FakeTables:
             try:
                 answer = self._execute(database, statement)
             except Refused as refusal:
-                self._after(lambda refusal=refusal: answered.done or answered.fail(refusal))  # type: ignore[misc]
+                if fate is not Fate.LATE and database is self._database:
+                    self._after(lambda refusal=refusal: answered.fail(refusal))  # type: ignore[misc]
                 return
             if fate is not Fate.LATE and database is self._database:  # its broker is alive, maybe
                 self._after(lambda: self._cut(answered) if fate is Fate.LOST else answered.complete(answer))
