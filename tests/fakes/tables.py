@@ -380,14 +380,9 @@ class FakeTables:
             if line is not self._rounds:
                 # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
                 self._settle_late(line)
-            try:
-                answer = self._execute(database, statement)
-            except Refused as refusal:
-                if fate is not Fate.LATE and database is self._database:
-                    self._after(lambda refusal=refusal: answered.fail(refusal))  # type: ignore[misc]
-                return
+            answer = self._executed(database, statement)
             if fate is not Fate.LATE and database is self._database:  # its broker is alive, maybe
-                self._after(lambda: self._cut(answered) if fate is Fate.LOST else answered.complete(answer))
+                self._after(lambda: self._cut(answered) if fate is Fate.LOST else answer.then(answered._end_as))
 
         def begin() -> None:
             if effect in in_flight:
@@ -447,10 +442,16 @@ class FakeTables:
                 return answer
         elif fate is Fate.LATE:
             # Before whatever writes the same rows.
-            self._beside.late.append(effect := lambda database: self._execute(database, statement))
+            self._beside.late.append(effect := lambda database: self._executed(database, statement))
             self._database.in_flight.append(effect)
         self.cut_count += 1
         raise Unanswered("the connection was cut")
+
+    def _executed(self, database: Database, statement: Statement[Any]) -> Completion[Any]:
+        try:
+            return Completion.of(self._execute(database, statement))
+        except Refused as refusal:
+            return Completion.failed(refusal)
 
     def _execute(self, database: Database, statement: Statement[Any]) -> Any:
         if isinstance(statement, self.refused):
