@@ -36,6 +36,8 @@ from oncelog.protocol.topics import METADATA_TOPIC
 from oncelog.tools.log.stopped_directory import NoLoop, StoppedDirectory
 
 _NEVER = MonotonicMs(0)
+_HALF = 0
+"""Of the journal, which is empty."""
 
 
 class CannotImport(Exception):
@@ -114,17 +116,21 @@ class Source:
 def fill(source: Source, tables: Tables, epoch: int, on_written: Callable[[int], None] = lambda _: None) -> None:
     """Write all of it, under the lease of this epoch; `on_written` is called with the bytes so far. Raises
     CannotImport, OSError."""
-    writer, written_bytes = ChunkWriter(epoch, CHUNK_BYTES), 0
     write = Statements(tables, NoLoop(), SystemClock()).write_now
-    for log in source.logs:
-        try:
-            for chunk in _chunks_of(source, log, writer):
-                write(Checkpoint(epoch, 0, 0, [], [chunk]))
-                written_bytes += chunk.row.size_bytes
-                on_written(written_bytes)
-        except KafkaError as error:
-            raise CannotImport(f"{log.name}: {error.message}; `oncelog log verify` shows what is lost") from error
-        write(Checkpoint(epoch, 0, 0, [_row_of(source, log)], []))
+    writer = ChunkWriter(epoch, CHUNK_BYTES)
+
+    def chunks() -> Iterator[NewChunk]:
+        written_bytes = 0
+        for log in source.logs:
+            try:
+                for chunk in _chunks_of(source, log, writer):
+                    yield chunk
+                    written_bytes += chunk.row.size_bytes
+                    on_written(written_bytes)
+            except KafkaError as error:
+                raise CannotImport(f"{log.name}: {error.message}; `oncelog log verify` shows what is lost") from error
+
+    write(Checkpoint(epoch, 0, _HALF, (_row_of(source, log) for log in source.logs), chunks()))
     starts = {(log.topic_id, log.partition): log.log_start_offset for log in source.logs if log.log_start_offset}
     write(MoveStarts(epoch, starts))
     for path, data in source.blobs():
