@@ -63,8 +63,8 @@ def export(dsn: Dsn, data_dir: Path, schema: str, as_json: bool) -> None:
 def import_(data_dir: Path, dsn: Dsn, schema: str, as_json: bool) -> None:
     """Bring the data directory DIR into PostgreSQL, into an empty or a new schema: all of it, or nothing.
 
-    The broker on DIR must be stopped; DIR stays as it is. What came back is there at once, when all of it is:
-    `oncelog serve --storage DSN` goes on from it.
+    The broker on DIR must be stopped; DIR stays as it is. `oncelog serve --storage DSN` goes on from the tables, and
+    sees nothing of them before all is there.
     """
     from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
