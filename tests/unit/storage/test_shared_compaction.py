@@ -208,3 +208,21 @@ def test_positions_of_the_cleaner_that_are_damaged_are_none(written: bytes, seen
     seen.database.blobs["cleaned"] = written
     stored = _stored(segment_bytes=3_000)
     assert stored.store._cleaned.get("topic", 0) == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [AddAside, ReplaceChunks, DropAside])
+def test_a_round_that_finds_no_space_is_given_up_and_nothing_of_it_comes_later(seen: Seen, kind: type) -> None:
+    """What replaces chunks would delete the old ones when the new ones, which lie aside, are gone."""
+    stored = _stored(segment_bytes=3_000)
+    newest = _fill(stored, 100, keys=10, size=200)
+    _compact(stored)
+    tables = stored.store._statements._tables  # type: ignore[attr-defined]
+    tables.refused = (kind,)
+    stored.let_work()
+    tables.refused = ()
+    assert _offsets(stored) == newest
+    stored.let_work()
+    assert _offsets(stored) == newest
+    assert len(stored.replayed()) < 60
+    assert not seen.database.aside
+    assert not stored.failures

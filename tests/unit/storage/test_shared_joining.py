@@ -10,7 +10,7 @@ import pytest
 from oncelog.broker.storage.shared.joining import small_run
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.store import SharedSizes
-from oncelog.broker.storage.shared.tables import AddAside, ChunkRow, ReplaceChunks
+from oncelog.broker.storage.shared.tables import AddAside, ChunkRow, DropAside, ReplaceChunks
 from oncelog.protocol.errors import KafkaError
 from tests.fakes.logs import batch
 from tests.fakes.tables import _EFFECTS, Database
@@ -155,4 +155,24 @@ def test_a_damaged_chunk_is_not_joined_and_takes_its_partition_offline_with_a_li
     assert slow.stored.log.offline_error is not None
     assert f"chunk {chunk_id}" in slow.stored.log.offline_error
     assert chunk_id in slow.database.chunks
+    assert not slow.stored.failures
+
+
+@pytest.mark.parametrize("kind", [AddAside, ReplaceChunks, DropAside])
+def test_without_space_nothing_is_joined_and_nothing_is_lost_though_others_write_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    slow = Slow(monkeypatch)
+    slow.grow(6)
+    tables = slow.stored.store._statements._tables  # type: ignore[attr-defined]
+    tables.refused = (kind,)
+    slow.grow(20)
+    assert len(slow.rows) >= 20
+    tables.refused = ()
+    slow.stored.scheduler.run_timers()
+    slow.grow(20)
+    assert len(slow.rows) < 20
+    for _ in range(2):
+        assert [header.base_offset for header, _ in slow.stored.replayed()] == list(range(46))
+        slow.stored.start_again()
     assert not slow.stored.failures

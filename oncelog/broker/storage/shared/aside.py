@@ -3,24 +3,24 @@
 Owns: the statements. Invariants
 - What lies aside belongs to no log. After an end in between whoever writes next deletes it.
 - One at a time writes aside: a round of compaction, or who joins small chunks.
+- What the database lacks space for is given up, and not wanted later: what replaces chunks would come after what
+  deletes those that lie aside.
 """
 
 from collections.abc import Callable, Sequence
 
+from oncelog.broker.storage.shared.beside import Beside, MakeStatement
 from oncelog.broker.storage.shared.chunks import ChunkWriter
-from oncelog.broker.storage.shared.tables import AddAside, DropAside, NewChunk, ReplaceChunks, Statement
+from oncelog.broker.storage.shared.tables import AddAside, DropAside, NewChunk, ReplaceChunks
 from oncelog.broker.turns.completion import Completion
 
 ChunkIds = tuple[int, ...]
 
 
 class Aside:
-    def __init__(
-        self, epoch: int, writer: ChunkWriter, write: Callable[[Callable[[], Statement[bool]]], Completion[None]]
-    ) -> None:
-        """`write` has a statement made and sent after what was to be written before."""
+    def __init__(self, epoch: int, writer: ChunkWriter, beside: Beside) -> None:
         self._epoch = epoch
-        self._write = write
+        self._beside = beside
         self.writer = writer
 
     def clear(self) -> Completion[None]:
@@ -33,3 +33,7 @@ class Aside:
     def put_in_place(self, decide: Callable[[], tuple[ChunkIds, ChunkIds]]) -> Completion[None]:
         """`decide` says, when the time has come, which chunks go, and which of those aside come."""
         return self._write(lambda: ReplaceChunks(self._epoch, *decide()))
+
+    def _write(self, make: MakeStatement) -> Completion[None]:
+        """Fails with StoreError if there is no space."""
+        return self._beside.write(make, is_repeated=False)

@@ -113,7 +113,7 @@ class Joiner:
         placed: list[tuple[Run, NewChunk]] = []
 
         def decide() -> tuple[ChunkIds, ChunkIds]:
-            placed.extend([(run, chunk) for run, chunk in joined if run.is_there()])
+            placed[:] = [(run, chunk) for run, chunk in joined if run.is_there()]
             ids = tuple([row.id for run, _ in placed for row in run.rows])
             return ids, tuple([chunk.row.id for _, chunk in placed])
 

@@ -154,7 +154,7 @@ class SharedLogStore:
         self.topics = SharedTopics(found, self._logs, self._delete)
         self._lease = lease
         lease.watch(self._fail)
-        self._aside = Aside(self._epoch, self._writer, self._beside.write)
+        self._aside = Aside(self._epoch, self._writer, self._beside)
         self._joiner = Joiner(self._aside, self._cache, clock)
         self._cleaned = CleanedOffsets(found.blobs.get(cleaned.PATH, b""), self._logs, self._keep_cleaned, clock)
         self.cleaner = None if compaction is None else self._cleaner(compaction)
