@@ -47,16 +47,22 @@ def makes_again(random: Random, count: int, *, is_exact: bool) -> Life:
     sequence = 0
     for _ in range(count):
         wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-        yield from _until(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5, ErrorCode.TOPIC_ALREADY_EXISTS)
+        creation = CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5, ErrorCode.TOPIC_ALREADY_EXISTS
+        created = yield from _until(*creation)
+        # Or the one before, whose deletion is not durable yet.
+        is_new = created.topics[0].error_code == ErrorCode.NONE
         for _ in range(random.randint(1, 3)):
-            yield from _write(name, given, sequence, random.randint(3, 12), is_exact)
+            while not (yield from _write(name, given, sequence, random.randint(3, 12), is_exact, is_new)):
+                yield from _until(*creation)
             sequence += 1
         yield from _until(_deletion(name), 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         yield random.choice([100, 500, 1_500])
 
 
-def _write(name: str, given: Any, sequence: int, version: int, is_exact: bool) -> Generator[Question | int, Any, None]:
-    """Until it is taken."""
+def _write(
+    name: str, given: Any, sequence: int, version: int, is_exact: bool, is_new: bool
+) -> Generator[Question | int, Any, bool]:
+    """Until it is taken. False: the topic must be made, which may not have been a new one."""
     batch = encode_batch(
         [Record(0, 1, None, b"value")],
         producer_id=given.producer_id,
@@ -73,7 +79,9 @@ def _write(name: str, given: Any, sequence: int, version: int, is_exact: bool) -
                 raise AuditError(f"sequence {sequence} of an idempotent producer is refused by Produce {version}")
             is_late = code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if code is ErrorCode.NONE or (is_late and not is_exact):
-                return
+                return True
+            if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not is_new:
+                return False
         yield 30
 
 
