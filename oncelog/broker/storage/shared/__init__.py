@@ -4,7 +4,7 @@ What there is
 - The *journal* (`tables.AppendRound`): one row a round of group commit, numbered without gaps. Its body is the sections
   of all logs (`storage.sections`). It is the only thing that a Produce waits for.
 - *Chunks*: up to a megabyte of adjacent batches of one segment, never changed, under an id that is never used again.
-  Compaction puts others in their place, retention drops them.
+  Compaction puts others in their place, small ones become one (`aside`, `joining`), retention drops them.
 - The *catalogue*: for each log how far its chunks reach, with the producers and epochs at that very offset; where each
   log starts; small values (`log.store.Blobs`).
 - The *lease*: the epoch of the broker that may write. Every statement that writes compares it itself, so a broker that
