@@ -175,6 +175,8 @@ class TransactionCoordinator:
         answered."""
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
+        if self._producer_ids.is_from_before(producer_id):
+            return _failure(ErrorCode.PRODUCER_FENCED)
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), transaction_version)
         return self._transition(
             transactional_id, decide, _producer, may_answer_ahead=partial(self._dependencies.answer_ahead, 0)
@@ -192,6 +194,8 @@ class TransactionCoordinator:
         """
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
+        if self._producer_ids.is_from_before(producer_id):
+            return _failure(ErrorCode.PRODUCER_FENCED)
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
         decide = partial(self._prepare_add, producer_id, producer_epoch, frozenset(partitions), TRANSACTION_V2)
@@ -248,6 +252,9 @@ class TransactionCoordinator:
         """
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
+        if self._producer_ids.is_from_before(producer_id):
+            # What it was told of its transaction may be lost, and the end of an earlier one is not that of this one.
+            return _failure(ErrorCode.PRODUCER_FENCED)
 
         def decide(metadata: "TransactionMetadata | None", is_pending: bool, fresh: "int | None") -> Decision:
             wall_ms = self._clock.wall_ms()
@@ -289,6 +296,8 @@ class TransactionCoordinator:
     ) -> ErrorCode:
         """Return NONE or why the batch is rejected, in the turn of a transactional append (KIP-890, part 1). Where the
         batch does not share its rounds with the addition, as on `is_other_node`, that must be durable."""
+        if self._producer_ids.is_from_before(producer_id):
+            return ErrorCode.PRODUCER_FENCED
         try:
             life = self._runtime.shard(transactional_id)
         except KafkaError as error:

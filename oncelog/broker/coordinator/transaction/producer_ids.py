@@ -48,7 +48,7 @@ class ProducerIdManager:
 
     def is_from_before(self, producer_id: int) -> bool:
         """Return whether it may have been used in a part of the past that is lost: in epochs that nobody knows of."""
-        return series_of(producer_id) < series_of(self._metadata.state.next_producer_id)
+        return 0 <= series_of(producer_id) < series_of(self._metadata.state.next_producer_id)
 
     def next_id(self) -> Completion[int]:
         """Return an id never assigned before: at once, or once the next block is durable. Fails if no block can be
