@@ -17,7 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.fetches import Fetches
 from oncelog.broker.storage.shared.log import SharedLog
+from oncelog.broker.storage.shared.statements import RoundsLost
 from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
     AddAside,
     AppendRound,
     Catalogue,
@@ -89,6 +91,8 @@ class Database:
     halves: dict[int, int] = field(default_factory=dict)
     """In which half of the journal each is."""
     trimmed: int = 0
+    written: int = 0
+    """Statements that were written beside rounds."""
     logs: dict[LogKey, LogRow] = field(default_factory=dict)
     chunks: dict[int, tuple[ChunkRow, bytes]] = field(default_factory=dict)
     aside: set[int] = field(default_factory=set)
@@ -113,19 +117,18 @@ class Database:
         return Database(**rows)
 
     def restore(self, statements: int) -> int:
-        """Go back by so many statements that have changed something, as a standby that had not got them, or a backup.
-        Returns the tick of what is now the last one; what was in flight never happens."""
-        for _ in range(min(statements, len(self.states) - 1)):
-            self.states.pop()
-        state = self.states[-1]
-        for name, rows in state.rows.items():
+        """Go back by so many statements that have changed something, as a standby that had not got them, or a backup;
+        one at least, and what was there when the first was noted stays. What was in flight never happens. Returns the
+        tick of the first that is lost."""
+        lost = [self.states.pop() for _ in range(max(1, min(statements, len(self.states) - 1)))]
+        for name, rows in self.states[-1].rows.items():
             setattr(self, name, copy(rows))
         self.in_flight.clear()
         self.late.clear()
         self.is_elsewhere = True
         self.attendant = None
         self.restores += 1
-        return state.tick
+        return lost[-1].tick
 
     def note(self) -> None:
         if self.tick is not None:
@@ -141,7 +144,7 @@ class Database:
                 effect(self)
             elif fate == "later":
                 self.late.append(effect)
-        self.epoch += 1
+        self.epoch += LOST_EPOCHS if self.is_elsewhere else 1
         return self.epoch
 
     def execute(self, statement: Statement[Any]) -> Any:
@@ -324,6 +327,7 @@ class FakeTables:
         self._random = random
         self._takes_time = takes_time
         self._rounds, self._lease, self._beside = _Line(), _Line(), _Line()
+        self._written = database.written
         self.cut_share = cut_share
         self.cut_count = 0
         self.late_count = 0
@@ -381,8 +385,9 @@ class FakeTables:
                 # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
                 self._settle_late(line)
             answer = self._executed(database, statement)
-            if fate is not Fate.LATE and database is self._database:  # its broker is alive, maybe
-                self._after(lambda: self._cut(answered) if fate is Fate.LOST else answer.then(answered._end_as))
+            if database is self._database:  # its broker is alive, maybe
+                number = database.written
+                self._after(lambda: self._answer(answered, fate, answer, number))
 
         def begin() -> None:
             if effect in in_flight:
@@ -429,6 +434,13 @@ class FakeTables:
         else:
             self._scheduler.call_soon(lambda: _do(function))
 
+    def _answer(self, answered: Completion[Any], fate: Fate, answer: Completion[Any], number: int) -> None:
+        if fate is Fate.LOST:
+            self._cut(answered)
+        elif fate is Fate.ANSWERED:
+            self._written = max(self._written, number)
+            answer.then(answered._end_as)
+
     def _cut(self, answered: Completion[Any]) -> None:
         self.cut_count += 1
         answered.fail(Unanswered("the connection was cut"))
@@ -439,6 +451,7 @@ class FakeTables:
         if fate in (Fate.ANSWERED, Fate.LOST):
             answer: T = self._execute(self._database, statement)
             if fate is Fate.ANSWERED:
+                self._written = max(self._written, self._database.written)
                 return answer
         elif fate is Fate.LATE:
             # Before whatever writes the same rows.
@@ -450,7 +463,7 @@ class FakeTables:
     def _executed(self, database: Database, statement: Statement[Any]) -> Completion[Any]:
         try:
             return Completion.of(self._execute(database, statement))
-        except Refused as refusal:
+        except (Refused, RoundsLost) as refusal:
             return Completion.failed(refusal)
 
     def _execute(self, database: Database, statement: Statement[Any]) -> Any:
@@ -463,6 +476,10 @@ class FakeTables:
                 return self._take_lease(database, statement)
             case RenewLease():
                 return self._renew_lease(database, statement)
+        if _writes(statement) and not isinstance(statement, AppendRound | GiveBackLease):
+            if database.written < self._written:
+                raise RoundsLost
+            database.written += 1
         return database.execute(statement)
 
     def _now_us(self) -> int:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from oncelog.broker.storage.shared.statements import Fenced, Statements
+from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
     FindRound,
@@ -16,6 +16,7 @@ from oncelog.broker.storage.shared.tables import (
     ReadRounds,
     TakeLease,
     TakenLease,
+    WriteBlob,
 )
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.coroutines import LoopCoroutines
@@ -195,3 +196,18 @@ async def test_a_round_that_its_synchronous_standby_lacks_is_not_acknowledged_th
         finally:
             standby.stop("immediate")
             await connection.close()
+
+
+async def test_a_database_that_lacks_what_was_written_beside_rounds_is_noticed_at_the_next_write() -> None:
+    """A checkpoint that trimmed behind one that is lost would take its rounds with it."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        epoch = await _take(statements)
+        for number in (1, 2):
+            await _of(statements.write(WriteBlob(epoch, "a", b"%d" % number)))
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        await beside.execute("update oncelog_written set number = number - 1; update oncelog_blob set data = '1'")
+        with pytest.raises(RoundsLost):
+            await _of(statements.write(WriteBlob(epoch, "a", b"3")))
+        assert await beside.fetchval("select data from oncelog_blob") == b"1", "it changes nothing"
+        await beside.close()

@@ -9,6 +9,8 @@ VERSIONS = (
     insert into oncelog_lease values(1, '', '-infinity');
     create table oncelog_answer(id int primary key check (id = 1), number bigint not null);
     insert into oncelog_answer values(1, 0);
+    create table oncelog_written(id int primary key check (id = 1), number bigint not null);
+    insert into oncelog_written values(1, 0);
     create table oncelog_trim(id int primary key check (id = 1), number bigint not null);
     insert into oncelog_trim values(1, 0);
     create table oncelog_journal_0(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from oncelog.broker.storage.shared.statements import RoundsLost
 from oncelog.broker.storage.shared.tables import Refused, Unanswered
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Coroutines, Scheduler
@@ -130,6 +131,8 @@ class Session:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect()
             return await ask(self._connection)
+        except RoundsLost:
+            raise
         except _REFUSED as error:
             raise Refused(f"PostgreSQL: {error}") from error
         except _LOST as error:

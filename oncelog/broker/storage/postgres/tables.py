@@ -22,7 +22,9 @@ from asyncpg import Connection, InsufficientPrivilegeError, LockNotAvailableErro
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
 from oncelog.broker.storage.sections import LogKey
+from oncelog.broker.storage.shared.statements import RoundsLost
 from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
     AddAside,
     AppendRound,
     Catalogue,
@@ -105,7 +107,7 @@ and coalesce({_RENEWED}, 0) = $1
 """
 """A broker that stands still in the middle of a transaction would hold its lock on the epoch for as long."""
 _TAKE_EPOCH = f"""
-update oncelog_leader set epoch = epoch + 1, written = pg_current_xact_id(),
+update oncelog_leader set epoch = $2, written = pg_current_xact_id(),
 place = case when $1 then {_PLACE} else '' end
 """
 _TAKE_LEASE = "update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms'"
@@ -178,10 +180,11 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
         if (epoch, renewed) != (seen.epoch, seen.renewed):
             return None
         is_here = is_here or not epoch
-        await connection.execute(_TAKE_EPOCH, is_here)
+        epoch += 1 if is_here else LOST_EPOCHS
+        await connection.execute(_TAKE_EPOCH, is_here, epoch)
         await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms)
     await connection.execute(_ATTEND)
-    return TakenLease(epoch + 1, not is_here)
+    return TakenLease(epoch, not is_here)
 
 
 async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
@@ -425,7 +428,22 @@ def within(statement: Statement[T]) -> Ask[T]:
     return ask
 
 
-def _asked(statement: Statement[T]) -> Ask[T]:
+class _Progress:
+    """How many statements were written beside rounds, as far as this broker was told."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    async def count(self, connection: Connection) -> int:
+        """The last thing in a transaction. Raises RoundsLost if there are fewer than there were: the next checkpoint
+        would trim rounds that one that is lost has had."""
+        number: int = await connection.fetchval("update oncelog_written set number = number + 1 returning number")
+        if number <= self.newest:
+            raise RoundsLost
+        return number
+
+
+def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
     write, write_before = _WRITTEN.get(type(statement)), _WRITTEN_BEFORE.get(type(statement))
 
     async def ask(connection: Connection) -> Any:
@@ -439,13 +457,17 @@ def _asked(statement: Statement[T]) -> Ask[T]:
                 if epoch != statement.epoch:  # type: ignore[attr-defined]
                     raise _LeaseLost
                 await write(connection, statement)
+                number = progress.newest if type(statement) in _KEEP_LEASE else await progress.count(connection)
         except _LeaseLost:
             return False
+        progress.newest = max(progress.newest, number)
         return True
 
     return ask
 
 
+_KEEP_LEASE = (RenewLease, GiveBackLease)
+"""They wait for nothing that others write."""
 _OF_LEASE = (LookAtLease, TakeLease, RenewLease)
 """Nothing that takes long is before them."""
 _BESIDE_MS = 600_000
@@ -457,6 +479,7 @@ class PostgresTables:
         self._rounds, self._reads, self._lease = [Session(server) for _ in range(3)]
         self._fetches = Pool([Session(server) for _ in range(_FETCHING)])
         self._beside = Session(server, answer_ms=_BESIDE_MS)
+        self._progress = _Progress()
 
     def run(self, statement: Statement[T]) -> Completion[T]:
         session: Session | Pool
@@ -468,10 +491,10 @@ class PostgresTables:
             session = self._fetches
         else:
             session = self._reads if type(statement) in _ASKED else self._beside
-        return session.run(_asked(statement))
+        return session.run(_asked(statement, self._progress))
 
     def run_now(self, statement: Statement[T]) -> T:
-        return self._beside.run_now(_asked(statement))
+        return self._beside.run_now(_asked(statement, self._progress))
 
     async def close(self) -> None:
         for session in (self._rounds, self._reads, self._lease, self._beside, *self._fetches.sessions):

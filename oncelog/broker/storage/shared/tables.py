@@ -8,6 +8,8 @@ Contract
   flight at the same time happen in any order.
 - One that has an `epoch` happens only if that is the newest at its commit. Else it changes nothing and answers False.
 - Each can be sent again after it has happened: it changes nothing then. Only `AppendRound` answers differently.
+- What was answered is there when the next is written. In a database that was restored, or a standby of it that was
+  promoted too early, it may not be: what is written then fails with RoundsLost (`statements`), and changes nothing.
 - What `FindRound` has found is as durable as an answer: it may have been read before it was.
 """
 
@@ -111,6 +113,11 @@ class TakenLease(NamedTuple):
     is_elsewhere: bool
     """The database is not where the last start has left it: it was promoted, or restored, or is a copy. What it had
     acknowledged may be gone."""
+
+
+LOST_EPOCHS = 1 << 16
+"""How far the epoch of the lease moves if the database is elsewhere. What is lost may be younger than the lease of a
+broker that is still alive, and nobody else may have its epoch."""
 
 
 class FoundRound(NamedTuple):
