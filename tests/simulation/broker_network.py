@@ -53,6 +53,7 @@ class Network:
         self._broker = broker
         self._may_be_late = may_be_late
         self._pending: list[tuple[Client, int, Reply]] = []
+        self._cuts = 0
         self.is_calm = False
         self.may_be_refused = False
         """The disk has refused something: a request may end with its connection."""
@@ -120,16 +121,21 @@ class Network:
             elif self._strikes(0.02):
                 self.losses.lost_answers += 1
             else:
-                self._later(self._latency_ms(), lambda c=client, t=ticket, r=reply: self._deliver(c, t, r))  # type: ignore[misc]
+                sent = client, ticket, reply, self._cuts
+                self._later(self._latency_ms(), lambda sent=sent: self._deliver(*sent))  # type: ignore[misc]
 
-    def _deliver(self, client: Client, ticket: int, reply: Reply) -> None:
-        if client.ticket == ticket:
+    def _deliver(self, client: Client, ticket: int, reply: Reply, cuts: int) -> None:
+        if client.ticket == ticket and cuts == self._cuts:
             is_refused = self.may_be_refused and reply.is_closed
             self._resume(client, None if is_refused else reply.message)
 
     def _give_up(self, client: Client, ticket: int) -> None:
         if client.ticket == ticket:
             self._resume(client, None)
+
+    def cut_all(self) -> None:
+        """What is on its way to a client never comes."""
+        self._cuts += 1
 
     def on_restart(self) -> None:
         """The answers of the broker that stopped never come."""
