@@ -1,0 +1,65 @@
+"""Another store over the same tables has what was acknowledged, and the one before acknowledges nothing more."""
+
+import pytest
+
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.storage.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.shared.log import SharedLog
+from oncelog.broker.storage.shared.store import SharedLogStore
+from tests.fakes.logs import batch
+from tests.unit.storage.stores import Stored
+from tests.unit.storage.test_stores import filled
+
+STORES = ("tables", "tables, most of it in chunks that must be fetched", "PostgreSQL")
+
+
+def taken_over(stored: Stored) -> tuple[PartitionLog, PartitionLog, list[OSError]]:
+    """The log of the broker before, that of the next one, which is at work, and what makes the first one end."""
+    before, failures, store = stored.log, stored.failures, stored.store
+    assert isinstance(store, SharedLogStore)
+    store._lease.give_back()  # as if it was over, while its owner goes on
+    stored.failures = []
+    stored._begin()
+    stored.log = stored.create(0)
+    stored.manager.begin_serving()
+    return before, stored.log, failures
+
+
+def facts_of(stored: Stored, log: PartitionLog) -> list[object]:
+    stored.log = log
+    snapshot, shared = encode_snapshot(log.producer_state), log.stored
+    assert isinstance(shared, SharedLog)
+    return [
+        [(header.base_offset, data) for header, data in stored.replayed(log.log_start_offset)],
+        (log.log_start_offset, log.log_end_offset, log.high_watermark, log.last_stable_offset),
+        (snapshot.rows, snapshot.batches),
+        log.epochs.entries,
+        shared.aborted_between(0, log.log_end_offset),
+        [segment.base_offset for segment in shared.segments],
+    ]
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("seed", range(12))
+def test_the_next_broker_has_what_was_acknowledged_and_goes_on_and_the_one_before_does_not(
+    name: str, seed: int
+) -> None:
+    stored = Stored(name, segment_bytes=700)
+    stored.log.lead(3)
+    filled(stored, seed)
+    stored.settle()
+    first = stored.log
+    expected = facts_of(stored, first)
+    before, after, failures = taken_over(stored)
+    assert facts_of(stored, after) == expected
+
+    late = before.append(batch(1), wall_ms=stored.clock.wall_ms())
+    stored.settle()
+    assert failures and before.high_watermark <= late.base_offset
+
+    stored.log = after
+    appended = after.append(batch(2), wall_ms=stored.clock.wall_ms())
+    stored.settle()
+    assert appended.base_offset == late.base_offset
+    assert after.high_watermark == appended.last_offset + 1 and not stored.failures
