@@ -51,6 +51,11 @@ class Found(NamedTuple):
                 "acknowledged is on the disk of one PostgreSQL; the promotion of a standby may lose what was last "
                 "(no synchronous standby)"
             )
+        if self.synchronous_commit == "remote_write":
+            return (
+                f"acknowledged is on the disk of PostgreSQL, and in the memory of its synchronous standbys "
+                f"({self.standby_names})"
+            )
         return f"acknowledged is on the disk of PostgreSQL and of its synchronous standbys ({self.standby_names})"
 
 
