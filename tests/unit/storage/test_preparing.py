@@ -1,9 +1,18 @@
-"""What a start says of a server: who may lose what that was acknowledged."""
+"""What a start says of a server: who may lose what that was acknowledged, and why it cannot be used."""
+
+import asyncio
+import ssl
+from pathlib import Path
 
 import pytest
+import trustme
+
+from oncelog.broker.system.coroutines import LoopCoroutines
+from oncelog.broker.system.loop import LoopScheduler
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
-from oncelog.broker.storage.postgres.preparing import Found
+from oncelog.broker.storage.postgres.preparing import Found, Unreachable, Unusable, connect
+from oncelog.broker.storage.postgres.session import Server
 
 SAID = {
     ("off", "on", "standby"): "a crash of its machine may lose anything",
@@ -20,3 +29,50 @@ SAID = {
 def test_it_promises_what_the_settings_do_and_no_more(fsync: str, synchronous_commit: str, standby_names: str) -> None:
     found = Found("18.0", 180000, fsync, synchronous_commit, standby_names, "records", "kafka", is_standby=False)
     assert SAID[fsync, synchronous_commit, standby_names] in found.promise
+
+
+async def _refusal(answer: bytes, context: ssl.SSLContext | None, query: str) -> Unusable:
+    """What is said of a server that answers so, after it has begun TLS if there is a `context`."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readexactly(8)  # asks for TLS
+            writer.write(b"S" if context is not None else b"N")
+            if context is not None:
+                await writer.start_tls(context)
+            await reader.read(1)
+            writer.write(answer)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    scheduler = LoopScheduler(asyncio.get_running_loop(), "postgres")
+    dsn = f"postgresql://kafka@127.0.0.1:{port}/records?{query}"
+    try:
+        with pytest.raises(Unusable) as refused:
+            await connect(Server(dsn, "oncelog", LoopCoroutines(), scheduler))
+    finally:
+        scheduler.close()
+        server.close()
+    return refused.value
+
+
+async def test_a_certificate_that_nobody_known_has_signed_is_not_taken_for_a_wrong_dsn(tmp_path: Path) -> None:
+    ours, others = trustme.CA(), trustme.CA()
+    ours.cert_pem.write_to_path(tmp_path / "ours.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    others.issue_cert("127.0.0.1").configure_cert(context)
+    refusal = await _refusal(b"", context, f"sslmode=verify-full&sslrootcert={tmp_path / 'ours.pem'}")
+    assert "certificate verify failed" in str(refusal) and "sslrootcert" in str(refusal)
+    assert "DSN" not in str(refusal)
+
+
+async def test_a_server_that_is_not_there_yet_can_be_tried_again() -> None:
+    fields = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+    starting = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+    refusal = await _refusal(starting, None, "sslmode=prefer")
+    assert isinstance(refusal, Unreachable)
+    assert "starting up" in str(refusal)

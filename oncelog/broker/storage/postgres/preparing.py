@@ -4,6 +4,7 @@ Owns: the schema and its upgrades, the refusals, in words that say what to do. D
 (`storage.shared.lease`).
 """
 
+import ssl
 from typing import NamedTuple
 
 import asyncpg
@@ -79,7 +80,7 @@ async def connect(server: Server) -> asyncpg.Connection:
     """Raises Unusable."""
     try:
         return await server.connect()
-    except (ConnectionError, TimeoutError) as error:
+    except (ConnectionError, TimeoutError, asyncpg.CannotConnectNowError) as error:
         raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
     except _REFUSED as error:
         raise Unusable(_of_connection(error)) from error
@@ -127,6 +128,8 @@ _REFUSED = (
 
 def _of_connection(error: BaseException) -> str:
     match error:
+        case ssl.SSLError():  # a ValueError, too
+            return f"{error}; sslrootcert, or PGSSLROOTCERT, names who signed its certificate."
         case asyncpg.ClientConfigurationError() | ValueError():
             # The text may have a piece of the DSN, and that a password.
             return "this is no DSN; one is postgresql://USER@HOST:PORT/DATABASE."
