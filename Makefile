@@ -137,6 +137,10 @@ bench-testing: $(VENV)/.test ## Measure what a broker costs a test, beside Apach
 bench-copy: $(VENV)/.dev ## Measure `oncelog copy` between two brokers, and write docs/operate/beyond-one-node.md
 	@$(BIN)/python -m bench.copying
 
+.PHONY: bench-postgres
+bench-postgres: $(VENV)/.test ## Measure records in PostgreSQL beside files, and write docs/compare/performance.md (ARGS=--quick, ARGS='--load 60')
+	@$(BIN)/python -m bench.postgres $(ARGS)
+
 .PHONY: bench-spark
 bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/compare/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.spark $(ARGS)

@@ -138,7 +138,7 @@ def _produce(size: int, settings: dict[str, Any] | None = None) -> Run:
     """All of them, then one wait."""
 
     def run(scene: Scene) -> None:
-        written = _Written(scene, size, settings)
+        written = Written(scene, size, settings)
         with scene.clock:
             for _ in range(scene.count):
                 written.produce()
@@ -149,7 +149,7 @@ def _produce(size: int, settings: dict[str, Any] | None = None) -> Run:
 
 
 def _produce_and_wait(scene: Scene) -> None:
-    written = _Written(scene, 100, _AT_ONCE)
+    written = Written(scene, 100, _AT_ONCE)
 
     def produce() -> None:
         written.produce()
@@ -161,14 +161,14 @@ def _produce_and_wait(scene: Scene) -> None:
     written.check()
 
 
-class _Written:
+class Written:
     """A new topic of one partition, and its producer, which is connected: it has written a first record."""
 
     def __init__(self, scene: Scene, size: int, settings: dict[str, Any] | None = None, topic: str = "") -> None:
         self._scene = scene
         self._topic = topic or f"bench-{uuid.uuid4().hex[:8]}"
         self._errors: list[KafkaError] = []
-        _create(scene, self._topic, 1)
+        create_topic(scene, self._topic, 1)
         self._producer = scene.producer(settings)
         # No method as a callback: in a cycle the producer would stay connected until a garbage collection.
         on_delivery = partial(_keep_error, self._errors)
@@ -188,7 +188,7 @@ class _Written:
             return  # a consumer would have a mock of its own
         consumer = self._scene.consumer("read_uncommitted")
         consumer.assign([TopicPartition(self._topic, 0, self._scene.count)])
-        (last,) = _read(self._scene, consumer, 1)
+        (last,) = read_all(self._scene, consumer, 1)
         consumer.close()
         if last.offset() != self._scene.count:
             raise Incomplete(f"the last record has offset {last.offset():,}, not {self._scene.count:,}")
@@ -208,23 +208,23 @@ def _consume(isolation_level: str) -> Run:
 
     def run(scene: Scene) -> None:
         for _ in range(_FILLED_PASSES):
-            consumer = _connected(scene, isolation_level)
+            consumer = connected(scene, isolation_level)
             with scene.clock:
-                _read(scene, consumer, scene.count // _FILLED_PASSES)
+                read_all(scene, consumer, scene.count // _FILLED_PASSES)
             consumer.close()
 
     return run
 
 
-def _connected(scene: Scene, isolation_level: str) -> Consumer:
+def connected(scene: Scene, isolation_level: str, topic: str = _FILLED) -> Consumer:
     """It has read the first record."""
     consumer = scene.consumer(isolation_level)
-    consumer.assign([TopicPartition(_FILLED, 0, 0)])
-    _read(scene, consumer, 1)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    read_all(scene, consumer, 1)
     return consumer
 
 
-def _read(scene: Scene, consumer: Consumer, count: int) -> list[Message]:
+def read_all(scene: Scene, consumer: Consumer, count: int) -> list[Message]:
     found: list[Message] = []
     while len(found) < count:
         for message in consumer.consume(min(count - len(found), 10_000), timeout=min(scene.left_s(), 1.0)):
@@ -282,10 +282,10 @@ def _consume_process_produce(scene: Scene) -> None:
     """With an assigned partition: how a group finds its members is not part of it."""
     producer = _transactional(scene, "copied")
     _transact(scene, producer, "bench-copied", [0])
-    consumer = _connected(scene, "read_committed")
+    consumer = connected(scene, "read_committed")
     with scene.clock:
         for _ in range(scene.count // _EACH):
-            messages = _read(scene, consumer, _EACH)
+            messages = read_all(scene, consumer, _EACH)
             producer.begin_transaction()
             for message in messages:
                 producer.produce("bench-copied", message.value(), partition=0)
@@ -305,15 +305,15 @@ _TOPICS = (("bench-one", 1), ("bench-several", _PARTITIONS), ("bench-sixteen", _
 def prepare(scene: Scene) -> None:
     """The topics, one of them filled with `scene.count` records of 1 kB, and one more, as consuming needs it."""
     for topic, partitions in _TOPICS:
-        _create(scene, topic, partitions)
-    filled = _Written(scene, 1000, topic=_FILLED)
+        create_topic(scene, topic, partitions)
+    filled = Written(scene, 1000, topic=_FILLED)
     for _ in range(scene.count):
         filled.produce()
     filled.flush()
     filled.check()
 
 
-def _create(scene: Scene, topic: str, partitions: int) -> None:
+def create_topic(scene: Scene, topic: str, partitions: int) -> None:
     if scene.is_mock:
         return  # it has every topic, with four partitions
     admin = AdminClient(scene.client())
