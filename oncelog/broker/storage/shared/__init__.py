@@ -2,7 +2,8 @@
 
 What there is
 - The *journal* (`tables.AppendRound`): one row a round of group commit, numbered without gaps. Its body is the sections
-  of all logs (`storage.sections`). It is the only thing that a Produce waits for.
+  of all logs (`storage.sections`). It is the only thing that a Produce waits for. It has two halves: while a checkpoint
+  moves what one holds and empties it, the other grows.
 - *Chunks*: up to a megabyte of adjacent batches of one segment, never changed, under an id that is never used again.
   Compaction puts others in their place, small ones become one (`aside`, `joining`), retention drops them.
 - The *catalogue*: for each log how far its chunks reach, with the producers and epochs at that very offset; where each
