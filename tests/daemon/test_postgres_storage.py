@@ -291,16 +291,16 @@ class TransactionPooler:
                 async with self._turn:
                     state = b"T"
                     while state != b"I":
-                        await self._pass_on(first, reader)
-                        answer, state = await self._answer()
+                        ends = b"TnEZ" if await self._pass_on(first, reader) == b"H" else b"Z"
+                        answer, state = await self._answer(ends)
                         writer.write(answer)
                         if state != b"I":
                             first = await reader.readexactly(1)
         except asyncio.IncompleteReadError:
             writer.close()
 
-    async def _pass_on(self, kind: bytes, reader: asyncio.StreamReader) -> None:
-        """One batch of messages, up to the one that asks for an answer."""
+    async def _pass_on(self, kind: bytes, reader: asyncio.StreamReader) -> bytes:
+        """One batch of messages, up to the one that asks for an answer, whose kind is returned."""
         assert self._shared is not None
         while True:
             if kind == b"X":
@@ -308,11 +308,11 @@ class TransactionPooler:
             head = await reader.readexactly(4)
             self._shared[1].write(kind + head + await reader.readexactly(int.from_bytes(head, "big") - 4))
             if kind in b"QSH":
-                return
+                return kind
             kind = await reader.readexactly(1)
 
-    async def _answer(self) -> tuple[bytes, bytes]:
-        """All up to ReadyForQuery, and the state that it tells."""
+    async def _answer(self, ends: bytes = b"Z") -> tuple[bytes, bytes]:
+        """All up to the message of one of these kinds, and the state that it tells if it is ReadyForQuery."""
         assert self._shared is not None
         answer = b""
         while True:
@@ -320,8 +320,8 @@ class TransactionPooler:
             head = await self._shared[0].readexactly(4)
             body = await self._shared[0].readexactly(int.from_bytes(head, "big") - 4)
             answer += kind + head + body
-            if kind == b"Z":
-                return answer, body
+            if kind in ends:
+                return answer, body if kind == b"Z" else b"T"
 
 
 def test_a_pooler_in_transaction_mode_is_refused(postgres: Postgres, schema: str) -> None:

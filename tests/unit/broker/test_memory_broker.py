@@ -26,7 +26,7 @@ from tests.fakes.tables import Database, FakeTables
 MEMORY = "oncelog.storage=memory"
 _NEEDS_FILES = re.compile(
     r"\.(killed|crashed|disk|stopped)\b|operations_left|read_records|flush\.policy|tmp_path|epochs_in"
-    r"|durable_too_late|before_its_creation_is_durable"
+    r"|durable_too_late|before_its_creation_is_durable|a_kill_can_still_undo"
 )
 
 
