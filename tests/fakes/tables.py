@@ -30,6 +30,7 @@ from oncelog.broker.storage.shared.tables import (
     DropChunks,
     FetchChunk,
     FindRound,
+    ForgetPlace,
     FoundRound,
     GiveBackLease,
     KeepPlace,
@@ -256,6 +257,9 @@ class Database:
         self.is_elsewhere = False
         return True
 
+    def forget_place(self, _: ForgetPlace) -> None:
+        self.is_elsewhere = True
+
 
 _BESIDE = frozenset({"attendant", "replaced", "in_flight", "late", "restores", "states", "tick"})
 """What of a Database is no row of it."""
@@ -277,6 +281,7 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     MeasureTables: Database.measure_tables,
     GiveBackLease: Database.give_back_lease,
     KeepPlace: Database.keep_place,
+    ForgetPlace: Database.forget_place,
 }
 
 

@@ -143,6 +143,17 @@ def test_who_has_slept_past_the_lease_learns_it_with_the_next_renewal(world: Wor
     assert [type(each) for each in sleeper.lost] == [Fenced]
 
 
+def test_who_appends_nothing_learns_with_the_next_renewal_that_the_database_is_older(world: World) -> None:
+    database, time = world
+    idle = Candidate(database, time, "one")
+    idle.keep(idle.take())
+    database.epoch -= 1  # a backup of before was put back
+    time.advance(LEASE_MS)
+    assert [type(each) for each in idle.lost] == [RoundsLost]
+    database.attendant = None
+    assert Candidate(database, time, "two").take().is_elsewhere
+
+
 def test_an_answer_that_was_lost_has_taken_it_once(world: World) -> None:
     database, time = world
     candidate = Candidate(database, time, "one")
@@ -164,6 +175,20 @@ def test_a_round_behind_one_that_the_database_has_lost_is_not_added_and_not_take
     with pytest.raises(RoundsLost, match="ecords that were acknowledged"):
         of(time, statements.append(AppendRound(epoch, 3, (b"",))))
     assert list(database.journal) == [1]
+
+
+def test_a_start_after_lost_rounds_hears_of_it_though_the_database_is_where_it_was(world: World) -> None:
+    """As after a backup of its files was put back: server and timeline are the same."""
+    database, time = world
+    statements = Candidate(database, time, "one").statements
+    epoch = Candidate(database, time, "one").take().epoch
+    of(time, statements.append(AppendRound(epoch, 1, (b"",))))
+    del database.journal[1]
+    with pytest.raises(RoundsLost):
+        of(time, statements.append(AppendRound(epoch, 2, (b"",))))
+    time.settle()
+    database.attendant = None
+    assert Candidate(database, time, "two").take().is_elsewhere
 
 
 def test_a_start_hears_that_the_database_is_elsewhere_until_it_has_followed(world: World) -> None:

@@ -35,6 +35,7 @@ from oncelog.broker.storage.shared.tables import (
     DropChunks,
     FetchChunk,
     FindRound,
+    ForgetPlace,
     FoundRound,
     GiveBackLease,
     KeepPlace,
@@ -200,6 +201,10 @@ async def _give_back_lease(connection: Connection, _: GiveBackLease) -> None:
 
 async def _keep_place(connection: Connection, _: KeepPlace) -> None:
     await connection.execute(_KEEP_PLACE)
+
+
+async def _forget_place(connection: Connection, _: ForgetPlace) -> None:
+    await connection.execute("update oncelog_leader set place = ''")
 
 
 async def _read_catalogue(connection: Connection, _: ReadCatalogue) -> Catalogue:
@@ -383,6 +388,7 @@ async def _write_blob(connection: Connection, statement: WriteBlob) -> None:
 _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     LookAtLease: _look_at_lease,
     TakeLease: _take_lease,
+    ForgetPlace: _forget_place,
     ReadCatalogue: _read_catalogue,
     ReadRounds: _read_rounds,
     MeasureTables: _measure_tables,

@@ -11,7 +11,7 @@ longer than the owner takes to connect again.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oncelog.broker.storage.shared.statements import Fenced, Statements
+from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import GiveBackLease, Lease, LookAtLease, RenewLease, TakeLease, TakenLease
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
@@ -84,15 +84,15 @@ class LeaseKeeper:
         self._over_at_ms = clock.monotonic_ms()
         """By our own clock, not later than by the database's."""
         self._on_lost: Callable[[OSError], None] | None = None
-        self._is_lost = False
+        self._lost: OSError | None = None
         self._is_over = False
         scheduler.call_soon(self._renew)  # how long it is ours is known from its answer on
 
     def watch(self, on_lost: Callable[[OSError], None]) -> None:
         """Call `on_lost` when another has taken it."""
         self._on_lost = on_lost
-        if self._is_lost:
-            on_lost(Fenced())
+        if self._lost is not None:
+            on_lost(self._lost)
 
     def _schedule(self) -> None:
         self._scheduler.call_later(self._lease_ms / _RENEWALS, self._renew)
@@ -103,19 +103,20 @@ class LeaseKeeper:
 
         over_at_ms = MonotonicMs(self._clock.monotonic_ms() + self._lease_ms)
 
-        def on_answer(answer: Completion[bool]) -> None:
-            if answer.error is None and answer.result():
+        def on_answer(answer: Completion[None]) -> None:
+            error = answer.error
+            if error is None:
                 self._over_at_ms = over_at_ms
             if self._is_over:
                 return
-            if answer.error is None and not answer.result():
-                self._is_lost = self._is_over = True
+            if isinstance(error, Fenced | RoundsLost):
+                self._lost, self._is_over = error, True
                 if self._on_lost is not None:
-                    self._on_lost(Fenced())
+                    self._on_lost(error)
                 return
             self._schedule()  # without an answer too: nobody has taken it yet
 
-        self._statements.ask(RenewLease(self._epoch, self._lease_ms)).then(on_answer)
+        self._statements.write(RenewLease(self._epoch, self._lease_ms)).then(on_answer)
 
     @property
     def left_ms(self) -> int:

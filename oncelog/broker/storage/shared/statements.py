@@ -3,9 +3,19 @@
 Owns: the repetition, for as long as the patience lasts. Does not own: what an answer means.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from oncelog.broker.storage.shared.tables import AppendRound, FindRound, FoundRound, Statement, Tables, Unanswered
+from oncelog.broker.storage.shared.tables import (
+    AppendRound,
+    FindRound,
+    ForgetPlace,
+    FoundRound,
+    Lease,
+    LookAtLease,
+    Statement,
+    Tables,
+    Unanswered,
+)
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 
@@ -55,6 +65,8 @@ class Statements:
             elif isinstance(error, Unanswered) and self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
                 self.repeat_count += 1
                 self._scheduler.call_later(_PAUSE_MS, lambda: self._send(statement, answered, since_ms))
+            elif isinstance(error, RoundsLost):
+                self._on_lost(error, answered)
             else:
                 answered.fail(error)
 
@@ -70,8 +82,17 @@ class Statements:
         return self._tables.run_now(statement)
 
     def write(self, statement: Statement[bool]) -> Completion[None]:
-        """Completes once it has happened. Fails with OSError."""
-        return self.ask(statement).map(_happened)
+        """Completes once it has happened. Fails with OSError, of a lease that is not ours with Fenced or RoundsLost."""
+
+        def on_answer(has_happened: bool) -> Completion[None]:
+            if has_happened:
+                return Completion.of(None)
+            return self.ask(LookAtLease()).flat_map(on_seen)
+
+        def on_seen(seen: Lease) -> Completion[None]:
+            return self._refused(statement.epoch, seen.epoch)  # type: ignore[attr-defined]
+
+        return self.ask(statement).flat_map(on_answer)
 
     def write_now(self, statement: Statement[bool]) -> None:
         """The same at once. Raises OSError."""
@@ -88,9 +109,27 @@ class Statements:
         def on_answer(is_added: bool) -> Completion[None]:
             if is_added:
                 return Completion.of(None)
-            return self.ask(FindRound(row.number)).map(lambda found: _is_ours(row, found))
+            return self.ask(FindRound(row.number)).flat_map(on_found)
+
+        def on_found(found: FoundRound) -> Completion[None]:
+            if found.epoch == row.epoch:
+                return Completion.of(None)
+            return self._refused(row.epoch, found.newest_epoch)
 
         return self.ask(row).flat_map(on_answer)
+
+    def _refused(self, epoch: int, newest_epoch: int) -> Completion[None]:
+        """Fails with the reason why a broker that had the lease in this epoch can do nothing any more."""
+        refused: Completion[None] = Completion()
+        if newest_epoch > epoch:
+            refused.fail(Fenced())
+        else:
+            self._on_lost(RoundsLost(), refused)
+        return refused
+
+    def _on_lost(self, lost: RoundsLost, answered: Completion[Any]) -> None:
+        """A server on a copy of its own files looks as if it had never been away: the next start hears of it."""
+        self._tables.run(ForgetPlace()).then(lambda _: answered.fail(lost))
 
     def append_now(self, row: AppendRound) -> None:
         """The same at once. Raises OSError."""

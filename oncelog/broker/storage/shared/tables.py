@@ -166,6 +166,11 @@ class KeepPlace(Statement[bool]):
 
 
 @dataclass(frozen=True)
+class ForgetPlace(Statement[None]):
+    """The database lacks what was committed in it: whatever the next start would compare, it is elsewhere."""
+
+
+@dataclass(frozen=True)
 class ReadCatalogue(Statement[Catalogue]):
     """Everything that a start needs beside the journal."""
 
