@@ -8,9 +8,10 @@ import pytest
 
 from tests.outbox.proof import parts
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS
-from tests.outbox.proof.tally import Found, append, line_of, page, read
-from tests.outbox.proof.world import Broker, Counted, World, broker_of
+from tests.outbox.proof.tally import Found, line_of, page, read
+from tests.outbox.proof.world import Counted, World, broker_of
 from tests.support.postgres import Postgres, open_directory, started
+from tests.support.proofs import Broker, append
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytestmark = pytest.mark.xdist_group("postgres")

@@ -9,10 +9,11 @@ import pytest
 from tests.conftest import Start
 from tests.spark.proof import kills
 from tests.spark.proof.faults import FAULTS
-from tests.spark.proof.scene import FORMAT, NAIVE, OURS, ApacheKafka, Broker, Oncelog
+from tests.spark.proof.scene import FORMAT, NAIVE, OURS, Oncelog
 from tests.spark.proof.session import broker_in, run_seed
 from tests.spark.proof.tally import Found, compare, page
 from tests.spark.scenes import expected
+from tests.support.proofs import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 MET = [(fault, sink) for fault, each in FAULTS.items() for sink in (OURS, FORMAT) if sink in each.sinks]
@@ -43,9 +44,7 @@ def test_a_fault_loses_and_doubles_nothing(spark: Any, broker: Oncelog, fault: s
 
 
 @pytest.mark.parametrize(("fault", "sink"), met(MET_ON_KAFKA))
-def test_a_fault_loses_and_doubles_nothing_on_apache_kafka(
-    spark: Any, kafka: ApacheKafka, fault: str, sink: str
-) -> None:
+def test_a_fault_loses_and_doubles_nothing_on_apache_kafka(spark: Any, kafka: Broker, fault: str, sink: str) -> None:
     found = run_seed(spark, kafka, 1, fault, sink)
     assert (found.lost, found.doubled, found.refused) == (0, 0, "old copy" in fault)
 

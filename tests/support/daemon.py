@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
@@ -21,12 +22,16 @@ TABLES = "ONCELOG_TEST_DSN"
 class Daemon:
     """A running `python -m oncelog.broker serve`; `bootstrap` stays the same across restarts."""
 
-    def __init__(self, data_dir: Path, *overrides: str, open_files: int | None = None) -> None:
-        """`open_files` is the most that the system lets it open."""
+    def __init__(
+        self, data_dir: Path, *overrides: str, open_files: int | None = None, storage: Sequence[str] = ()
+    ) -> None:
+        """`open_files` is the most that the system lets it open; `storage` are arguments in the place of a data
+        directory, beside which its standard error is kept all the same."""
         self.data_dir = data_dir
         self._open_files = open_files
         self._overrides = overrides
-        dsn = os.environ.get(TABLES)
+        self._storage = storage or ("--data-dir", str(data_dir))
+        dsn = None if storage else os.environ.get(TABLES)
         if dsn and not any(each.startswith(("oncelog.storage=", "oncelog.flush.policy=")) for each in overrides):
             schema = f"daemon_{uuid5(NAMESPACE_URL, str(data_dir)).hex}"
             tables = ("oncelog.storage=postgres", f"oncelog.postgres.dsn={dsn}", f"oncelog.postgres.schema={schema}")
@@ -48,7 +53,7 @@ class Daemon:
         return self._process
 
     def start(self) -> None:
-        arguments = ["serve", "--data-dir", str(self.data_dir)]
+        arguments = ["serve", *self._storage]
         if not any(override.startswith("listeners=") for override in self._overrides):
             arguments += ["--listen", self._listen]
         for override in self._overrides:
@@ -71,16 +76,17 @@ class Daemon:
     def kill(self) -> None:
         """kill -9: nothing is flushed, nothing is said."""
         self.process.kill()
-        self._reap()
+        self.wait()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; returns its exit code."""
         if self._process is None:
             return 0
         self.process.send_signal(how)
-        return self._reap()
+        return self.wait()
 
-    def _reap(self) -> int:
+    def wait(self) -> int:
+        """Returns its exit code, when it ends."""
         process = self.process
         code = process.wait(PATIENCE_S)
         if process.stdout:

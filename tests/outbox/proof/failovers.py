@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.outbox.proof.ledger import connected
 from tests.outbox.proof.parts import Ending, Say, refusal
-from tests.outbox.proof.relays import pause
 from tests.outbox.proof.world import Counted, World
 from tests.support.postgres import Postgres, need_programs
+from tests.support.proofs import pause
 
 STANDBY = "standby"
 _FOLLOWS = {"hot_standby_feedback": "on", "sync_replication_slots": "on"}
@@ -60,7 +60,7 @@ def lost(world: World, say: Say) -> Ending:
         relay = world.start_relay()
         relay.wait_running()
         _wait_for_slot(world, standby)
-        _cut_off(world, standby)
+        world.server.cut_off(standby)
         pause(world.random.uniform(0.5, 1.5))
         world.ledger.stop()
         relay.kill()  # it may have relayed what comes next, or not
@@ -91,16 +91,4 @@ def _wait_for_slot(world: World, standby: Postgres) -> None:
     with connected(world.server.dsn) as primary, connected(standby.dsn) as connection:
         while not connection.execute(question, [world.name]).fetchone()[0]:
             primary.execute("select pg_log_standby_snapshot()")
-            pause(_LOOK_S)
-
-
-def _cut_off(world: World, standby: Postgres) -> None:
-    """The standby gets what is committed now, and nothing that comes later."""
-    with connected(world.server.dsn) as primary, connected(standby.dsn) as connection:
-        end = primary.execute("select pg_current_wal_insert_lsn()::text").fetchone()[0]
-        while not connection.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", [end]).fetchone()[0]:
-            pause(_LOOK_S)
-        connection.execute("alter system set primary_conninfo = 'host=127.0.0.1 port=1'")
-        connection.execute("select pg_reload_conf()")
-        while connection.execute("select exists (select from pg_stat_wal_receiver)").fetchone()[0]:
             pause(_LOOK_S)

@@ -15,9 +15,11 @@ from oncelog.client import Consumer, TopicPartition
 from oncelog.client.admin.client import Admin
 from oncelog.client.admin.descriptions import NewTopic
 from tests.outbox.proof.ledger import connected
-from tests.outbox.proof.relays import NAIVE, ROOT, Relay, command_of, install, pause
-from tests.outbox.proof.world import Broker, broker_of
+from tests.outbox.proof.relays import NAIVE, Relay, command_of, install
+from tests.outbox.proof.world import broker_of
 from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.programs import ROOT
+from tests.support.proofs import Broker, pause
 
 KINDS = ("wal", "poll", NAIVE)
 _RATE, _SECONDS = 500, 20

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.outbox.proof.dying import MOMENTS, STEPS
-from tests.outbox.proof.relays import install, pause
+from tests.outbox.proof.relays import install
 from tests.outbox.proof.world import Counted, World
+from tests.support.proofs import pause
 
 Say = Callable[[str], None]
 _SOME = 10

@@ -1,6 +1,5 @@
 """What was found: one line of JSON for each part, and the page that is written from these lines."""
 
-import json
 import platform
 import time
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
 from tests.outbox.proof.world import Counted
+from tests.support.proofs import read_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,9 @@ class Found:
         return bool(wrong or counted.only_in_kafka or counted.lost_by_database)
 
 
-def append(results: Path, line: object) -> None:
-    results.parent.mkdir(exist_ok=True)
-    with results.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
 def read(results: Path) -> list[Found]:
     """Each part once: one that was run again replaces what it found before."""
-    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    found = [Found(**{**line, "counted": Counted(**line["counted"])}) for line in lines]
+    found = [Found(**{**line, "counted": Counted(**line["counted"])}) for line in read_lines(results)]
     return list({(each.broker, each.part, each.kind): each for each in found}.values())
 
 

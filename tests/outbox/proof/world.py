@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Protocol
 
 from oncelog.client import Consumer, TopicPartition
 from oncelog.client.admin.client import Admin
@@ -19,45 +18,18 @@ from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, Relay, com
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 from tests.support.postgres import Postgres
+from tests.support.proofs import Broker
 
 _QUIET_S = 20.0
 """What has not come when nothing came for so long is missing."""
 _POLL_MS = 200
 
 
-class Broker(Protocol):
-    """A cluster that can be killed."""
-
-    @property
-    def bootstrap(self) -> str: ...
-
-    def kill(self) -> None:
-        """kill -9."""
-
-    def start(self) -> None:
-        """Again, on the same port and directory; returns when it answers."""
-
-
-@dataclass
-class ApacheKafka:
-    kafka: Kafka
-
-    @property
-    def bootstrap(self) -> str:
-        return self.kafka.bootstrap
-
-    def kill(self) -> None:
-        self.kafka.stop()
-
-    def start(self) -> None:
-        self.kafka.start()
-
-
 @contextmanager
 def broker_of(kind: str, directory: Path) -> Iterator[Broker]:
     """Ours, which writes to the disk before it answers, or Apache Kafka with its own settings."""
     directory.mkdir()
-    running = ApacheKafka(Kafka(directory)) if kind == "kafka" else Daemon(directory / "data")
+    running = Kafka(directory) if kind == "kafka" else Daemon(directory / "data")
     try:
         yield running
     finally:

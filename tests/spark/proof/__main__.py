@@ -10,11 +10,13 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.spark.proof import cluster, kills, session
 from tests.spark.proof.scene import SINKS, Oncelog
-from tests.spark.proof.tally import Found, append, page, read
+from tests.spark.proof.tally import Found, page, read
+from tests.support.proofs import append, publish
 
 
 def found(part: str, broker: str, first: int, count: int, sinks: tuple[str, ...]) -> Iterator[Found]:
@@ -41,20 +43,15 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path(".proof/results.jsonl"))
     parser.add_argument("--write", type=Path, help="a file for the page")
     arguments = parser.parse_args()
-    arguments.results.parent.mkdir(exist_ok=True)
     bad = 0
     if arguments.part != "table":
         sinks = tuple(arguments.sinks)
         for each in found(arguments.part, arguments.broker, arguments.first, arguments.seeds, sinks):
-            append(arguments.results, each)
+            append(arguments.results, asdict(each))
             bad += each.is_bad
             if each.is_bad:
                 sys.stderr.write(f"{each}\n")
-    text = page(read(arguments.results))
-    if arguments.write is None:
-        sys.stdout.write(text)
-    else:
-        arguments.write.write_text(text)
+    publish(page(read(arguments.results)), arguments.write)
     return 1 if bad else 0
 
 

@@ -17,6 +17,7 @@ from tests.spark.scenes import BATCHES, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.faults import faults_of
 from tests.support.kafka import Kafka
+from tests.support.proofs import Broker
 
 HIT = 1
 """The batch that a fault meets, where it can choose."""
@@ -51,16 +52,6 @@ class Address(Protocol):
 
     @property
     def bootstrap(self) -> str: ...
-
-
-class Broker(Address, Protocol):
-    """One that can be killed below a query."""
-
-    def kill(self) -> None:
-        """kill -9."""
-
-    def start(self) -> None:
-        """Again, on the same port and directory; returns when it answers."""
 
 
 @dataclass
@@ -103,23 +94,6 @@ class Oncelog:
 
 
 @dataclass
-class ApacheKafka:
-    """Apache Kafka as the broker."""
-
-    kafka: Kafka
-
-    @property
-    def bootstrap(self) -> str:
-        return self.kafka.bootstrap
-
-    def kill(self) -> None:
-        self.kafka.stop()
-
-    def start(self) -> None:
-        self.kafka.start()
-
-
-@dataclass
 class Scene:
     """One query of one sink."""
 
@@ -146,7 +120,7 @@ class Scene:
     @property
     def broker(self) -> Broker:
         """For faults that kill it."""
-        assert isinstance(self.address, Oncelog | ApacheKafka)
+        assert isinstance(self.address, Oncelog | Kafka)
         return self.address
 
     @property

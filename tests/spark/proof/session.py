@@ -11,11 +11,12 @@ from random import Random
 from typing import Any
 
 from tests.spark.proof.faults import FAULTS
-from tests.spark.proof.scene import FORMAT, OURS, SINKS, SPARK, ApacheKafka, Broker, Oncelog, Scene, outputs
+from tests.spark.proof.scene import FORMAT, OURS, SINKS, SPARK, Oncelog, Scene, outputs
 from tests.spark.proof.tally import Found, compare
 from tests.spark.scenes import create, expected, make_input
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
+from tests.support.proofs import Broker
 
 OTHERS_EVERY = 3
 """The sinks that are there for comparison meet each fault in one of so many rounds: what they do never changes."""
@@ -94,7 +95,7 @@ def broker_in(work: Path, name: str) -> Iterator[Broker]:
         (work / "kafka").mkdir()
         kafka = Kafka(work / "kafka")
         try:
-            yield ApacheKafka(kafka)
+            yield kafka
         finally:
             kafka.stop()
         return

@@ -1,12 +1,12 @@
 """What became of the rows: one line of JSON for each seed, and the page that is written from these lines."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.spark.proof.scene import FORMAT, OURS, SINKS
+from tests.support.proofs import read_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,10 @@ def compare(
     return sum((wanted - each).total() for each in outputs), sum((each - Counter(expected)).total() for each in outputs)
 
 
-def append(results: Path, found: Found) -> None:
-    with results.open("a") as file:
-        file.write(json.dumps(asdict(found)) + "\n")
-
-
 def read(results: Path) -> list[Found]:
     """Each seed once: a seed that was run again replaces what it found before."""
-    lines = [Found(**json.loads(line)) for line in results.read_text().splitlines()] if results.exists() else []
-    return list({(each.part, each.broker, each.fault, each.sink, each.seed): each for each in lines}.values())
+    found = [Found(**line) for line in read_lines(results)]
+    return list({(each.part, each.broker, each.fault, each.sink, each.seed): each for each in found}.values())
 
 
 _PARTS = {
