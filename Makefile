@@ -167,6 +167,12 @@ outbox-proof: $(VENV)/.outbox $(VENV)/.test ## Faults on `oncelog outbox`, count
 	  $(BIN)/python -m tests.outbox.proof $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
 	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox-proof.md $(ARGS)
 
+.PHONY: postgres-proof
+postgres-proof: $(VENV)/.test ## Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres-proof.md (KILLS=30 SEED=1; ARGS='--only kills')
+	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+	  $(BIN)/python -m tests.postgres.proof --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
+	    --write docs/operate/postgres-proof.md $(ARGS)
+
 .PHONY: spark-ledger
 spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
 	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark/spark-ledger.md
@@ -218,7 +224,7 @@ release-check: $(VENV)/.release ## What must hold before a release: build, metad
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .outbox-proof .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .outbox-proof .postgres-proof .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find oncelog -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'

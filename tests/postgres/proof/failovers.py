@@ -1,0 +1,137 @@
+"""The parts in which another database takes the place of the first: a standby, or a backup of it.
+
+A synchronous standby has all that was committed. An asynchronous one, and a backup, lack what came last: the broker
+ends with a sentence, the next start says it, and who had read further is told.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.postgres.proof.broker_log import last_event, last_words
+from tests.postgres.proof.world import Say, World
+from tests.support.postgres import Postgres
+from tests.support.proofs import pause
+
+STANDBY = "standby"
+_NEWS_S = 1.0
+"""In which a client has read and printed what it was answered."""
+
+
+@contextmanager
+def followed(server: Postgres, settings: Mapping[str, str] | None = None) -> Iterator[list[Postgres]]:
+    """The server and its standby."""
+    standby = server.standby(server.directory.with_name(STANDBY))
+    try:
+        if settings:
+            server.configure(settings)
+            server.reload()
+        yield [server, standby]
+    finally:
+        standby.stop("immediate")
+
+
+def promoted(world: World, count: int, say: Say) -> None:
+    """The primary crashes, its synchronous standby is promoted. The broker goes on."""
+    primary, standby = world.servers
+    world.await_progress()
+    primary.stop("immediate")
+    pause(world.random.uniform(0.0, 1.0))
+    standby.promote()
+    world.await_progress()
+    say("promoted")
+
+
+def lost(world: World, count: int, say: Say) -> None:
+    """The primary crashes, a standby is promoted that has not received what came last."""
+    primary, standby = world.servers
+    world.await_progress()
+    primary.cut_off(standby)
+    world.await_progress(20)
+    primary.stop("immediate")
+    _forgive_loss(world)
+    standby.promote()
+    _go_on_without(world, say)
+
+
+def restored(world: World, count: int, say: Say) -> None:
+    """The database is taken back to a copy of its files (pg_basebackup)."""
+    backup = _backup(world)
+    world.server.stop("immediate")
+    _put_back(world, backup)
+    _go_on_without(world, say)
+
+
+def copied(world: World, count: int, say: Say) -> None:
+    """The same while no broker runs. Nothing in the copy shows it, and so the next start has to be told."""
+    import psycopg
+
+    backup = _backup(world)
+    world.broker.kill()
+    world.server.stop("immediate")
+    _put_back(world, backup)
+    with psycopg.connect(world.server.dsn, autocommit=True) as connection:
+        connection.execute(f"update {world.name}.oncelog_leader set place = ''")
+    world.broker.start()
+    _say_and_finish(world, say)
+
+
+def _backup(world: World) -> Path:
+    """A copy of the server's files, and progress beyond it."""
+    backup = world.server.directory.with_name("backup")
+    world.await_progress()
+    world.server.backup(backup)
+    world.await_progress(20)
+    return backup
+
+
+def _put_back(world: World, backup: Path) -> None:
+    _forgive_loss(world)
+    shutil.rmtree(world.server.directory)
+    backup.rename(world.server.directory)
+    world.server.start()
+
+
+def dumped(world: World, count: int, say: Say) -> None:
+    """The database is taken back to a dump (pg_dump), while no broker runs."""
+    dump = world.server.directory.with_name("dump")
+    world.await_progress()
+    address = ("-h", "127.0.0.1", "-p", str(world.server.port), "-U", "postgres")
+    world.server.run("pg_dump", *address, "-Fc", "-n", world.name, "-f", str(_writable(dump)), "postgres")
+    world.await_progress(20)
+    world.broker.kill()
+    _forgive_loss(world)
+    world.server.run("pg_restore", *address, "--clean", "-d", "postgres", str(dump))
+    world.broker.start()
+    _say_and_finish(world, say)
+
+
+def _forgive_loss(world: World) -> None:
+    pause(_NEWS_S)
+    world.forgive_loss()
+
+
+def _go_on_without(world: World, say: Say) -> None:
+    """The broker must end by itself, and is started again."""
+    broker = world.broker
+    code = broker.wait()
+    if not code:
+        raise RuntimeError("the broker has ended as if all were well")
+    world.said.append(last_words(broker.stderr_path))
+    say(world.said[-1])
+    broker.start()
+    _say_and_finish(world, say)
+
+
+def _say_and_finish(world: World, say: Say) -> None:
+    world.said.append(last_event(world.broker.stderr_path, "database.restored"))
+    say(world.said[-1] or "the next start noticed nothing")
+    world.await_progress()
+
+
+def _writable(file: Path) -> Path:
+    """A file that the programs' user may write."""
+    file.touch()
+    file.chmod(0o666)
+    return file

@@ -1,0 +1,113 @@
+"""The parts with one server: what is done to whom, how often, and when."""
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from oncelog.tools.demo.daemon import DemoFailed
+from tests.postgres.proof.broker_log import last_words
+from tests.postgres.proof.world import Say, World
+from tests.support.proofs import pause
+
+_SOME = 10
+"""After so many faults something is said."""
+APPLICATION = "oncelog"
+_CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
+_FULL_S = 5.0
+FULL_SETTINGS = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
+
+
+def kills(world: World, count: int, say: Say) -> None:
+    """The broker, while clients work."""
+    for number in range(count):
+        world.await_progress()
+        pause(world.random.uniform(0.0, 1.0))
+        world.broker.kill()
+        # What clients do about a broker depends on how long it is away.
+        pause(world.random.choice((0.0, 0.0, 1.0)))
+        world.broker.start()
+        _say_some(number, count, "kills", say)
+    world.await_progress()
+
+
+def cuts(world: World, count: int, say: Say) -> None:
+    """Connections of the broker to PostgreSQL: one of them, or all at once."""
+    import psycopg
+
+    done = said = 0
+    with psycopg.connect(world.server.dsn, autocommit=True) as connection:
+        while done < count:
+            pause(world.random.uniform(0.0, 0.4))
+            choice = " order by random() limit 1" if world.random.random() < 0.5 else ""
+            done += sum(found for (found,) in connection.execute(_CUT + choice, [APPLICATION]))
+            if done >= said + 5 * _SOME:
+                said = done
+                world.await_progress()
+                say(f"{done} of {count} connections cut")
+    world.await_progress()
+
+
+def crashes(world: World, count: int, say: Say) -> None:
+    """PostgreSQL is stopped `immediate`, and started."""
+    for number in range(count):
+        world.await_progress()
+        pause(world.random.uniform(0.0, 1.0))
+        world.server.stop("immediate")
+        pause(world.random.choice((0.0, 0.5, 2.0)))
+        world.server.start()
+        _say_some(number, count, "crashes", say)
+    world.await_progress()
+
+
+def takeovers(world: World, count: int, say: Say) -> None:
+    """The broker sleeps past its lease, and another takes over; when the sleeper wakes, it ends."""
+    for number in range(count):
+        world.await_progress()
+        pause(world.random.uniform(0.0, 1.0))
+        sleeper = world.broker
+        sleeper.process.send_signal(signal.SIGSTOP)
+        try:
+            if len(world.brokers) == 1:
+                world.brokers.append(world.new_broker())
+            else:
+                world.brokers[1].start()
+            world.serves(world.brokers[1])
+            world.await_progress()
+        finally:
+            sleeper.process.send_signal(signal.SIGCONT)
+        code = sleeper.wait()
+        if not code:
+            raise RuntimeError("the sleeper has ended as if all were well")
+        world.said.append(last_words(sleeper.stderr_path))
+        _say_some(number, count, "take-overs", say)
+    world.await_progress()
+
+
+def full(world: World, count: int, say: Say) -> None:
+    """The disk of PostgreSQL fills up, and has space again after a while."""
+    filler = world.server.directory.parent / "filler"
+    for number in range(count):
+        world.await_progress()
+        _fill(filler)
+        pause(_FULL_S)
+        filler.unlink()
+        with suppress(DemoFailed):  # it runs already
+            world.server.start()
+        if world.broker.process.poll() is not None:
+            world.said.append(last_words(world.broker.stderr_path))
+            world.broker.wait()
+            world.broker.start()
+        _say_some(number, count, "full disks", say)
+    world.await_progress()
+
+
+def _fill(filler: Path) -> None:
+    """Until nothing more can be written there."""
+    with filler.open("wb", buffering=0) as out, suppress(OSError):
+        while True:
+            out.write(bytes(1 << 16))
+
+
+def _say_some(number: int, count: int, what: str, say: Say) -> None:
+    if (number + 1) % _SOME == 0 or number + 1 == count:
+        say(f"{number + 1} of {count} {what}")

@@ -1,0 +1,212 @@
+"""What was found: one line of JSON for each part, and the page that is written from these lines."""
+
+import platform
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from importlib.metadata import version
+from operator import add
+from pathlib import Path
+
+from tests.postgres.proof.clients import Ledger
+from tests.postgres.proof.verdict import Counted
+from tests.support.proofs import read_lines
+
+LOSING = ("lost", "restored", "copied", "dumped")
+"""The parts in which the database loses what it had acknowledged: noticing it is what can be wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saw:
+    """What one client was told."""
+
+    errors: Mapping[str, int]
+    told: Mapping[str, int]
+    """Its follower, of positions that are not in the log any more."""
+    longest_ms: int
+    """From the beginning of a transaction to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of one part."""
+
+    part: str
+    postgres: str
+    """Its version."""
+    faults: int
+    counted: Mapping[str, Counted]
+    """By client."""
+    saw: Mapping[str, Saw]
+    said: Sequence[str]
+    """What brokers said when they ended, or started over less than there was."""
+    strange: Sequence[str]
+    """Some of what is wrong, by name."""
+    seed: int
+    seconds: float
+    date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
+
+    @property
+    def total(self) -> Counted:
+        return reduce(add, self.counted.values(), Counted())
+
+    @property
+    def is_bad(self) -> bool:
+        total = self.total
+        if self.part in LOSING:
+            was_told = all(saw.told for name, saw in self.saw.items() if self.counted[name].unseen)
+            return bool(total.wrong or not total.gone or not was_told or not all(self.said))
+        if self.part == "full" and self.said:
+            return True  # the broker has ended, where it should have gone on
+        return bool(total.wrong or total.gone or total.unseen)
+
+
+def saw_of(ledger: Ledger) -> Saw:
+    return Saw(dict(ledger.errors), dict(ledger.told), ledger.longest_ms)
+
+
+def line_of(found: Found) -> dict[str, object]:
+    return asdict(found)
+
+
+def read(results: Path) -> list[Found]:
+    """Each part once: one that was run again replaces what it found before."""
+    found = [_found(line) for line in read_lines(results)]
+    return list({(each.part, each.postgres): each for each in found}.values())
+
+
+def _found(line: Mapping[str, object]) -> Found:
+    kept = dict(line)
+    kept["counted"] = {name: Counted(**each) for name, each in kept["counted"].items()}  # type: ignore[attr-defined]
+    kept["saw"] = {name: Saw(**each) for name, each in kept["saw"].items()}  # type: ignore[attr-defined]
+    return Found(**kept)  # type: ignore[arg-type]
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+PARTS = {
+    "kills": "the broker is killed (-9) and started again",
+    "cuts": "its connections to PostgreSQL are cut",
+    "crashes": "PostgreSQL is stopped `immediate` and started again",
+    "takeovers": "the broker sleeps (SIGSTOP) past its lease, another takes over",
+    "full": "the disk of PostgreSQL is full for a while",
+    "promoted": "the primary crashes, a synchronous standby is promoted",
+    "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",
+    "restored": "PostgreSQL is taken back to a copy of its files (pg_basebackup) below the broker",
+    "copied": "the same while no broker runs, and the next one is told",
+    "dumped": "PostgreSQL is taken back to a dump (pg_dump) while no broker runs",
+}
+_BEGINNING = """# Records in PostgreSQL, under faults
+
+Written by `make postgres-proof` from the run's results. Three clients (librdkafka's, Java's and this project's) write
+transactions of four records, one to each of four partitions, and abort one in seven; each copies what it has written in
+further transactions together with its group's offsets, and each follows its topic as a reader. Afterwards the topics
+are read at read_committed and compared with what the clients were told.
+"""
+_COLUMNS = {
+    "acknowledged": "acknowledged",
+    "aborted": "aborted",
+    "unknown": "unknown",
+    "copied": "records copied",
+    "lost": "lost",
+    "doubled": "doubled",
+    "torn": "torn",
+    "aborted_seen": "aborted, yet seen",
+    "ghosts": "ghosts",
+    "disordered": "out of order",
+}
+_LOSING_COLUMNS = {"gone": "transactions gone", "unseen": "records gone that were read", **_COLUMNS}
+_MEANING = """A transaction is *unknown* if its commit was asked for and no answer said what became of it; it is there
+whole or not at all. *Lost*: acknowledged and not there, or not copied; *doubled*: a record or its copy is there twice;
+*torn*: there in part; *ghosts*: nobody wrote it, or a reader got it and it is not in the log. Clients wait five seconds
+for an answer, and their transactions time out after thirty.
+"""
+_REPEAT = """## Repeat it
+
+PostgreSQL comes as a wheel, or is the system's: each major version that is installed is taken. Java needs
+ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full disk needs root, which mounts one.
+
+    make postgres-proof                                # half an hour; SEED=2 for other moments
+    make postgres-proof KILLS=100 ARGS='--only kills --versions 18'
+    make postgres-proof ARGS='--only lost --json'      # the results instead of the page
+
+A part that is run again replaces its row. The exit code is 1 if anything was lost, doubled, torn, out of order, aborted
+and yet seen, or if a loss was not noticed.
+"""
+
+
+def page(found: Sequence[Found]) -> str:
+    """docs/operate/postgres-proof.md."""
+    kept = [each for each in found if each.part not in LOSING]
+    losing = [each for each in found if each.part in LOSING]
+    total = reduce(add, (each.total for each in found), Counted())
+    lines = [
+        _BEGINNING,
+        f"**{sum(each.faults for each in found):,} faults, {total.acknowledged:,} acknowledged transactions: "
+        f"{total.lost} lost, {total.doubled} doubled, {total.torn} torn, {total.aborted_seen} aborted and yet seen**"
+        f"{'; ' if losing else '.'}"
+        + (f"{total.gone:,} that a database had lost, and that was noticed." if losing else ""),
+        "",
+        f"Seed {_listed(str(each.seed) for each in found)}; {_listed(each.date for each in found)}; PostgreSQL "
+        f"{_listed(each.postgres for each in found)} with its own settings for fsync; oncelog "
+        f"{version('oncelog').partition('+')[0]}, Python {platform.python_version()}, {platform.machine()}.",
+        "",
+        "## What must not be noticed",
+        "",
+        *_table(kept, _COLUMNS),
+        "",
+        _MEANING,
+    ]
+    if losing:
+        lines += ["## What must be noticed", "", _LOSING, "", *_table(losing, _LOSING_COLUMNS), "", *_said(losing)]
+    lines += ["## What clients saw", "", *_seen(found), "", _REPEAT]
+    return "\n".join(lines)
+
+
+_LOSING = """Here the database has lost what it had acknowledged, which no broker can give back: the broker ends, the
+next start says it, and readers that had read further are told. Nothing else may be wrong. No producer of before goes
+on: each gets INVALID_PRODUCER_ID_MAPPING, and has to be opened again. One case the broker has to be told: a server on a
+copy of its own files looks as if it had never been away, so before the next broker starts run
+`update SCHEMA.oncelog_leader set place = ''`."""
+
+
+def _table(found: Iterable[Found], columns: Mapping[str, str]) -> Iterator[str]:
+    yield f"|  | PostgreSQL | faults | {' | '.join(columns.values())} |"
+    yield "|---|---|---:|" + "---:|" * len(columns)
+    for each in sorted(found, key=lambda each: ([*PARTS].index(each.part), each.postgres)):
+        numbers = [each.faults, *(getattr(each.total, name) for name in columns)]
+        yield f"| {PARTS[each.part]} | {each.postgres} | {' | '.join(f'{number:,}' for number in numbers)} |"
+
+
+def _said(found: Iterable[Found]) -> Iterator[str]:
+    yield "What brokers said:"
+    yield ""
+    for text in dict.fromkeys(text for each in found for text in each.said):
+        yield f"> {text}\n"
+
+
+def _seen(found: Iterable[Found]) -> Iterator[str]:
+    """Errors by name, of all parts of a kind."""
+    yield "|  | client | errors | a reader was told | longest wait |"
+    yield "|---|---|---|---|---:|"
+    for part, title in PARTS.items():
+        chosen = [each for each in found if each.part == part]
+        for client in dict.fromkeys(name for each in chosen for name in each.saw):
+            saw = [each.saw[client] for each in chosen if client in each.saw]
+            errors: Counter[str] = Counter()
+            told: Counter[str] = Counter()
+            for each in saw:
+                errors.update(each.errors)
+                told.update(each.told)
+            longest_s = max(each.longest_ms for each in saw) / 1000
+            yield f"| {title} | {client} | {_counts(errors)} | {_counts(told)} | {longest_s:.1f} s |"
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counter.most_common()) or "–"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(sorted({*texts}))

@@ -1,0 +1,190 @@
+"""A broker, the database that it keeps its records in, and clients at work on it: what a part does things to."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from oncelog.client import Admin, Consumer, KafkaError, NewTopic, TopicPartition
+from tests.postgres.proof.broker_log import last_words
+from tests.postgres.proof.clients import CLIENTS, Client, Ledger
+from tests.postgres.proof.lines import COPIES, PARTITIONS
+from tests.postgres.proof.verdict import Records, Verdict, judge
+from tests.support.daemon import Daemon
+from tests.support.fixed_address import FixedAddress
+from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres
+from tests.support.proofs import pause
+
+_LOOK_S = 0.05
+_POLL_MS = 200
+_QUIET_S = 20.0
+"""What was not copied when nothing came for so long is missing."""
+_SETTINGS = ("group.initial.rebalance.delay.ms=0",)
+Say = Callable[[str], None]
+
+
+@dataclass
+class World:
+    """`servers`: those of which one takes writes; none is a broker over files."""
+
+    servers: list[Postgres]
+    directory: Path
+    seed: int
+    name: str
+    """Of the schema, and of the random choices."""
+    kinds: Sequence[str] = CLIENTS
+    may_move: bool = False
+    """Clients are given an address that leads to the broker that serves."""
+    clients: list[Client] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """What the broker said when it ended or started over a database that had lost something."""
+    random: Random = field(init=False)
+    brokers: list[Daemon] = field(default_factory=list)
+    """The first one serves; a second is one that has served or will."""
+    _address: FixedAddress | None = None
+    _progress: list[int] = field(default_factory=list)
+    _losable: list[set[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = Random(f"{self.seed} {self.name}")
+
+    @property
+    def server(self) -> Postgres:
+        return self.servers[0]
+
+    @property
+    def broker(self) -> Daemon:
+        return self.brokers[0]
+
+    @property
+    def dsn(self) -> str:
+        hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.servers)
+        return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
+
+    @property
+    def bootstrap(self) -> str:
+        return self.broker.bootstrap if self._address is None else self._address.bootstrap
+
+    @contextmanager
+    def open(self) -> Iterator["World"]:
+        """Starts the broker, makes the topics and starts the clients; ends what is left of them."""
+        try:
+            if self.may_move:
+                self._address = FixedAddress()
+            self.brokers.append(self.new_broker())
+            self.serves(self.broker)
+            asyncio.run(self._create_topics())
+            self.clients += [Client(kind, self.bootstrap, self.directory, self.seed) for kind in self.kinds]
+            self._losable = [set() for _ in self.clients]
+            yield self
+        finally:
+            for client in self.clients:
+                client.kill()
+            for broker in self.brokers:
+                with suppress(RuntimeError):  # it does not run
+                    broker.kill()
+            if self._address is not None:
+                self._address.close()
+
+    def new_broker(self) -> Daemon:
+        """Another on the same schema; returns when it serves."""
+        settings = [*_SETTINGS]
+        if self._address is not None:
+            settings.append(f"advertised.listeners=PLAINTEXT://{self._address.bootstrap}")
+        storage = ("--storage", self.dsn, "--schema", self.name) if self.servers else ()
+        return Daemon(self.directory / f"broker-{len(self.brokers)}", *settings, storage=storage)
+
+    def serves(self, broker: Daemon) -> None:
+        """It has taken over."""
+        self.brokers.sort(key=lambda each: each is not broker)
+        if self._address is not None:
+            self._address.lead_to(broker.bootstrap)
+
+    async def _create_topics(self) -> None:
+        async with Admin(self.bootstrap) as admin:
+            names = [Client.topic_of(kind) for kind in self.kinds]
+            topics = [NewTopic(name + end, PARTITIONS) for name in names for end in ("", COPIES)]
+            await admin.create_topics(*topics)
+
+    def await_progress(self, count: int = 5) -> None:
+        """Until each client has ended so many transactions more than when this returned last."""
+        before = self._progress or [0] * len(self.clients)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            now = [client.take().ended for client in self.clients]
+            if all(each >= earlier + count for each, earlier in zip(now, before, strict=True)):
+                break
+            if self.broker.process.poll() is not None:
+                raise RuntimeError(f"the broker has ended: {last_words(self.broker.stderr_path)}")
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"the clients have ended {before} transactions, and {now} after {PATIENCE_S} s")
+            pause(_LOOK_S)
+        self._progress = now
+
+    def forgive_loss(self) -> None:
+        """What has ended until now may be lost: the database that comes does not have all of it."""
+        self._losable = [set(client.take().outcomes) for client in self.clients]
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> dict[str, tuple[Ledger, Verdict]]:
+        """Stops the writers, waits for what they left open, lets the copies be made, and counts."""
+        for client in self.clients:
+            client.stop_writing()
+        return asyncio.run(self._count())
+
+    async def _count(self) -> dict[str, tuple[Ledger, Verdict]]:
+        found = {}
+        for client, losable in zip(self.clients, self._losable, strict=True):
+            await self._until_stable(client.topic)
+            log = await self._read(client.topic)
+            wanted = {f"{name} {partition}" for partition, records in log.items() for _, name in records}
+            await self._until_copied(client.topic + COPIES, wanted)
+            ledger = client.end()
+            await self._until_stable(client.topic + COPIES)
+            copies = await self._read(client.topic + COPIES)
+            found[client.kind] = ledger, judge(ledger, log, copies, losable)
+        return found
+
+    async def _until_stable(self, topic: str) -> None:
+        """Until every transaction is ended: those that were given up time out."""
+        places = _places(topic)
+        async with Admin(self.bootstrap) as admin, asyncio.timeout(PATIENCE_S):
+            while True:
+                with suppress(KafkaError):
+                    stable = await admin.list_offsets(places, isolation_level="read_committed")
+                    if stable == await admin.list_offsets(places):
+                        return
+                await asyncio.to_thread(pause, _LOOK_S)
+
+    async def _until_copied(self, topic: str, wanted: set[str]) -> None:
+        left, heard_s = set(wanted), time.monotonic()
+        async with self._consumer() as consumer:
+            consumer.assign(_places(topic))
+            while left and time.monotonic() - heard_s < _QUIET_S:
+                fresh = {(record.value or b"").decode() for record in await consumer.poll(_POLL_MS)}
+                if fresh:
+                    heard_s = time.monotonic()
+                    left -= fresh
+
+    async def _read(self, topic: str) -> Records:
+        places = _places(topic)
+        found: dict[int, list[tuple[int, str]]] = {place.partition: [] for place in places}
+        async with self._consumer() as consumer:
+            consumer.assign(places)
+            ends = await consumer.end_offsets(places)
+            while any([await consumer.position(place) < end for place, end in ends.items()]):
+                for record in await consumer.poll(_POLL_MS):
+                    found[record.partition].append((record.offset, (record.value or b"").decode()))
+        return found
+
+    def _consumer(self) -> Consumer[bytes, bytes]:
+        return Consumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest")
+
+
+def _places(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
