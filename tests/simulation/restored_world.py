@@ -14,12 +14,13 @@ from random import Random
 from typing import Any
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.clients.simulated import reads
+from tests.clients.simulated import GROUP, reads
 from tests.fakes.tables_broker import TablesBroker
 from tests.history.auditor import HistoryError
 from tests.history.events import NEVER, End, History, Identity, Init, Outcome, Partition, Span
@@ -124,6 +125,8 @@ class RestoredWorld(TablesWorld):
         self._tables = [NotedTable(partition) for partition in self._watched]
         self.network.cut_all()
         self._restart("restore", self.broker.disk)
+        for kind in (0, 1):  # as every client does that has lost its connection: the topics of coordinators may be gone
+            self.broker.start(FindCoordinatorRequest(key=GROUP, key_type=kind), 2)
         for partition in _READ:
             self._ends.append((partition, epochs[partition][0], log_of(self.broker, partition).log_end_offset))
             self._follow(partition, "follower after")

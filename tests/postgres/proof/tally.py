@@ -167,8 +167,8 @@ def page(found: Sequence[Found]) -> str:
 
 _LOSING = """Here the database has lost what it had acknowledged, which no broker can give back: the broker ends, the
 next start says it, and readers that had read further are told. Nothing else may be wrong. No producer of before goes
-on: each gets INVALID_PRODUCER_ID_MAPPING, and has to be opened again. One case the broker has to be told: a server on a
-copy of its own files looks as if it had never been away, so before the next broker starts run
+on: each is fenced, and has to be opened again. One case the broker has to be told: a server on a copy of its own files
+looks as if it had never been away, so before the next broker starts run
 `update SCHEMA.oncelog_leader set place = ''`."""
 
 
