@@ -26,7 +26,7 @@ from oncelog.broker.storage.shared.log import SharedLog as TablesLog
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.turns.slices import Sliced, Slices, at_once
-from oncelog.protocol.records.batch import BatchHeader, encode_batch
+from oncelog.protocol.records.batch import BatchHeader, encode_batch, iter_batches
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.scheduler import ManualClock, ManualScheduler
@@ -85,6 +85,12 @@ def segments_of(log: PartitionLog) -> Segments:
 
 def all_batches(log: PartitionLog) -> list[tuple[BatchHeader, memoryview]]:
     """Every batch of a log that serves, whether the page cache has it or not."""
+    if isinstance(log.stored, TablesLog):
+        found, offset = [], log.log_start_offset
+        while batches := list(iter_batches(read_records(log, offset, 2**30, FetchIsolation.LOG_END).records)):
+            found += batches
+            offset = batches[-1][0].next_offset
+        return found
     with pytest.MonkeyPatch.context() as patch:
         for segment in segments_of(log):
             patch.setattr(segment, "warm_from", 0)

@@ -44,6 +44,16 @@ class WatchedTable:
         self._before: list[bytes] = []
         """Written to topics of this name that were deleted."""
 
+    def _is_new(self, virtual: VirtualBroker, log: PartitionLog) -> bool:
+        """Whether compaction has done something since the last look."""
+        is_new = any(segment.has_gaps and segment not in self._audited for segment in segments_of(log))
+        if is_new:
+            self._audited = list(segments_of(log))
+        return is_new
+
+    def _clean_offset(self, virtual: VirtualBroker, log: PartitionLog) -> int:
+        return clean_offset_of(virtual.disk, log)
+
     def written(self) -> list[bytes]:
         """All that was ever appended: the log itself has lost what compaction took."""
         return self._before + [batch.data for batch in self._model.batches if not batch.header.is_control]
@@ -88,10 +98,9 @@ class WatchedTable:
             self._auditor.on_clock_set()
         self._clock_offset_ms = wall_ms - monotonic_ms
         self._latest_ms = max(self._latest_ms, wall_ms)
-        if any(segment.has_gaps and segment not in self._audited for segment in segments_of(log)):
+        if self._is_new(virtual, log):
             self.looks += 1
-            self._audited = list(segments_of(log))
-            self._auditor.audit(log, self._latest_ms, clean_offset_of(virtual.disk, log))
+            self._auditor.audit(log, self._latest_ms, self._clean_offset(virtual, log))
         cleaner = virtual.broker.logs.store.cleaner
         if cleaner is not None and random.random() < 0.03:
             self._auditor.step_readers(log, monotonic_ms, may_begin=not cleaner.is_busy)

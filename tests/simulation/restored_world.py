@@ -168,7 +168,9 @@ class RestoredWorld(TablesWorld):
         history = self.recorder.history
         history.steps.clear()  # of some nobody knows any more
         given = {each.identity for each in history.inits if self._is_later(each.span)}
-        given |= {each.next_identity for each in history.ends if each.next_identity and self._is_later(each.span)}
+        # An end that leaves a producer its identity gives it to nobody.
+        new = [each for each in history.ends if each.next_identity not in (None, each.identity)]
+        given |= {each.next_identity for each in new if self._is_later(each.span)}
         twice = self._lost_identities.intersection(given)
         if twice:
             raise HistoryError(f"producers of the lost time have these too: {sorted(twice)}")

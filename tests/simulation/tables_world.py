@@ -11,6 +11,7 @@ from random import Random
 from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import StoreDamagedError
+from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.broker.storage.shared.tables import (
     AddAside,
@@ -21,17 +22,18 @@ from oncelog.broker.storage.shared.tables import (
     WriteBlob,
 )
 from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes.broker import VirtualBroker
 from tests.fakes.tables import Database, FakeTables
 from tests.fakes.tables_broker import TablesBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
 from tests.history.events import Partition, Restart
 from tests.simulation.broker_states import log_of
-from tests.simulation.broker_world import BrokerWorld, Tally
-from tests.simulation.shared_world import NotedTable
+from tests.simulation.broker_tables import WatchedTable
+from tests.simulation.broker_world import _READ, BrokerWorld, Tally
 
 _CUT_SHARE = 0.02
-_LAST_MARKERS_MS = 1_000
+_LAST_MARKERS_MS = 10_000
 """Whoever has ended a transaction is done before its markers are written, by statements that take their time."""
 _FULL_SHARE = 0.3
 _FULL_AFTER_MS = (100, 500, 2_000)
@@ -50,6 +52,24 @@ class TablesTally(Tally):
     full_disks: int = 0
 
 
+class ChunkedTable(WatchedTable):
+    """A log that is compacted in chunks."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        self._chunks: list[int] = []
+
+    def _is_new(self, virtual: VirtualBroker, log: PartitionLog) -> bool:
+        """By what readers get, which is later than what the tables have."""
+        assert isinstance(log.stored, SharedLog)
+        before, self._chunks = self._chunks, [row.id for segment in log.stored.segments for row in segment.chunks]
+        return self._chunks != before
+
+    def _clean_offset(self, virtual: VirtualBroker, log: PartitionLog) -> int:
+        assert isinstance(virtual, TablesBroker) and virtual.store.cleaner is not None
+        return min(virtual.store.cleaner._checkpoint.get(log.topic, log.partition), log.log_end_offset)
+
+
 class TablesWorld(BrokerWorld):
     def __init__(self, seed: int) -> None:
         self.database = Database()
@@ -59,7 +79,7 @@ class TablesWorld(BrokerWorld):
         super().__init__(seed)
         if not self._clock_jumps:
             self.recorder.history.slack_ms = _SLACK_MS
-        self._tables = [NotedTable(table.partition) for table in self._tables]
+        self._tables = [ChunkedTable(table.partition) for table in self._tables]
 
     def _nothing(self) -> TablesTally:
         return TablesTally()
@@ -164,4 +184,10 @@ class TablesWorld(BrokerWorld):
         self.tables.cut_share = 0
         self._make_space(self.tables)
         super()._settle(start_ms)
-        self._run_until(self._now_ms + _LAST_MARKERS_MS)
+        end_ms = self._now_ms + _LAST_MARKERS_MS
+        while self._now_ms < end_ms and not all(map(self._is_stable, _READ)):
+            self._run_until(self._now_ms + 1_000)
+
+    def _is_stable(self, partition: Partition) -> bool:
+        log = log_of(self.broker, partition)
+        return log.last_stable_offset == log.high_watermark
