@@ -80,9 +80,12 @@ async def connect(server: Server) -> asyncpg.Connection:
     """Raises Unusable."""
     try:
         return await server.connect()
-    except (ConnectionError, TimeoutError, asyncpg.CannotConnectNowError) as error:
-        raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
+    except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+        raise Unreachable(f"{error}.") from error
     except _REFUSED as error:
+        is_of_network = isinstance(error, OSError | TimeoutError) and not isinstance(error, ssl.SSLError)
+        if is_of_network and getattr(error, "filename", None) is None:  # else it is a certificate's
+            raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
         raise Unusable(_of_connection(error)) from error
 
 
