@@ -10,7 +10,6 @@ from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.cluster import metadata_log
 from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
 from oncelog.broker.storage.shared.tables import AppendRound
-from tests.fakes import tables
 from tests.fakes.tables import _EFFECTS, Database, FakeTables
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.log_auditor import AuditError
@@ -20,12 +19,12 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 # The later ones are in `make sim` too.
-@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(2, 24, 2))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(6, 30, 6))])
 def test_what_is_lost_with_the_tables_is_noticed_and_all_else_holds(first: int) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(first, first + 2):
+    for seed in range(first, first + 6):
         counts.update(asdict(RestoredWorld(seed).run()))
-    require_at_least(counts, commits=20, aborts=4, reads=200, restores=2, lost_rounds=1, forgotten=1)
+    require_at_least(counts, commits=20, aborts=4, reads=400, restores=6, noticed=1, lost_rounds=2, forgotten=6)
 
 
 def _append_behind_a_round_that_is_gone(patch: pytest.MonkeyPatch) -> None:
@@ -67,11 +66,6 @@ def _take_it_for_the_same_database(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Database, "restore", silent)
 
 
-def _give_a_lost_epoch_of_the_lease_again(patch: pytest.MonkeyPatch) -> None:
-    """A broker that had it is still alive, and not fenced."""
-    patch.setattr(tables, "LOST_EPOCHS", 1)
-
-
 PLANTS: list[Plant] = [
     _append_behind_a_round_that_is_gone,
     _count_nothing_beside_rounds,
@@ -79,16 +73,14 @@ PLANTS: list[Plant] = [
     _go_on_with_the_next_producer_id,
     _let_producers_of_the_past_go_on,
     _take_it_for_the_same_database,
-    _give_a_lost_epoch_of_the_lease_again,
 ]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__.strip("_"))
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_sixty_seeds(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    # Who reads everything finds nothing where a batch should be: an IndexError.
-    with pytest.raises((AuditError, HistoryError, StartError, IndexError)):
+    with pytest.raises((AuditError, HistoryError, StartError)):
         for seed in range(60):
             RestoredWorld(seed).run()

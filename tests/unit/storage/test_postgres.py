@@ -211,3 +211,20 @@ async def test_a_database_that_lacks_what_was_written_beside_rounds_is_noticed_a
             await _of(statements.write(WriteBlob(epoch, "a", b"3")))
         assert await beside.fetchval("select data from oncelog_blob") == b"1", "it changes nothing"
         await beside.close()
+
+
+async def test_an_epoch_that_is_lost_with_its_database_is_not_given_again() -> None:
+    """A broker that had it may be alive: in that epoch it would not be fenced."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as sleeper, _statements(dsn, schema) as successor:
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        await _take(successor)
+        lost = await _take(sleeper)
+        await _of(sleeper.append(AppendRound(lost, 1, (b"one",))))
+        # What the database was like before, put back from a dump.
+        await beside.execute("update oncelog_leader set epoch = epoch - 1, place = ''")
+        await beside.execute("update oncelog_lease set owner = 'before', until = '-infinity'")
+        assert await _take(successor) > lost
+        with pytest.raises(Fenced):
+            await _of(sleeper.append(AppendRound(lost, 2, (b"late",))))
+        await beside.close()
