@@ -79,8 +79,9 @@ def _tests() -> Iterator[Any]:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             is_own = name.startswith("test_") and function.__module__ == module.__name__
             if is_own and not _NEEDS_FILES.search(inspect.getsource(function)):
+                marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "interpreted"]
                 for case, test in _cases(function):
-                    yield pytest.param(test, id=f"{suite.rpartition('.')[2]}-{case}")
+                    yield pytest.param(test, marks=marks, id=f"{suite.rpartition('.')[2]}-{case}")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from oncelog.broker.log.values import FetchIsolation
 from oncelog.broker.storage.shared.joining import small_run
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.store import SharedSizes
@@ -133,7 +134,8 @@ def test_a_reader_that_waits_for_a_chunk_gets_it_from_the_one_in_its_place(monke
     def reading(database: Database, statement: Any) -> object:
         answer = effect(database, statement)
         log = slow.stored.log
-        found.extend(log.read(offset, 1, log.bounds(1)) for offset in range(7))  # type: ignore[arg-type]
+        bounds = log.bounds(FetchIsolation.HIGH_WATERMARK)
+        found.extend(log.read(offset, 1, bounds) for offset in range(7))
         return answer
 
     monkeypatch.setitem(_EFFECTS, ReplaceChunks, reading)

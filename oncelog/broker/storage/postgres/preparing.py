@@ -5,6 +5,7 @@ Owns: the schema and its upgrades, the refusals, in words that say what to do. D
 """
 
 import ssl
+from contextlib import suppress
 from typing import NamedTuple
 
 import asyncpg
@@ -179,7 +180,8 @@ async def _check_sessions(server: Server, connection: asyncpg.Connection) -> Non
 async def _make_schema(connection: asyncpg.Connection, schema: str, found: Found) -> None:
     if await connection.fetchval("select to_regnamespace($1) is null", quoted(schema)):
         try:
-            await connection.execute(f"create schema if not exists {quoted(schema)}")
+            with suppress(asyncpg.UniqueViolationError):  # another start has made it in this moment
+                await connection.execute(f"create schema if not exists {quoted(schema)}")
         except asyncpg.InsufficientPrivilegeError as error:
             raise Unusable(
                 f"the user {found.user} may not make the schema {schema}: let an administrator run "
