@@ -128,7 +128,7 @@ async def test_a_broker_that_stands_still_in_a_transaction_does_not_hold_up_its_
         await still.transaction().start()
         await still.execute("select epoch from oncelog_leader for share")
         assert await _take(successor) == old + 1
-        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+        with pytest.raises((OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)):
             while True:
                 await still.execute("select 1")
 
