@@ -102,7 +102,7 @@ def test_the_message_copier_copies_exactly_once_with_random_aborts_and_kills(
     daemon = start_daemon(*QUICK_GROUPS, "transaction.abort.timed.out.transaction.cleanup.interval.ms=500")
     source, sink = new_topic(daemon), new_topic(daemon)
     producer = Producer({"bootstrap.servers": daemon.bootstrap})
-    # Larger than its batches of 512 bytes: an abort drops what no batch has sent, and small ones wait five milliseconds.
+    # Larger than its batches of 512 bytes: an abort drops what was not sent, and small batches wait five milliseconds.
     values = [b"%0100d" % number for number in range(2000)]
     for value in values:
         producer.produce(source, value)
