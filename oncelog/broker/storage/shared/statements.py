@@ -121,10 +121,11 @@ class Statements:
     def _refused(self, epoch: int, newest_epoch: int) -> Completion[None]:
         """Fails with the reason why a broker that had the lease in this epoch can do nothing any more."""
         refused: Completion[None] = Completion()
-        if newest_epoch > epoch:
-            refused.fail(Fenced())
+        reason = _reason(epoch, newest_epoch)
+        if isinstance(reason, RoundsLost):
+            self._on_lost(reason, refused)
         else:
-            self._on_lost(RoundsLost(), refused)
+            refused.fail(reason)
         return refused
 
     def _on_lost(self, lost: RoundsLost, answered: Completion[Any]) -> None:
@@ -134,13 +135,13 @@ class Statements:
     def append_now(self, row: AppendRound) -> None:
         """The same at once. Raises OSError."""
         if not self.ask_now(row):
-            _is_ours(row, self.ask_now(FindRound(row.number)))
+            found = self.ask_now(FindRound(row.number))
+            if found.epoch != row.epoch:
+                raise _reason(row.epoch, found.newest_epoch)
 
 
-def _is_ours(row: AppendRound, found: FoundRound) -> None:
-    if found.epoch == row.epoch:
-        return
-    raise Fenced if found.newest_epoch > row.epoch else RoundsLost
+def _reason(epoch: int, newest_epoch: int) -> Fenced | RoundsLost:
+    return Fenced() if newest_epoch > epoch else RoundsLost()
 
 
 def _happened(has_happened: bool) -> None:
