@@ -349,7 +349,7 @@ class FakeTables:
         if self.is_instant:
             answer = self._execute(self._database, statement)
             if answer is None and isinstance(statement, FetchChunk):
-                answer = self._database.replaced.get(statement.id)  # type: ignore[assignment]
+                answer = self._database.replaced.get(statement.id)
             answered.complete(answer)
         elif isinstance(statement, AppendRound | FindRound):
             self._queue(self._rounds, statement, answered)
