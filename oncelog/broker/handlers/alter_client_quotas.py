@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Mapping
+from functools import partial
 from ipaddress import ip_address
 from math import isnan
 from typing import Any
@@ -22,8 +23,8 @@ from oncelog.broker.security.quotas import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from oncelog.broker.turns.slices import Sliced, count_each
-from oncelog.protocol.errors import ErrorCode
+from oncelog.broker.turns.slices import Sliced, count_each, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from oncelog.protocol.generated.alter_client_quotas_request import EntryData as Wanted
 from oncelog.protocol.generated.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
@@ -48,6 +49,14 @@ _Entity = tuple[tuple[str, str | None], ...]
 
 
 def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Sliced[AlterClientQuotasResponse]:
+    try:
+        return (yield from _alter(context, request))
+    except KafkaError as error:  # what was written before it changes nothing when it is asked for again
+        refusal = partial(_answer, problem=error.message, code=error.code)
+    return AlterClientQuotasResponse(entries=(yield from each(dict.fromkeys(map(_entity, request.entries)), refusal)))
+
+
+def _alter(context: RequestContext, request: AlterClientQuotasRequest) -> Sliced[AlterClientQuotasResponse]:
     counts = yield from count_each(map(_entity, request.entries))
     metadata = context.broker.metadata
     answers: dict[_Entity, EntryData] = {}
@@ -90,9 +99,9 @@ def _changes(entity: _Entity, entry: Wanted, current: Mapping[str, float]) -> li
     ]
 
 
-def _answer(entity: _Entity, problem: str | None) -> EntryData:
+def _answer(entity: _Entity, problem: str | None, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> EntryData:
     return EntryData(
-        error_code=ErrorCode.NONE if problem is None else ErrorCode.INVALID_REQUEST,
+        error_code=ErrorCode.NONE if problem is None else code,
         error_message=problem,
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
     )

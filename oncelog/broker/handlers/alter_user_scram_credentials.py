@@ -7,6 +7,7 @@
   count from the next login on; the response is sent once they are durable.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from oncelog.broker.cluster.security_state import SecurityState
@@ -61,13 +62,21 @@ def handle(
             records[name] = _record(change)
         else:
             records.pop(name, None)
-    response = AlterUserScramCredentialsResponse(
+    if not records:
+        return _response(verdicts)
+    return metadata.write(list(records.values())).map(
+        lambda _: _response(verdicts),
+        lambda error: _response(verdicts | dict.fromkeys(records, (error.code, error.message))),
+    )
+
+
+def _response(verdicts: Mapping[str, Verdict]) -> AlterUserScramCredentialsResponse:
+    return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user=name, error_code=error, error_message=text)
             for name, (error, text) in sorted(verdicts.items(), key=lambda each: each[1] != _ACCEPTED)
         ]
     )
-    return metadata.write(list(records.values())).map(lambda _: response) if records else response
 
 
 def _of_either(name: str, mechanism: int) -> Verdict | None:

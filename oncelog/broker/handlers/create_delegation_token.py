@@ -58,7 +58,9 @@ def handle(
         token_id=record.token_id,
         hmac=tokens.hmac_of(record.token_id),
     )
-    return broker.metadata.write([record]).map(lambda _: response)
+    return broker.metadata.write([record]).map(
+        lambda _: response, lambda error: _response(owner, requester, error_code=error.code)
+    )
 
 
 def _refusal(context: RequestContext, request: CreateDelegationTokenRequest, owner: Principal) -> ErrorCode | None:

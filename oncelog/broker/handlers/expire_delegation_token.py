@@ -37,4 +37,4 @@ def handle(
         ended = until(token, min(token.max_timestamp, wall_ms + period_ms))
         response = ExpireDelegationTokenResponse(expiry_timestamp_ms=ended.expiration_timestamp)
         written = broker.metadata.write([ended])
-    return written.map(lambda _: response)
+    return written.map(lambda _: response, lambda error: ExpireDelegationTokenResponse(error.code))

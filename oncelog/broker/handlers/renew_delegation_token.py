@@ -32,4 +32,6 @@ def handle(
         period_ms = min(period_ms, request.renew_period_ms)
     renewed = until(token, min(token.max_timestamp, broker.clock.wall_ms() + period_ms))
     response = RenewDelegationTokenResponse(expiry_timestamp_ms=renewed.expiration_timestamp)
-    return broker.metadata.write([renewed]).map(lambda _: response)
+    return broker.metadata.write([renewed]).map(
+        lambda _: response, lambda error: RenewDelegationTokenResponse(error.code)
+    )

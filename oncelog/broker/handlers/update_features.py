@@ -40,4 +40,6 @@ def handle(
     }
     if request.validate_only or not changes:
         return response
-    return broker.metadata.set_features(changes).map(lambda _: response)
+    return broker.metadata.set_features(changes).map(
+        lambda _: response, lambda error: UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+    )

@@ -2,7 +2,8 @@
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -11,10 +12,28 @@ from oncelog.broker.admin.metrics_routes import MetricsRoutes
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from oncelog.protocol.generated.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from oncelog.protocol.generated.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig as IncrementalAlterableConfig,
+)
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterConfigsResource as IncrementalAlterConfigsResource,
+)
+from oncelog.protocol.generated.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
@@ -27,6 +46,8 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from oncelog.protocol.message import Message
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import read_records
@@ -159,6 +180,75 @@ def test_topic_that_cannot_be_deleted_for_lack_of_room_stays() -> None:
     assert broker.broker.topics.get(TOPIC) is None
     broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)]), 4)
     assert broker.broker.topics.get(TOPIC) is not None
+
+
+CHANGES: dict[str, tuple[Message, int]] = {
+    "AlterClientQuotas": (
+        AlterClientQuotasRequest(
+            entries=[EntryData(entity=[EntityData("user", "alice")], ops=[OpData("producer_byte_rate", 1_000.0)])]
+        ),
+        1,
+    ),
+    "AlterConfigs": (
+        AlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=2, resource_name=TOPIC, configs=[AlterableConfig(name="retention.ms", value="1000")]
+                )
+            ]
+        ),
+        2,
+    ),
+    "AlterUserScramCredentials": (
+        AlterUserScramCredentialsRequest(
+            upsertions=[
+                ScramCredentialUpsertion(
+                    name="alice", mechanism=1, iterations=8192, salt=b"salt", salted_password=b"password"
+                )
+            ]
+        ),
+        0,
+    ),
+    "IncrementalAlterConfigs": (
+        IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsResource(
+                    resource_type=2,
+                    resource_name=TOPIC,
+                    configs=[IncrementalAlterableConfig(name="retention.ms", config_operation=0, value="2000")],
+                )
+            ]
+        ),
+        1,
+    ),
+    "UpdateFeatures": (
+        UpdateFeaturesRequest(
+            feature_updates=[FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)]
+        ),
+        1,
+    ),
+}
+"""What administrators change in the metadata log besides topics, and the version of the request."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_change_of_the_cluster_is_refused_retriably_and_works_once_there_is_room(name: str) -> None:
+    """A change that the metadata log has no room for is an error in the response, not the end of the connection."""
+    broker = broker_with_topic()
+    request, version = CHANGES[name]
+    fill_disk(broker)
+    for _ in range(2):
+        assert errors_of(broker.ask(request, version)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    broker.disk.capacity_bytes = None
+    assert errors_of(broker.ask(request, version)) == [ErrorCode.NONE]
+
+
+def errors_of(response: Message) -> list[ErrorCode]:
+    """That of the response, or of each row of its only array."""
+    if hasattr(response, "error_code"):
+        return [ErrorCode(response.error_code)]
+    (rows,) = (each for each in map(partial(getattr, response), response.__slots__) if isinstance(each, Sequence))
+    return [ErrorCode(each.error_code) for each in rows]
 
 
 @pytest.mark.parametrize("key_type", [0, 1])

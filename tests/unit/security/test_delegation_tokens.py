@@ -267,6 +267,19 @@ def test_an_expiry_ends_a_token_then_and_a_negative_one_at_once(server: SaslServ
     assert renew(alice, made.hmac) == ("DELEGATION_TOKEN_NOT_FOUND", 0)
 
 
+def test_a_full_disk_refuses_each_change_of_a_token_retriably(server: SaslServer) -> None:
+    """A change without room in the metadata log is an error in the response, and works once there is room."""
+    alice = client_of(server, "alice")
+    made = create(alice)
+    disk = server.virtual.disk
+    disk.capacity_bytes = disk.used_bytes
+    assert ErrorCode(create(alice).error_code) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert renew(alice, made.hmac)[0] == expire(alice, made.hmac)[0] == "KAFKA_STORAGE_ERROR"
+    disk.capacity_bytes = None
+    assert create(alice).error_code == 0
+    assert renew(alice, made.hmac)[0] == expire(alice, made.hmac)[0] == "NONE"
+
+
 def test_an_expired_token_is_only_removed_and_only_by_its_owner(server: SaslServer) -> None:
     alice, bob = client_of(server, "alice"), client_of(server, "bob")
     made = create(alice)

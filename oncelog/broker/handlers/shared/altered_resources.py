@@ -56,7 +56,10 @@ def _alter(
         written = decide(resource)
     except KafkaError as error:
         return Completion.of(_answer(new_answer, resource, error.code, str(error)))
-    return written.map(lambda _: _answer(new_answer, resource, ErrorCode.NONE, None))
+    return written.map(
+        lambda _: _answer(new_answer, resource, ErrorCode.NONE, None),
+        lambda error: _answer(new_answer, resource, error.code, str(error)),
+    )
 
 
 def _answer(new_answer: NewAnswer[AnswerT], resource: Resource, code: ErrorCode, message: str | None) -> AnswerT:
