@@ -208,12 +208,16 @@ async def _internal_topics(admin: "Admin") -> list[Finding]:
 
 
 async def _log_dirs(admin: "Admin") -> list[Finding]:
-    """Check the disks as the brokers report them; versions before KIP-827 report none."""
-    return [
-        _space(f"disk of node {each.node_id}", each.path, each.total_bytes, each.usable_bytes)
-        for each in await admin.describe_log_dirs()
-        if each.total_bytes > 0
-    ]
+    """Check the disks as the brokers report them; versions before KIP-827 report none. Of a database the size is
+    unknown, and the usable space is only once it refuses writes."""
+    found = []
+    for each in await admin.describe_log_dirs():
+        if each.total_bytes > 0:
+            found.append(_space(f"disk of node {each.node_id}", each.path, each.total_bytes, each.usable_bytes))
+        elif each.usable_bytes == 0:
+            detail = f"{each.path} refuses writes: the broker's log says why"
+            found.append(Finding(f"storage of node {each.node_id}", "wrong", detail))
+    return found
 
 
 def _space(check: str, path: str, total_bytes: int, free_bytes: int) -> Finding:

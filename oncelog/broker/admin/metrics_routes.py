@@ -5,7 +5,8 @@ Invariant: the text is written in a thread, so that no client waits for it.
 
     GET /metrics  Prometheus' text format
     GET /healthz  200 while the event loop turns
-    GET /readyz   200 when every coordinator has replayed its log and the disk takes writes, else 503 with the reason
+    GET /readyz   200 when every coordinator has replayed its log and the disk or the database takes writes, else 503
+                  with the reason
     GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
 """
 
@@ -53,7 +54,10 @@ class MetricsRoutes:
     def _not_ready(self) -> str | None:
         trouble = self._broker.logs.store.trouble
         if trouble is not None:
-            return "the disk has failed" if trouble.is_final else f"the disk is full: {trouble.error}"
+            is_database = self._broker.config.place.storage == "postgres"
+            if trouble.is_final:
+                return f"the {'database' if is_database else 'disk'} has failed"
+            return f"{'the database refuses writes' if is_database else 'the disk is full'}: {trouble.error}"
         loaded = self._broker.transactions.list_all()
         if loaded.done and loaded.error is not None:
             return "transactions are still being loaded"

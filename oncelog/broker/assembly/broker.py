@@ -62,7 +62,8 @@ def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[
     try:
         return (yield from assembling)
     except OSError as error:
-        raise StartError(f"cannot start from {config.place.name}: {trouble(error)}.") from error
+        problem = str(error) if config.place.storage == "postgres" else trouble(error)
+        raise StartError(f"cannot start from {config.place.name}: {problem}.") from error
 
 
 def _assemble(

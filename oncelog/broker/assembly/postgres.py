@@ -9,6 +9,7 @@ from typing import Any
 from oncelog.broker.assembly.directory import SettingsError, StartError
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.log.store import LogStore
+from oncelog.broker.observability import space
 from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
@@ -50,7 +51,7 @@ def open_postgres(
             compaction,
             sizes,
             terms,
-            SpaceLog(log, place.path),
+            SpaceLog(log, place.path, space.TABLES),
             stopwatch,
         )
     except LeaseHeld as error:

@@ -21,6 +21,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import LogStore
+from oncelog.broker.observability import space
 from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
@@ -84,7 +85,7 @@ def make_store(
         progress=_progress(system, log),
         compatibility=compatibility_of(config),
         compaction=compaction,
-        space_listener=SpaceLog(log, str(config.data_dir)),
+        space_listener=SpaceLog(log, str(config.data_dir), space.FILES),
     )
     for line in store.problems:
         reports.on_problem("data_dir.damaged", line)

@@ -2,7 +2,8 @@
 
 `current_txn_start_offset` is the first offset of the producer's open transaction here, −1 for none: together with
 DescribeTransactions it reveals a transaction that the coordinator does not know. The response contains only durable
-state.
+state. While the store accepts no appends, a partition whose end is not durable is KAFKA_STORAGE_ERROR: that lasts until
+there is space, and other requests of the connection would wait as long.
 
 A partition that is named several times is returned once, where Kafka repeats it: it may have many producers. All of its
 producers are as they were in one turn.
@@ -12,7 +13,7 @@ from oncelog.broker.log.producer_state import ProducerState as LogProducerState
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced, each
-from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest
 from oncelog.protocol.generated.describe_producers_response import (
     DescribeProducersResponse,
@@ -49,6 +50,9 @@ def _describe_partition(
         log = context.broker.topics.partition(topic, index)
     except KafkaError as error:
         return _error_response(index, error), None
+    trouble = context.broker.logs.store.trouble
+    if trouble is not None and not log.is_durable(log.log_end_offset):
+        return _error_response(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(trouble.error))), None
     durable = log.when_durable(log.log_end_offset)
     producers = yield from each(tuple(log.producer_state.producers()), _describe_producer)
     return PartitionResponse(partition_index=index, active_producers=producers), durable

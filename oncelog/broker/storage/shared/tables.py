@@ -36,6 +36,9 @@ class Refused(OSError):
     def __init__(self, reason: str) -> None:
         super().__init__(ENOSPC, reason)
 
+    def __str__(self) -> str:
+        return str(self.strerror)  # the number is of one reason among others
+
 
 class LogRow(NamedTuple):
     """What the catalogue has of one log."""

@@ -1,0 +1,89 @@
+"""A PostgreSQL without space under a broker that runs: what operators, tools and the console see meanwhile."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from oncelog.cli import main
+from oncelog.client import Producer
+from tests.conftest import Start
+from tests.daemon.test_metrics import ask, scrape
+from tests.support.consoles import console, text_of
+from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres, started
+
+asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+_SCHEMA = f"refusing_{os.getpid()}"
+_HALVES = ("oncelog_journal_0", "oncelog_journal_1")
+_FILL = """
+create function fill() returns trigger language plpgsql as $$ begin
+  raise exception 'could not extend file: No space left on device' using errcode = 'disk_full';
+end $$
+"""
+_PLACE = {"topic": "orders", "partition": "0"}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    yield from started()
+
+
+async def test_a_database_that_refuses_writes_is_seen_from_outside_and_holds_up_no_other_request(
+    postgres: Postgres, start_daemon: Start
+) -> None:
+    """While a round waits for space: probe, doctor, log and console name the database, no page waits for it, and what
+    waited is there once there is space."""
+    daemon = start_daemon(
+        "oncelog.storage=postgres",
+        f"oncelog.postgres.dsn={postgres.dsn}",
+        f"oncelog.postgres.schema={_SCHEMA}",
+        "oncelog.metrics.listen=127.0.0.1:0",
+    )
+    database = await asyncpg.connect(postgres.dsn, server_settings={"search_path": _SCHEMA})
+    async with Producer(bootstrap_servers=daemon.bootstrap) as producer, console(daemon.bootstrap) as pages:
+        await producer.send("orders", b"before", partition=0)
+        await database.execute(_FILL)
+        for half in _HALVES:
+            await database.execute(f"create trigger full_disk before insert on {half} execute function fill()")
+        waiting = asyncio.ensure_future(producer.send("orders", b"waits", partition=0))
+        await _until_ready(daemon, is_ready=False)
+        assert await asyncio.to_thread(_seen, daemon) == (1, 1, {"storage of node 1": "wrong"})
+        refusal = await pages.get("/partition", params=_PLACE)
+        assert (refusal.status_code, "No space left on device" in text_of(refusal.text)) == (500, True)
+        for path in ("/", "/topics", "/topic", "/messages", "/transactions", "/groups"):
+            assert (await pages.get(path, params=_PLACE)).status_code == 200, path
+        assert not waiting.done()
+        for half in _HALVES:
+            await database.execute(f"drop trigger full_disk on {half}")
+        assert (await waiting).offset == 1
+        await _until_ready(daemon, is_ready=True)
+        assert await asyncio.to_thread(_seen, daemon) == (0, 0, {})
+        assert (await pages.get("/partition", params=_PLACE)).status_code == 200
+    await database.close()
+    (line,) = (json.loads(each) for each in daemon.stderr_path.read_text().splitlines() if '"disk.full"' in each)
+    assert line["data_dir"] == f"postgresql:{_SCHEMA}"
+    assert line["error"] == "PostgreSQL: could not extend file: No space left on device"
+    assert "give PostgreSQL what it lacks" in line["message"]
+
+
+async def _until_ready(daemon: Daemon, *, is_ready: bool) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        status, _, body = await asyncio.to_thread(ask, daemon, "/readyz")
+        if (status == 200) is is_ready:
+            break
+        assert time.monotonic() < until_s, body
+    assert is_ready or "the database refuses writes: PostgreSQL: could not extend file" in body
+
+
+def _seen(daemon: Daemon) -> tuple[float, int, dict[str, str]]:
+    """The gauge, the exit code of the doctor, and what it says of storage."""
+    doctor = CliRunner().invoke(main, ["doctor", "-b", daemon.bootstrap, "--json"])
+    found = {row["check"]: row["result"] for row in json.loads(doctor.stdout) if row["check"].startswith("storage")}
+    return scrape(daemon)["oncelog_disk_full", ()], doctor.exit_code, found
