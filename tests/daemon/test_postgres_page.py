@@ -108,3 +108,20 @@ def test_settings_of_containers_are_settings(text: str) -> None:
     assert warnings == []
     assert config.get_str("oncelog.storage") == "postgres"
     assert str(config.get("oncelog.postgres.dsn")).startswith("postgresql://kafka@postgres/")
+
+
+def test_it_has_as_many_connections_as_it_says(postgres: Postgres) -> None:
+    """A broker that has written, moved into chunks and fetched has the number of connections that the page gives."""
+    with psycopg.connect(postgres.dsn, autocommit=True) as administrator:
+        administrator.execute("create database connections")
+        config = {"oncelog.postgres.checkpoint.bytes": "1", "oncelog.postgres.cache.bytes": "0"}
+        with Broker(storage=postgres.dsn_of("connections"), config=config) as broker:
+            for number in range(4):
+                broker.produce("orders", b"%d" % number)
+            for _ in range(2):
+                assert len(broker.records("orders")) == 4
+            found = administrator.execute(
+                "select count(*) from pg_stat_activity where application_name = 'oncelog' and datname = 'connections'"
+            ).fetchone()
+    assert found == (6,)
+    assert "two that fetch: six at most" in " ".join(PAGE.split())
