@@ -279,6 +279,28 @@ def test_a_start_offset_that_a_full_disk_refuses_fails_and_nothing_has_changed()
     assert running.logs[0].log_start_offset == 0
 
 
+# -- a database that is away
+
+
+@pytest.mark.parametrize(("appends", "away_s", "ends"), [(True, 100, False), (True, 150, True), (False, 600, False)])
+def test_what_is_to_be_written_waits_two_minutes_for_the_database(appends: bool, away_s: int, ends: bool) -> None:
+    """A shorter outage costs nothing but time, as any does while there is nothing to write; a longer one is final."""
+    running = TablesStore(Database())
+    running.tables.cut_share = 1.0
+    waiting = running.append(batch()) if appends else None
+    running.scheduler.run()
+    for _ in range(away_s):
+        running.clock.time_ms += 1_000
+        running.let_time_pass()
+    assert bool(running.failures) is ends
+    running.tables.cut_share = 0.0
+    for _ in range(10):
+        running.clock.time_ms += 1_000
+        running.let_time_pass()
+    assert (running.store.trouble is not None) is ends
+    assert waiting is None or waiting.done is not ends
+
+
 # -- what does not hold the loop
 
 
