@@ -23,6 +23,7 @@ from oncelog.client import (
 )
 from oncelog.client.blocking import clients as sync
 from oncelog.protocol.errors import ErrorCode
+from tests.support.daemon import LOOKS_AT_FILES
 from tests.support.kafka import ON_BOTH, serving
 
 
@@ -243,6 +244,7 @@ async def test_a_group_that_does_not_exist_is_an_error(bootstrap: str) -> None:
             assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+@LOOKS_AT_FILES
 async def test_log_directories_have_the_size_of_each_partition(bootstrap: str) -> None:
     async with Admin(bootstrap) as admin:
         place = TopicPartition(await written(admin, bootstrap), 0)

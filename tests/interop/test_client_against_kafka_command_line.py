@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
+from tests.support.daemon import LOOKS_AT_FILES
 from tests.support.interrupts import interruptible
 from tests.support.kafka import ON_BOTH, serving
 
@@ -100,6 +101,7 @@ def test_settings_are_described_with_their_source_and_altered(operator: Operator
     assert missing in operator.refused("config", "describe", "--topic", missing)
 
 
+@LOOKS_AT_FILES
 def test_the_cluster_is_described(operator: Operator) -> None:
     described = operator.rows("cluster", "describe")
     ((host, port),) = [(node["host"], node["port"]) for node in described["nodes"]]

@@ -14,7 +14,7 @@ from tests.clients.consumer_group_members import Consumer
 from tests.clients.group_members import Member, commit
 from tests.clients.offset_producer import Producer
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
+from tests.support.daemon import LOOKS_AT_FILES, Daemon
 
 pytestmark = pytest.mark.kafka
 
@@ -106,6 +106,7 @@ def test_the_groups_tool_describes_resets_and_deletes(daemon: Daemon) -> None:
     assert "tool" not in java(*tool, "--list").split()
 
 
+@LOOKS_AT_FILES
 def test_kafka_reads_our_groups_and_offsets_from_the_file(tmp_path: Path) -> None:
     """Its log tool decodes each record, and names keys and values as it does those of its own."""
     daemon = Daemon(tmp_path / "data", "offsets.topic.num.partitions=1")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.conversation import Conversation
-from tests.support.daemon import Daemon
+from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.hanging import conversation, hang
 from tests.support.java import ask_kafka
 from tests.support.kafka import Kafka
@@ -134,6 +134,7 @@ def all_printed(scene: Scene) -> dict[str, str]:
     }
 
 
+@LOOKS_AT_FILES
 def test_the_command_prints_what_it_prints_on_apache_kafka(start_daemon: Callable[..., Daemon], tmp_path: Path) -> None:
     ours = all_printed(scene_on_ours(start_daemon()))
     place = tmp_path / "kafka"  # both keep their data in "data", and Kafka would take over what the other has left

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.daemon import Daemon
+from tests.support.daemon import LOOKS_AT_FILES, Daemon
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
 
 
 def dump(path: Path, decoder: str) -> str:

@@ -17,11 +17,11 @@ from oncelog.cli import main
 from oncelog.protocol.records.batch import read_header
 from tests.conftest import Start
 from tests.interop.test_kafka_log_tools import write_compacted_partition
-from tests.support.daemon import Daemon
+from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.kafka import Kafka
 from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
 PATIENCE_S = 20.0
 SETTINGS = (
     "offsets.topic.num.partitions=1",

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
+import pytest
+
 from tests.support.forked import ForkedProcess
 from tests.support.patience import PATIENCE_S
 
@@ -17,6 +19,7 @@ Process: TypeAlias = "ForkedProcess | subprocess.Popen[str]"
 _ROOT = Path(__file__).parent.parent.parent
 TABLES = "ONCELOG_TEST_DSN"
 """A variable: daemons that no test gives a storage keep their records there, each in a schema of its own."""
+LOOKS_AT_FILES = pytest.mark.skipif(TABLES in os.environ, reason=f"it looks at a data directory, and {TABLES} is set")
 
 
 class Daemon:
