@@ -189,6 +189,7 @@ compose-test: $(VENV)/.test ## Build the images; kill, restart and cut off their
 compose-demo: ## The main job in containers, from their images to the result: loader, broker, Spark cluster, verification
 	@./.ci/compose-demo
 
+# With ONCELOG_TEST_DSN=postgresql://... the brokers of the tests keep their records there, over six connections each.
 .PHONY: interop
 interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools, Streams and Connect, Flink, Go's, Rust's, Node's, Python's (fetched into .interop)
 	@echo 'Fetching and building the clients of other languages'
