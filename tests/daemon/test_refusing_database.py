@@ -1,14 +1,16 @@
-"""A PostgreSQL without space under a broker that runs: what operators, tools and the console see meanwhile."""
+"""A PostgreSQL without space, or away, under a broker that runs: what operators, tools and the console see."""
 
 import asyncio
 import json
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from oncelog.broker.storage.shared.outage import LATE_MS
 from oncelog.cli import main
 from oncelog.client import Producer
 from tests.conftest import Start
@@ -19,7 +21,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres, started
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
-_SCHEMA = f"refusing_{os.getpid()}"
+_SCHEMA, _OTHER = f"refusing_{os.getpid()}", f"away_{os.getpid()}"
 _HALVES = ("oncelog_journal_0", "oncelog_journal_1")
 _FILL = """
 create function fill() returns trigger language plpgsql as $$ begin
@@ -39,12 +41,7 @@ async def test_a_database_that_refuses_writes_is_seen_from_outside_and_holds_up_
 ) -> None:
     """While a round waits for space: probe, doctor, log and console name the database, no page waits for it, and what
     waited is there once there is space."""
-    daemon = start_daemon(
-        "oncelog.storage=postgres",
-        f"oncelog.postgres.dsn={postgres.dsn}",
-        f"oncelog.postgres.schema={_SCHEMA}",
-        "oncelog.metrics.listen=127.0.0.1:0",
-    )
+    daemon = start_daemon(*_overrides(postgres, _SCHEMA), "oncelog.metrics.listen=127.0.0.1:0")
     database = await asyncpg.connect(postgres.dsn, server_settings={"search_path": _SCHEMA})
     async with Producer(bootstrap_servers=daemon.bootstrap) as producer, console(daemon.bootstrap) as pages:
         await producer.send("orders", b"before", partition=0)
@@ -66,10 +63,47 @@ async def test_a_database_that_refuses_writes_is_seen_from_outside_and_holds_up_
         assert await asyncio.to_thread(_seen, daemon) == (0, 0, {})
         assert (await pages.get("/partition", params=_PLACE)).status_code == 200
     await database.close()
-    (line,) = (json.loads(each) for each in daemon.stderr_path.read_text().splitlines() if '"disk.full"' in each)
+    (line,) = _lines(daemon, "disk.full")
     assert line["data_dir"] == f"postgresql:{_SCHEMA}"
     assert line["error"] == "PostgreSQL: could not extend file: No space left on device"
     assert "give PostgreSQL what it lacks" in line["message"]
+
+
+async def test_a_database_that_is_away_is_one_line_and_one_when_it_is_back(
+    postgres: Postgres, start_daemon: Start
+) -> None:
+    """An operator who looks at the log reads why clients wait, and for how long they have waited."""
+    daemon = start_daemon(*_overrides(postgres, _OTHER))
+    async with Producer(bootstrap_servers=daemon.bootstrap) as producer:
+        await producer.send("orders", b"before", partition=0)
+        postgres.stop("immediate")
+        try:
+            waiting = asyncio.ensure_future(producer.send("orders", b"waits", partition=0))
+            away = await _until_said(daemon, "database.away")
+        finally:
+            postgres.start()
+        assert (await waiting).offset == 1
+        back = await _until_said(daemon, "database.back")
+    assert away["data_dir"] == back["data_dir"] == f"postgresql:{_OTHER}"
+    assert away["error"].startswith("PostgreSQL: ")
+    assert back["duration_ms"] >= LATE_MS
+    assert [len(_lines(daemon, event)) for event in ("database.away", "database.back")] == [1, 1]
+
+
+def _overrides(postgres: Postgres, schema: str) -> tuple[str, ...]:
+    return ("oncelog.storage=postgres", f"oncelog.postgres.dsn={postgres.dsn}", f"oncelog.postgres.schema={schema}")
+
+
+def _lines(daemon: Daemon, event: str) -> list[dict[str, Any]]:
+    lines = (json.loads(each) for each in daemon.stderr_path.read_text().splitlines())
+    return [each for each in lines if each["event"] == event]
+
+
+async def _until_said(daemon: Daemon, event: str) -> dict[str, Any]:
+    until_s = time.monotonic() + PATIENCE_S
+    while not (found := await asyncio.to_thread(_lines, daemon, event)):
+        assert time.monotonic() < until_s, daemon.stderr_path.read_text()
+    return found[0]
 
 
 async def _until_ready(daemon: Daemon, *, is_ready: bool) -> None:

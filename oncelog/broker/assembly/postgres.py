@@ -10,6 +10,7 @@ from oncelog.broker.assembly.directory import SettingsError, StartError
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability import space
+from oncelog.broker.observability.outage import OutageLog
 from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
@@ -53,6 +54,7 @@ def open_postgres(
             terms,
             SpaceLog(log, place.path, space.TABLES),
             stopwatch,
+            OutageLog(log, place.path),
         )
     except LeaseHeld as error:
         raise StartError(f"cannot start from {place.name}: {error}; stop it, or choose another schema.") from error

@@ -67,6 +67,19 @@ class Space:
         self.events.append("space")
 
 
+class Outages:
+    """An OutageListener."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def on_away(self, error: OSError) -> None:
+        self.events.append("away")
+
+    def on_back(self, duration_ms: int) -> None:
+        self.events.append("back")
+
+
 class TablesStore:
     """`logs` are those that were opened, partition by partition."""
 
@@ -83,6 +96,7 @@ class TablesStore:
         self.config = replace(LogConfig(), segment_bytes=segment_bytes)
         self.failures: list[OSError] = []
         self.space = Space()
+        self.outages = Outages()
         self.tables = HeldTables(database, self.scheduler, self.clock)
         opening = Slices(self.scheduler).run_own(
             open_store(
@@ -94,6 +108,8 @@ class TablesStore:
                 SharedSizes(**sizes),
                 LeaseTerms(name, unattended_ms=0),
                 self.space,
+                None,
+                self.outages,
             )
         )
         self.run_until_done(opening)

@@ -293,12 +293,29 @@ def test_what_is_to_be_written_waits_two_minutes_for_the_database(appends: bool,
         running.clock.time_ms += 1_000
         running.let_time_pass()
     assert bool(running.failures) is ends
+    assert running.outages.events == ["away"]
     running.tables.cut_share = 0.0
     for _ in range(10):
         running.clock.time_ms += 1_000
         running.let_time_pass()
     assert (running.store.trouble is not None) is ends
+    assert running.outages.events == ["away", "back"]
     assert waiting is None or waiting.done is not ends
+
+
+def test_a_connection_that_is_made_again_is_no_outage() -> None:
+    """An answer within a second is not worth a line, however often connections are cut."""
+    running = TablesStore(Database())
+    for _ in range(20):
+        running.tables.cut_share = 1.0
+        waiting = running.append(batch())
+        running.scheduler.run()
+        running.clock.time_ms += 500
+        running.let_time_pass()
+        running.tables.cut_share = 0.0
+        running.run_until_done(waiting)
+    assert not running.outages.events
+    assert running.store.figures()["tables_repeats"] >= 20
 
 
 # -- what does not hold the loop

@@ -5,6 +5,7 @@ Owns: the repetition, for as long as the patience lasts. Does not own: what an a
 
 from typing import Any, TypeVar
 
+from oncelog.broker.storage.shared.outage import Outage, OutageListener
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
     FindRound,
@@ -44,10 +45,13 @@ class RoundsLost(OSError):
 
 
 class Statements:
-    def __init__(self, tables: Tables, scheduler: Scheduler, clock: Clock) -> None:
+    def __init__(
+        self, tables: Tables, scheduler: Scheduler, clock: Clock, outage_listener: OutageListener | None = None
+    ) -> None:
         self._tables = tables
         self._scheduler = scheduler
         self._clock = clock
+        self._outage = Outage(clock, outage_listener)
         self.repeat_count = 0
         """How many were sent again, as their answer was lost."""
 
@@ -60,11 +64,18 @@ class Statements:
     def _send(self, statement: Statement[T], answered: Completion[T], since_ms: MonotonicMs) -> None:
         def on_answer(answer: Completion[T]) -> None:
             error = answer.error
+            if isinstance(error, Unanswered):
+                if self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
+                    self.repeat_count += 1
+                    self._outage.on_repeated(answered, since_ms, error)
+                    self._scheduler.call_later(_PAUSE_MS, lambda: self._send(statement, answered, since_ms))
+                else:
+                    self._outage.on_given_up(answered)
+                    answered.fail(error)
+                return
+            self._outage.on_answered(answered)
             if error is None:
                 answered.complete(answer.result())
-            elif isinstance(error, Unanswered) and self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
-                self.repeat_count += 1
-                self._scheduler.call_later(_PAUSE_MS, lambda: self._send(statement, answered, since_ms))
             elif isinstance(error, RoundsLost):
                 self._on_lost(error, answered)
             else:

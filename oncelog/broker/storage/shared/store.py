@@ -41,6 +41,7 @@ from oncelog.broker.storage.shared.joining import Joiner
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
+from oncelog.broker.storage.shared.outage import OutageListener
 from oncelog.broker.storage.shared.room import RETRY_MS, Room
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import (
@@ -442,10 +443,11 @@ def open_store(
     terms: LeaseTerms | None = None,
     space_listener: SpaceListener | None = None,
     stopwatch: Stopwatch | None = None,
+    outage_listener: OutageListener | None = None,
 ) -> Sliced[SharedLogStore]:
     """Take the lease, and open a store over what the one before has committed. Raises LeaseHeld, OSError."""
     terms = terms or LeaseTerms()
-    statements = Statements(tables, scheduler, clock)
+    statements = Statements(tables, scheduler, clock, outage_listener)
     taken = yield from take_lease(statements, clock, scheduler, terms)
     lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms.lease_ms)
     found = yield from find(statements, taken.epoch)
