@@ -6,8 +6,8 @@ Owns: the lines. Does not own: when that is (`broker.storage.shared.outage`).
 from typing import Any
 
 _WHAT_HAPPENS = (
-    "what is to be written waits, and clients with it; after two minutes the broker ends. Look at PostgreSQL, and at "
-    "the way there"
+    "what is to be written waits, and clients with it; after two minutes the broker ends. Look at PostgreSQL, at "
+    "the way there, and at who holds locks on its tables"
 )
 
 
