@@ -134,7 +134,7 @@ async def test_transactions_are_the_oldest_first_with_their_partitions_and_steps
         found = text_of((await client.get("/transactions", params={"q": "nightly"})).text)
         producers = text_of((await client.get("/producers", params=ADDRESSES["/producers"])).text)
     assert re.search(
-        r"till-2 Ongoing .* of 30.0 s .*nightly-export Ongoing .* of 30.0 s.*till-1 CompleteCommit", listed
+        r"till-2 Ongoing .* of 5 min 0 s .*nightly-export Ongoing .* of 5 min 0 s.*till-1 CompleteCommit", listed
     )
     assert "orders -0 payments -0" in one and "Empty → Ongoing 2:0 0 ms orders-0" in one
     assert "PrepareAbort → CompleteAbort" in steps and "till-2" not in steps
@@ -239,7 +239,7 @@ async def test_open_transactions_beyond_those_that_are_described_are_listed_too(
     async with console(cluster.bootstrap) as client:
         text = text_of((await client.get("/transactions")).text)
     first, _, others = text.partition("Open or decided too")
-    assert re.search("nightly-export Ongoing .* of 30.0 s", first)
+    assert re.search("nightly-export Ongoing .* of 5 min 0 s", first)
     assert "till-2 Ongoing" in others and "till-1" in others.partition("Nothing open")[2]
 
 

@@ -27,6 +27,7 @@ from oncelog.testing.lives import ThreadLife
 from oncelog.tools import doctor as doctor_module
 from oncelog.tools.txn import operations
 from tests.support.consoles import OURS, console, text_of
+from tests.support.patience import GIVES_UP_MS
 from tests.support.states_scene import in_state, topic_of
 
 DECIDED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -270,7 +271,7 @@ def test_nothing_aborts_what_is_decided(broker: Broker, state: str) -> None:
     page = get(broker, f"/abort?{place}&start=0")
     assert "nothing else may" in page and OUTCOMES[state] in page and "/fence?id=" not in page
     if state != "PrepareEpochFence":  # Kafka has no response to an InitProducerId in this state, and logs it never
-        fenced = run(broker, "txn", "fence", state, "--timeout", "1")
+        fenced = run(broker, "txn", "fence", state, "--timeout", str(GIVES_UP_MS // 1_000))
         assert fenced.exit_code == 2 and sentence in fenced.stderr
     at = ("--topic", topic_of(state), "--partition", "1")
     aborted = run(broker, "txn", "abort", *at, "--start-offset", "0")

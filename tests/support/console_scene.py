@@ -23,8 +23,8 @@ def scene(bootstrap: str) -> Iterator[None]:
             admin.create_topics(NewTopic("orders", 3), NewTopic("payments", 1))
         _settled(bootstrap)
         for name, partition in (("till-2", 0), ("nightly-export", 1)):
-            producer = stack.enter_context(Producer(bootstrap, transactional_id=name, transaction_timeout_ms=30_000))
-            transaction = producer.transaction().__enter__()
+            producer = Producer(bootstrap, transactional_id=name, transaction_timeout_ms=PATIENCE_MS)
+            transaction = stack.enter_context(producer).transaction().__enter__()
             stack.callback(_abort, transaction)
             for number in range(4):
                 transaction.send("orders", FRUIT[number], key=b"shop-%d" % number, partition=partition)
