@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from oncelog.broker.log.store import StoreError
 from oncelog.broker.storage.shared.room import RETRY_MS, Room
-from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.statements import RefusedAfterLoss, Statements
 from oncelog.broker.storage.shared.tables import Refused, Statement
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler
@@ -57,7 +57,7 @@ class Beside:
 
     def write(self, make: MakeStatement, *, is_repeated: bool = True) -> Completion[None]:
         """Completes once the statement has happened. For lack of space it is sent again, or fails with StoreError
-        unless `is_repeated`; else it fails with OSError."""
+        unless `is_repeated`, if it is known that it has not happened; else it fails with OSError."""
         wanted = _Wanted(make, Completion(), is_repeated)
         self._unwritten_count += 1
         self._last = wanted.written
@@ -81,9 +81,9 @@ class Beside:
 
     def _on_answer(self, wanted: _Wanted, error: Exception | None) -> None:
         self._is_writing = False
-        if isinstance(error, Refused) and wanted.is_repeated:
+        if isinstance(error, RefusedAfterLoss) or (isinstance(error, Refused) and wanted.is_repeated):
             self._room.on_refused(wanted.written, error)
-            self._scheduler.call_later(RETRY_MS, lambda: self._add(wanted))
+            self._scheduler.call_later(RETRY_MS, lambda: self._add(wanted._replace(is_repeated=True)))
         elif isinstance(error, Refused):
             self._end(wanted, StoreError(str(error)))
         else:

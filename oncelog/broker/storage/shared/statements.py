@@ -3,6 +3,7 @@
 Owns: the repetition, for as long as the patience lasts. Does not own: what an answer means.
 """
 
+from functools import partial
 from typing import Any, TypeVar
 
 from oncelog.broker.storage.shared.outage import Outage, OutageListener
@@ -13,6 +14,7 @@ from oncelog.broker.storage.shared.tables import (
     FoundRound,
     Lease,
     LookAtLease,
+    Refused,
     Statement,
     Tables,
     Unanswered,
@@ -25,6 +27,10 @@ _PAUSE_MS = 50
 _PATIENCE_MS = 120_000
 """A restart of the database takes less, and so does the promotion of its standby."""
 _TRIES_AT_ONCE = 3
+
+
+class RefusedAfterLoss(Refused):
+    """It was refused when it was sent again: the first time, whose answer was lost, it may have happened."""
 
 
 class Fenced(OSError):
@@ -61,14 +67,17 @@ class Statements:
         self._send(statement, answered, self._clock.monotonic_ms())
         return answered
 
-    def _send(self, statement: Statement[T], answered: Completion[T], since_ms: MonotonicMs) -> None:
+    def _send(
+        self, statement: Statement[T], answered: Completion[T], since_ms: MonotonicMs, *, was_lost: bool = False
+    ) -> None:
         def on_answer(answer: Completion[T]) -> None:
             error = answer.error
             if isinstance(error, Unanswered):
                 if self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
                     self.repeat_count += 1
                     self._outage.on_repeated(answered, since_ms, error)
-                    self._scheduler.call_later(_PAUSE_MS, lambda: self._send(statement, answered, since_ms))
+                    again = partial(self._send, statement, answered, since_ms, was_lost=True)
+                    self._scheduler.call_later(_PAUSE_MS, again)
                 else:
                     self._outage.on_given_up(answered)
                     answered.fail(error)
@@ -76,6 +85,8 @@ class Statements:
             self._outage.on_answered(answered)
             if error is None:
                 answered.complete(answer.result())
+            elif isinstance(error, Refused) and was_lost:
+                answered.fail(RefusedAfterLoss(error.strerror or ""))
             elif isinstance(error, RoundsLost):
                 self._on_lost(error, answered)
             else:
