@@ -1,6 +1,6 @@
 """A PostgreSQL that runs in a container until it is told to end: `python -m tests.integration.postgres`.
 
-It lets everybody in who reaches it: the network is the project's alone.
+It prints a line once it accepts connections. It lets everybody in who reaches it: the network is the project's alone.
 """
 
 import signal
@@ -21,6 +21,7 @@ def main() -> None:
         with Path(server.directory / "pg_hba.conf").open("a", encoding="utf-8") as rules:
             rules.write("host all all all trust\n")
         server.start()
+        print("ready", flush=True)
         try:
             signal.sigwait({signal.SIGTERM, signal.SIGINT})
         finally:
