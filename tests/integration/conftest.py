@@ -4,15 +4,24 @@ found it: containers run, are healthy and connected."""
 import os
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from tests.integration.containers import ENGINE, Container, Worker, introduce_brokers
+from tests.integration.containers import ENGINE, Container, Worker, broker_logs, introduce_brokers
 
 BOOTSTRAP = os.environ.get("ONCELOG_BOOTSTRAP", "broker:9092")
 Hire = Callable[..., Worker]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a scenario that fails the logs of the brokers are shown."""
+    report = yield
+    if report.failed and ENGINE is not None:
+        report.sections += [(f"Log of {name}", text) for name, text in broker_logs().items()]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -107,8 +107,14 @@ class Container:
         return int(_engine("wait", self.id))
 
     def log(self) -> str:
-        shown = subprocess.run([str(ENGINE), "logs", self.id], capture_output=True, text=True, timeout=_TIMEOUT_S)
-        return shown.stdout + shown.stderr
+        return _log(self.id)
+
+
+def broker_logs() -> dict[str, str]:
+    """What each container of a broker has logged last."""
+    filters = ("--filter", f"label=com.docker.compose.project={PROJECT}", "--filter", "name=broker")
+    names = _engine("ps", "-a", *filters, "--format", "{{.Names}}").split()
+    return {name: _log(name)[-4000:] for name in names}
 
 
 def introduce_brokers() -> None:
@@ -185,6 +191,11 @@ def _wait(is_so: Callable[[], bool], otherwise: str) -> None:
             return
         pause.wait(_PAUSE_S)
     raise TimeoutError(otherwise)
+
+
+def _log(container: str) -> str:
+    shown = subprocess.run([str(ENGINE), "logs", container], capture_output=True, text=True, timeout=_TIMEOUT_S)
+    return shown.stdout + shown.stderr
 
 
 def _engine(*command: str) -> str:
