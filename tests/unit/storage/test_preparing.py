@@ -1,18 +1,21 @@
 """What a start says of a server: who may lose what that was acknowledged, and why it cannot be used."""
 
 import asyncio
+import socket
 import ssl
 from pathlib import Path
 
 import pytest
 import trustme
 
+from oncelog.broker.storage.shared.tables import Unanswered
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
+from oncelog.broker.turns.completion import Completion
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 from oncelog.broker.storage.postgres.preparing import Found, Unreachable, Unusable, connect
-from oncelog.broker.storage.postgres.session import Server
+from oncelog.broker.storage.postgres.session import Server, Session
 
 SAID = {
     ("off", "on", "standby"): "a crash of its machine may lose anything",
@@ -76,3 +79,26 @@ async def test_a_server_that_is_not_there_yet_can_be_tried_again() -> None:
     refusal = await _refusal(starting, None, "sslmode=prefer")
     assert isinstance(refusal, Unreachable)
     assert "starting up" in str(refusal)
+
+
+async def test_a_server_that_is_silent_is_named_as_that_and_can_be_tried_again() -> None:
+    """What times out has no text of its own, and an operator reads why a start fails or what a broker waits for."""
+    scheduler = LoopScheduler(asyncio.get_running_loop(), "postgres")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # its backlog lets clients in
+        server = Server(
+            f"postgresql://kafka@{_at(silent)}/records", "oncelog", LoopCoroutines(), scheduler, connect_s=0.01
+        )
+        with pytest.raises(Unreachable) as refused:
+            await connect(server)
+        asked: asyncio.Future[Completion[None]] = asyncio.get_running_loop().create_future()
+        Session(server).run(lambda _: asyncio.sleep(0)).then(asked.set_result)
+        answer = await asked
+    scheduler.close()
+    assert str(refused.value) == "no answer within 0.01 s; is PostgreSQL running there?"
+    assert isinstance(answer.error, Unanswered)
+    assert str(answer.error) == "PostgreSQL: no answer within 0.01 s"
+
+
+def _at(listening: socket.socket) -> str:
+    host, port = listening.getsockname()
+    return f"{host}:{port}"

@@ -86,7 +86,7 @@ async def connect(server: Server) -> asyncpg.Connection:
     except _REFUSED as error:
         is_of_network = isinstance(error, OSError | TimeoutError) and not isinstance(error, ssl.SSLError)
         if is_of_network and getattr(error, "filename", None) is None:  # else it is a certificate's
-            raise Unreachable(f"{error or 'no answer'}; is PostgreSQL running there?") from error
+            raise Unreachable(f"{error}; is PostgreSQL running there?") from error
         raise Unusable(_of_connection(error)) from error
 
 
@@ -145,7 +145,7 @@ def _of_connection(error: BaseException) -> str:
             return "it is a standby, which cannot be written: name the primary, or all hosts with commas between them."
         case asyncpg.ProtocolViolationError() | asyncpg.FeatureNotSupportedError():
             return f"{error}; {_NO_POOLER}"
-    return f"{error or type(error).__name__}."
+    return f"{str(error) or type(error).__name__}."
 
 
 _NO_POOLER = "name PostgreSQL itself, or a pooler in session mode: oncelog has locks that belong to its connections."

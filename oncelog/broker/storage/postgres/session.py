@@ -33,7 +33,7 @@ _SETTINGS = {
 }
 """What a server, a database or a role has set otherwise does not reach us. A take-over waits for transactions that hold
 the lease: that of a broker which was stopped in the middle must end."""
-_CONNECT_S = 5
+_CLOSE_S = 5
 _ANSWER_MS = 15_000
 _REFUSED = (
     asyncpg.ConfigurationLimitExceededError,
@@ -69,17 +69,22 @@ class Server:
     scheduler: Scheduler
     role: str = "primary"
     """Which of its hosts will do, as libpq's `target_session_attrs`."""
+    connect_s: float = 10.0
+    """How long it may take. The system's resolver waits for five seconds until it asks its second name server:
+    with less than that, no connection could be made as long as the first one is silent."""
 
     async def connect(self) -> asyncpg.Connection:
         """Raises what asyncpg raises, OSError."""
-        settings = {**_SETTINGS, "search_path": quoted(self.schema)}
-        return await asyncpg.connect(
-            self.dsn or "postgresql://",
-            service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
-            timeout=_CONNECT_S,
-            server_settings=settings,
-            target_session_attrs=self.role,
-        )
+        try:
+            return await asyncpg.connect(
+                self.dsn or "postgresql://",
+                service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
+                timeout=self.connect_s,
+                server_settings={**_SETTINGS, "search_path": quoted(self.schema)},
+                target_session_attrs=self.role,
+            )
+        except TimeoutError as error:
+            raise TimeoutError(str(error) or f"no answer within {self.connect_s:g} s") from error
 
 
 def quoted(name: str) -> str:
@@ -139,7 +144,7 @@ class Session:
             if self._connection is not None:
                 self._connection.terminate()
             self._connection = None
-            raise Unanswered(f"PostgreSQL: {error or type(error).__name__}") from error
+            raise Unanswered(f"PostgreSQL: {str(error) or type(error).__name__}") from error
         except asyncpg.PostgresError as error:
             raise OSError(f"PostgreSQL: {error}") from error
 
@@ -156,4 +161,4 @@ class Session:
 
     async def close(self) -> None:
         if self._connection is not None:
-            await self._connection.close(timeout=_CONNECT_S)
+            await self._connection.close(timeout=_CLOSE_S)
