@@ -1,14 +1,16 @@
 """Connections to PostgreSQL, each with one statement in flight.
 
-Owns: what is a lost answer, what a refusal, and how long an answer may take. Does not own: the loop on which coroutines
-run (`Coroutines`).
+Owns: which host is connected to, what is a lost answer, what a refusal, and how long an answer may take. Does not own:
+the loop on which coroutines run (`Coroutines`).
 """
 
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
@@ -58,7 +60,7 @@ _LOST = (
 """Nobody knows what has become of the statement, or another server is to be asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Server:
     """Where the tables are."""
 
@@ -70,21 +72,46 @@ class Server:
     role: str = "primary"
     """Which of its hosts will do, as libpq's `target_session_attrs`."""
     connect_s: float = 10.0
-    """How long it may take. The system's resolver waits for five seconds until it asks its second name server:
-    with less than that, no connection could be made as long as the first one is silent."""
+    """How long each host has. The system's resolver waits for five seconds until it asks its second name server: with
+    less than that, no connection could be made as long as the first one is silent."""
+    _served: str = field(default="", init=False)
+    """With the host that was connected to last: to wait for one that is gone once is enough."""
 
     async def connect(self) -> asyncpg.Connection:
-        """Raises what asyncpg raises, OSError."""
-        try:
-            return await asyncpg.connect(
-                self.dsn or "postgresql://",
-                service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
-                timeout=self.connect_s,
-                server_settings={**_SETTINGS, "search_path": quoted(self.schema)},
-                target_session_attrs=self.role,
-            )
-        except TimeoutError as error:
-            raise TimeoutError(str(error) or f"no answer within {self.connect_s:g} s") from error
+        """To the first host that will do. Raises what asyncpg raises, OSError."""
+        failures: list[Exception] = []
+        dsns = of_each_host(self.dsn or "postgresql://")
+        for dsn in sorted(dsns, key=lambda each: each != self._served):
+            try:
+                connection = await self._connect(dsn)
+            except TimeoutError as error:
+                failures.append(TimeoutError(str(error) or f"no answer within {self.connect_s:g} s"))
+            except (OSError, asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched) as error:
+                failures.append(error)
+            else:
+                self._served = dsn
+                return connection
+        # That one is a standby says nothing if another, which may be the primary, cannot be reached.
+        raise min(failures, key=lambda error: isinstance(error, asyncpg.TargetServerAttributeNotMatched))
+
+    async def _connect(self, dsn: str) -> asyncpg.Connection:
+        return await asyncpg.connect(
+            dsn,
+            service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
+            timeout=self.connect_s,
+            server_settings={**_SETTINGS, "search_path": quoted(self.schema)},
+            target_session_attrs=self.role,
+        )
+
+
+def of_each_host(dsn: str) -> list[str]:
+    """A DSN for each host that this one has before its path: the driver has one limit for all of them, and would give
+    the whole of it to a first one that is silent, as a machine without power is. Raises ValueError."""
+    parts = urlsplit(dsn)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return [dsn]
+    return [urlunsplit(parts._replace(netloc=user + at + host)) for host in hosts.split(",")]
 
 
 def quoted(name: str) -> str:
@@ -113,7 +140,6 @@ class Session:
         ask, answered = self._waiting[0]
 
         def on_answer(answer: Completion[Any]) -> None:
-            deadline.cancel()
             self._waiting.popleft()
             if self._waiting:
                 self._send()
@@ -122,14 +148,16 @@ class Session:
             else:
                 answered.fail(answer.error)
 
+        self._server.coroutines.run(self._asked(partial(self._answer, ask))).then(on_answer)
+
+    async def _answer(self, ask: Ask[T], connection: asyncpg.Connection) -> T:
         # Not by a timeout of the driver: that would cancel the statement, and PostgreSQL answers a commit that was
         # cancelled while it waited for its standby as if the standby had it.
-        deadline = self._server.scheduler.call_later(self._answer_ms, self._give_up)
-        self._server.coroutines.run(self._asked(ask)).then(on_answer)
-
-    def _give_up(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
+        deadline = self._server.scheduler.call_later(self._answer_ms, connection.terminate)
+        try:
+            return await ask(connection)
+        finally:
+            deadline.cancel()
 
     async def _asked(self, ask: Ask[T]) -> T:
         try:
