@@ -13,7 +13,7 @@ from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import Plant, planted, seeds_for
 
 
-# The later ones are in `make sim` too.
+# `.ci/run` simulates the seeds behind them.
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(3, 24, 3))])
 def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers(first: int) -> None:
     counts: Counter[str] = Counter()

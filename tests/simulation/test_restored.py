@@ -18,7 +18,7 @@ from tests.simulation.restored_world import RestoredWorld
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-# The later ones are in `make sim` too.
+# `.ci/run` simulates the seeds behind them.
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(6, 30, 6))])
 def test_what_is_lost_with_the_tables_is_noticed_and_all_else_holds(first: int) -> None:
     counts: Counter[str] = Counter()

@@ -24,7 +24,7 @@ from tests.simulation.shared_world import SharedWorld
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-# The later ones are in `make sim` too.
+# `.ci/run` simulates the seeds behind them.
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(2, 24, 2))])
 def test_what_clients_were_told_holds_while_partitions_come_and_go(first: int) -> None:
     counts: Counter[str] = Counter()

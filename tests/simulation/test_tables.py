@@ -28,7 +28,7 @@ from tests.simulation.tables_world import TablesWorld
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-# The later ones are in `make sim` too.
+# `.ci/run` simulates the seeds behind them.
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(4, 24, 4))])
 def test_what_clients_were_told_holds_over_tables(first: int) -> None:
     counts: Counter[str] = Counter()
