@@ -20,39 +20,53 @@ from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.statements import RoundsLost
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
+    NOBODY,
     AddAside,
     AppendRound,
+    Attendance,
+    AttendLease,
     Catalogue,
     Checkpoint,
     ChunkRow,
     DeleteLogs,
     DropAside,
     DropChunks,
+    DropNode,
     FetchChunk,
     FindRound,
+    Followed,
+    FollowMetadata,
     ForgetPlace,
     FoundRound,
     GiveBackLease,
+    KeepNode,
     KeepPlace,
+    KeptNode,
     Lease,
     LogRow,
     LookAtLease,
+    LookAtNodes,
     MeasureTables,
     MoveStarts,
+    NodeRow,
+    ReadBlobs,
     ReadCatalogue,
     ReadRounds,
     Refused,
     RenewLease,
     ReplaceChunks,
     Round,
+    SeenNodes,
     Statement,
     TakeLease,
     TakenLease,
     Unanswered,
+    WantLeader,
     WriteBlob,
 )
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
+from oncelog.protocol.topics import METADATA_TOPIC_ID
 from oncelog.testing.memory_disk import PowerCut
 
 T = TypeVar("T")
@@ -63,6 +77,11 @@ _LATE_MS = (1, 40, 400, 4_000)
 _LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
 """They may have much to do."""
 _OF_LEASE = LookAtLease | TakeLease | RenewLease
+_OF_NODE = KeepNode | DropNode
+_NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease
+"""Beside rounds; they have an epoch."""
+_NOT_IN_FLIGHT = LookAtLease | TakeLease | AttendLease | KeepNode | LookAtNodes | FollowMetadata | ReadBlobs
+"""A take-over has nothing to do with them."""
 _ROUNDS_A_PIECE = 3
 _STATES = 400
 """How many of the last ones are kept, at most."""
@@ -83,12 +102,22 @@ class Database:
     owner: str = ""
     until_us: int = 0
     """When the lease is over; 0 if it was given back."""
-    attendant: "FakeTables | None" = None
-    """Which broker has a connection open that keeps the lease."""
+    node_id: int = NOBODY
+    """Of the owner."""
+    successor: int = NOBODY
+    wanted: int = NOBODY
+    nodes: dict[int, tuple[NodeRow, int]] = field(default_factory=dict)
+    """With the time until which each is there."""
+    attendant: "tuple[FakeTables, int] | None" = None
+    """Which broker has a connection open that attends to the lease, and in which epoch."""
+    node_attendants: dict[int, "FakeTables"] = field(default_factory=dict)
+    """Which broker has a connection open that keeps the node id."""
     is_elsewhere: bool = False
     """It was restored, and no start has gone on from there."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Epoch and body by number."""
+    followed: set[int] = field(default_factory=set)
+    """Which of them have something of the metadata log."""
     halves: dict[int, int] = field(default_factory=dict)
     """In which half of the journal each is."""
     trimmed: int = 0
@@ -128,6 +157,7 @@ class Database:
         self.late.clear()
         self.is_elsewhere = True
         self.attendant = None
+        self.node_attendants.clear()
         self.restores += 1
         return lost[-1].tick
 
@@ -183,6 +213,8 @@ class Database:
             return False
         self.journal[statement.number] = statement.epoch, b"".join(statement.bodies)
         self.halves[statement.number] = statement.half
+        if statement.is_followed:
+            self.followed.add(statement.number)
         return True
 
     def find_round(self, statement: FindRound) -> FoundRound:
@@ -193,6 +225,7 @@ class Database:
         self.chunks.update((row.id, (row, body)) for row, body in statement.chunks)
         for number in [number for number in self.journal if number <= statement.trimmed]:
             del self.journal[number], self.halves[number]
+            self.followed.discard(number)
         left = {self.halves[number] for number in self.journal}
         assert left <= {statement.half}, "a round is in the half that is to be left empty"
         self.trimmed = max(self.trimmed, statement.trimmed)
@@ -250,8 +283,33 @@ class Database:
         return sum(row.size_bytes for row, _ in self.chunks.values())
 
     def give_back_lease(self, statement: GiveBackLease) -> bool:
-        self.until_us = 0
+        self.until_us, self.successor = 0, statement.successor
         return True
+
+    def drop_node(self, statement: DropNode) -> None:
+        if statement.node_id in self.nodes and self.nodes[statement.node_id][0].owner == statement.owner:
+            del self.nodes[statement.node_id]
+
+    def want_leader(self, statement: WantLeader) -> None:
+        self.wanted = statement.node_id
+
+    def read_blobs(self, statement: ReadBlobs) -> dict[str, bytes]:
+        return {path: data for path, data in self.blobs.items() if path.startswith(statement.prefix)}
+
+    @property
+    def newest(self) -> int:
+        return max(self.journal, default=self.trimmed)
+
+    def follow_metadata(self, statement: FollowMetadata) -> Followed:
+        key = METADATA_TOPIC_ID, 0
+        chunks = [(row, body) for row, body in self.chunks.values() if row.key == key and row.id not in self.aside]
+        chunks.sort(key=lambda chunk: chunk[0].base_offset)
+        wanted = [body for row, body in chunks if row.next_offset > statement.from_offset]
+        above = max(statement.above, self.trimmed)
+        rounds = [
+            self.journal[number][1] for number in sorted(self.journal) if number > above and number in self.followed
+        ]
+        return Followed(self.newest, self.starts.get(key, 0), wanted if self.trimmed > statement.above else [], rounds)
 
     def keep_place(self, statement: KeepPlace) -> bool:
         self.is_elsewhere = False
@@ -261,7 +319,7 @@ class Database:
         self.is_elsewhere = True
 
 
-_BESIDE = frozenset({"attendant", "replaced", "in_flight", "late", "restores", "states", "tick"})
+_BESIDE = frozenset({"attendant", "node_attendants", "replaced", "in_flight", "late", "restores", "states", "tick"})
 """What of a Database is no row of it."""
 _ROWS = tuple(each.name for each in fields(Database) if each.name not in _BESIDE)
 _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
@@ -282,6 +340,10 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     GiveBackLease: Database.give_back_lease,
     KeepPlace: Database.keep_place,
     ForgetPlace: Database.forget_place,
+    DropNode: Database.drop_node,
+    WantLeader: Database.want_leader,
+    ReadBlobs: Database.read_blobs,
+    FollowMetadata: Database.follow_metadata,
 }
 
 
@@ -331,7 +393,7 @@ class FakeTables:
         self._clock = clock
         self._random = random
         self._takes_time = takes_time
-        self._rounds, self._lease, self._beside = _Line(), _Line(), _Line()
+        self._rounds, self._lease, self._beside, self._attending, self._node = (_Line() for _ in range(5))
         self._written = database.written
         self.cut_share = cut_share
         self.cut_count = 0
@@ -355,6 +417,10 @@ class FakeTables:
             self._queue(self._rounds, statement, answered)
         elif isinstance(statement, _OF_LEASE):
             self._queue(self._lease, statement, answered)
+        elif isinstance(statement, AttendLease):
+            self._queue(self._attending, statement, answered)
+        elif isinstance(statement, _OF_NODE):
+            self._queue(self._node, statement, answered)
         elif _writes(statement):
             self._queue(self._beside, statement, answered)
         else:
@@ -379,10 +445,10 @@ class FakeTables:
     def _send(self, line: _Line, statement: Statement[Any], answered: Completion[Any]) -> None:
         fate = self._fate(statement)
         if fate is Fate.NEVER:
-            self._after(lambda: self._cut(answered))
+            self._after(lambda: self._cut(answered, statement))
             return
         # No take-over has to do with what a start asks of the lease.
-        in_flight: list[Effect] = [] if isinstance(statement, LookAtLease | TakeLease) else self._database.in_flight
+        in_flight: list[Effect] = [] if isinstance(statement, _NOT_IN_FLIGHT) else self._database.in_flight
         restores = self._database.restores
 
         def effect(database: Database) -> None:
@@ -392,21 +458,21 @@ class FakeTables:
             answer = self._executed(database, statement)
             if database is self._database:  # its broker is alive, maybe
                 number = database.written
-                self._after(lambda: self._answer(answered, fate, answer, number))
+                self._after(lambda: self._answer(answered, statement, fate, answer, number))
 
         def begin() -> None:
             if effect in in_flight:
                 in_flight.remove(effect)
                 effect(self._database)
             elif self._database.restores > restores and fate is not Fate.LATE:
-                self._cut(answered)
+                self._cut(answered, statement)
 
         in_flight.append(effect)
         if fate is Fate.LATE:
             self.late_count += 1
             line.late.append(effect)
             self._after(begin, _LATE_MS)
-            self._after(lambda: self._cut(answered))
+            self._after(lambda: self._cut(answered, statement))
         else:
             self._after(begin, _LONG_MS if isinstance(statement, _LONG) else _DELAYS_MS)
 
@@ -439,15 +505,19 @@ class FakeTables:
         else:
             self._scheduler.call_soon(lambda: _do(function))
 
-    def _answer(self, answered: Completion[Any], fate: Fate, answer: Completion[Any], number: int) -> None:
+    def _answer(
+        self, answered: Completion[Any], statement: Statement[Any], fate: Fate, answer: Completion[Any], number: int
+    ) -> None:
         if fate is Fate.LOST:
-            self._cut(answered)
+            self._cut(answered, statement)
         elif fate is Fate.ANSWERED:
             self._written = max(self._written, number)
             answer.then(answered._end_as)
 
-    def _cut(self, answered: Completion[Any]) -> None:
+    def _cut(self, answered: Completion[Any], statement: Statement[Any]) -> None:
         self.cut_count += 1
+        if isinstance(statement, AttendLease):
+            self._leave_lease()
         answered.fail(Unanswered("the connection was cut"))
 
     def run_now(self, statement: Statement[T]) -> T:
@@ -481,7 +551,13 @@ class FakeTables:
                 return self._take_lease(database, statement)
             case RenewLease():
                 return self._renew_lease(database, statement)
-        if _writes(statement) and not isinstance(statement, AppendRound | GiveBackLease):
+            case AttendLease():
+                return self._attend_lease(database, statement)
+            case KeepNode():
+                return self._keep_node(database, statement)
+            case LookAtNodes():
+                return self._look_at_nodes(database)
+        if _writes(statement) and not isinstance(statement, _NOT_WRITTEN):
             if database.written < self._written:
                 raise RoundsLost
             database.written += 1
@@ -492,14 +568,19 @@ class FakeTables:
 
     def _look_at_lease(self, database: Database) -> Lease:
         left_ms = (database.until_us - self._now_us()) / 1000 if database.until_us else 0
-        return Lease(database.epoch, database.owner, database.until_us, left_ms, database.attendant is not None)
+        is_attended = database.attendant is not None and database.attendant[1] == database.epoch
+        return Lease(
+            *(database.epoch, database.owner, database.until_us, left_ms, is_attended),
+            *(database.node_id, database.successor),
+        )
 
     def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:
         if database.owner != statement.owner:
             if (database.epoch, database.until_us) != (statement.seen.epoch, statement.seen.renewed):
                 return None
             database.take_lease(self._random)
-            database.owner, database.attendant = statement.owner, self
+            database.owner, database.node_id, database.attendant = statement.owner, statement.node_id, None
+            database.successor = database.wanted = NOBODY
             database.until_us = self._now_us() + statement.lease_ms * 1000
             database.note()
         return TakenLease(database.epoch, database.is_elsewhere)
@@ -507,9 +588,38 @@ class FakeTables:
     def _renew_lease(self, database: Database, statement: RenewLease) -> bool:
         if not database.may_write(statement.epoch):
             return False
-        database.attendant = self
         database.until_us = self._now_us() + statement.lease_ms * 1000
         return True
+
+    def _attend_lease(self, database: Database, statement: AttendLease) -> Attendance:
+        if not database.may_write(statement.epoch):
+            return Attendance.NONE
+        before, database.attendant = database.attendant, (self, statement.epoch)
+        return Attendance.KEPT if before == database.attendant else Attendance.BEGUN
+
+    def _keep_node(self, database: Database, statement: KeepNode) -> KeptNode:
+        row = statement.row
+        if database.node_attendants.setdefault(row.node_id, self) is not self:
+            known, until_us = database.nodes.get(row.node_id, (row, 0))
+            return KeptNode(False, known.owner, until_us)
+        database.nodes[row.node_id] = row, self._now_us() + statement.lease_ms * 1000
+        return KeptNode(True, row.owner, 0)
+
+    def _look_at_nodes(self, database: Database) -> SeenNodes:
+        now_us = self._now_us()
+        rows = [row._replace(is_over=until_us <= now_us) for row, until_us in database.nodes.values()]
+        return SeenNodes(sorted(rows), database.newest, database.wanted)
+
+    def _leave_lease(self) -> None:
+        if self._database.attendant is not None and self._database.attendant[0] is self:
+            self._database.attendant = None
+
+    def leave(self) -> None:
+        """Its connections are closed."""
+        database = self._database
+        self._leave_lease()
+        for node_id in [node_id for node_id, each in database.node_attendants.items() if each is self]:
+            del database.node_attendants[node_id]
 
 
 def _writes(statement: Statement[Any]) -> bool:

@@ -57,7 +57,7 @@ class TablesBroker(LateBroker):
         self.failures: list[OSError] = []
         self.problems: list[str] = []
         compaction = CompactionSettings(time, _COMPACTION_BYTES, 0, self.problems.append)
-        terms = LeaseTerms(f"start {seed}", unattended_ms=0)
+        terms = LeaseTerms(f"start {seed}", node_id=1)
         opening = Slices(time).run_own(
             open_store(self.tables, time, time, self.failures.append, compaction, sizes, terms)
         )

@@ -36,5 +36,18 @@ VERSIONS = (
       topic_id uuid, partition int, start_offset bigint not null, primary key (topic_id, partition));
     create table oncelog_blob(path text primary key, data bytea not null);
     """,
+    """
+    alter table oncelog_lease
+      add column node_id int not null default -1, add column successor int not null default -1,
+      add column wanted int not null default -1;
+    create table oncelog_node(
+      node_id int primary key, owner text not null, addresses text not null, followed bigint not null,
+      until timestamptz not null);
+    drop view oncelog_journal;
+    alter table oncelog_journal_0 add column is_followed boolean not null default false;
+    alter table oncelog_journal_1 add column is_followed boolean not null default false;
+    create view oncelog_journal as
+      select *, 0 as half from oncelog_journal_0 union all select *, 1 as half from oncelog_journal_1;
+    """,
 )
 """What leads from each version to the next, forward only."""

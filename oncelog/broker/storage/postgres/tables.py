@@ -10,6 +10,7 @@ The row of the epoch also says where the database was when it was written last: 
 transaction. A row that was restored from a dump is of another transaction than it says.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
@@ -27,35 +28,49 @@ from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
     AddAside,
     AppendRound,
+    Attendance,
+    AttendLease,
     Catalogue,
     Checkpoint,
     ChunkRow,
     DeleteLogs,
     DropAside,
     DropChunks,
+    DropNode,
     FetchChunk,
     FindRound,
+    Followed,
+    FollowMetadata,
     ForgetPlace,
     FoundRound,
     GiveBackLease,
+    KeepNode,
     KeepPlace,
+    KeptNode,
     Lease,
     LogRow,
     LookAtLease,
+    LookAtNodes,
     MeasureTables,
     MoveStarts,
     NewChunk,
+    NodeAddress,
+    NodeRow,
+    ReadBlobs,
     ReadCatalogue,
     ReadRounds,
     RenewLease,
     ReplaceChunks,
     Round,
+    SeenNodes,
     Statement,
     TakeLease,
     TakenLease,
+    WantLeader,
     WriteBlob,
 )
 from oncelog.broker.turns.completion import Completion
+from oncelog.protocol.topics import METADATA_TOPIC_ID
 
 T = TypeVar("T")
 _ROUNDS_A_PIECE = 4_096
@@ -66,13 +81,12 @@ _FETCHING = 2
 _PIECE_BYTES = 1024 * 1024
 _PIECE_ROWS = 64
 """How much of a checkpoint is made in one turn."""
-LOCK_CLASS = 0x6F6E6365  # "once", in pg_locks
 _HALVES = ("oncelog_journal_0", "oncelog_journal_1")
 _APPENDS = {
     (half, half_before): f"""
 with ok as (select 1 from oncelog_leader where epoch = $1 for share)
-insert into {_HALVES[half]}(number, part, epoch, body)
-select $2::bigint, row.part, $1, row.body from ok, unnest($3::bytea[]) with ordinality as row(body, part)
+insert into {_HALVES[half]}(number, part, epoch, body, is_followed)
+select $2::bigint, row.part, $1, row.body, $4 from ok, unnest($3::bytea[]) with ordinality as row(body, part)
 where exists (select from {_HALVES[half_before]} where number = $2::bigint - 1)
 or (select number from oncelog_trim) >= $2::bigint - 1
 on conflict do nothing returning 1
@@ -85,13 +99,20 @@ _FIND = """
 with answer as (update oncelog_answer set number = number + 1)
 select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch from oncelog_leader
 """
-_LOCK = "'oncelog_leader'::regclass::oid::bigint"
+_OURS = "'oncelog_leader'::regclass::oid"
+"""The first half of the keys of our advisory locks: of these tables, and of no others."""
+_EPOCH_KEY = "(epoch & 2147483647)::int"
+_IS_OURS = f"locktype = 'advisory' and classid = {_OURS}"
+_OF_EPOCH = f"{_IS_OURS} and objsubid = 2 and objid = {_EPOCH_KEY}::oid"
+"""Two ints: the owner of the lease in this epoch is alive."""
+_OF_NODE = f"{_IS_OURS} and objsubid = 1 and objid = $1::int::oid"
+"""One bigint: this node is."""
+_OUR_DATABASE = "database = (select oid from pg_database where datname = current_database())"
 _RENEWED = "(extract(epoch from nullif(until, '-infinity')) * 1000000)::bigint"
 _LOOK = f"""
 select epoch, owner, coalesce({_RENEWED}, 0),
 coalesce(extract(epoch from nullif(until, '-infinity') - clock_timestamp()) * 1000, 0)::float,
-exists (select from pg_locks where locktype = 'advisory' and classid = {LOCK_CLASS} and objid = {_LOCK}
-and database = (select oid from pg_database where datname = current_database()))
+exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, successor
 from oncelog_leader, oncelog_lease
 """
 _PLACE = """
@@ -111,11 +132,36 @@ _TAKE_EPOCH = f"""
 update oncelog_leader set epoch = $2, written = pg_current_xact_id(),
 place = case when $1 then {_PLACE} else '' end
 """
-_TAKE_LEASE = "update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms'"
+_TAKE_LEASE = """
+update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms', node_id = $3, successor = -1,
+wanted = -1
+"""
 _KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE}"
 _ATTEND = f"""
-select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
-and classid = {LOCK_CLASS} and objid = {_LOCK}) or pg_try_advisory_lock({LOCK_CLASS}, {_LOCK}::int)
+select case when epoch <> $1 then 'NONE'
+when exists (select from pg_locks where {_OF_EPOCH} and pid = pg_backend_pid()) then 'KEPT'
+when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN' else 'NONE' end from oncelog_leader
+"""
+_HAS_NODE = f"""
+select exists (select from pg_locks where {_OF_NODE} and pid = pg_backend_pid())
+or pg_try_advisory_lock({_OURS}::bigint << 32 | $1::int)
+"""
+_KEEP_NODE = """
+insert into oncelog_node values($1, $2, $3, $4, clock_timestamp() + $5 * interval '1 ms')
+on conflict (node_id) do update set owner = excluded.owner, addresses = excluded.addresses,
+followed = excluded.followed, until = excluded.until
+"""
+_NODES = """
+select node_id, owner, addresses, followed, until <= clock_timestamp() from oncelog_node order by node_id
+"""
+_NEWEST = "select coalesce((select max(number) from oncelog_journal), 0), number from oncelog_trim"
+_FOLLOWED_CHUNKS = """
+select body from oncelog_chunk as chunk where topic_id = $1 and partition = 0 and next_offset > $2
+and not exists (select from oncelog_aside as aside where aside.id = chunk.id) order by base_offset
+"""
+_FOLLOWED_ROUNDS = """
+select string_agg(body, ''::bytea order by part) from oncelog_journal
+where number > $1 and is_followed group by number order by number
 """
 _ROUNDS = """
 with above as (select greatest($1, number) as number from oncelog_trim),
@@ -183,8 +229,7 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
         is_here = is_here or not epoch
         epoch += 1 if is_here else LOST_EPOCHS
         await connection.execute(_TAKE_EPOCH, is_here, epoch)
-        await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms)
-    await connection.execute(_ATTEND)
+        await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms, statement.node_id)
     return TakenLease(epoch, not is_here)
 
 
@@ -192,11 +237,64 @@ async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
     await connection.execute(
         "update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms'", statement.lease_ms
     )
-    await connection.execute(_ATTEND)
 
 
-async def _give_back_lease(connection: Connection, _: GiveBackLease) -> None:
-    await connection.execute("update oncelog_lease set until = '-infinity'")
+async def _attend_lease(connection: Connection, statement: AttendLease) -> Attendance:
+    return Attendance[await connection.fetchval(_ATTEND, statement.epoch)]
+
+
+async def _give_back_lease(connection: Connection, statement: GiveBackLease) -> None:
+    await connection.execute("update oncelog_lease set until = '-infinity', successor = $1", statement.successor)
+
+
+async def _keep_node(connection: Connection, statement: KeepNode) -> KeptNode:
+    row = statement.row
+    is_kept = await connection.fetchval(_HAS_NODE, row.node_id)
+    if is_kept:
+        addresses = json.dumps(row.addresses)
+        await connection.execute(_KEEP_NODE, row.node_id, row.owner, addresses, row.followed, statement.lease_ms)
+        await connection.execute("delete from oncelog_node where until < clock_timestamp() - interval '10 min'")
+        return KeptNode(is_kept, row.owner, 0)
+    found = await connection.fetchrow(
+        "select owner, (extract(epoch from until) * 1000000)::bigint from oncelog_node where node_id = $1", row.node_id
+    )
+    return KeptNode(is_kept, *(found or ("", 0)))
+
+
+async def _drop_node(connection: Connection, statement: DropNode) -> None:
+    await connection.execute(
+        "delete from oncelog_node where node_id = $1 and owner = $2", statement.node_id, statement.owner
+    )
+
+
+async def _look_at_nodes(connection: Connection, _: LookAtNodes) -> SeenNodes:
+    nodes = [
+        NodeRow(node_id, owner, tuple(NodeAddress(*each) for each in json.loads(addresses)), followed, is_over)
+        for node_id, owner, addresses, followed, is_over in await connection.fetch(_NODES)
+    ]
+    newest, trimmed = await connection.fetchrow(_NEWEST)
+    return SeenNodes(nodes, max(newest, trimmed), await connection.fetchval("select wanted from oncelog_lease"))
+
+
+async def _want_leader(connection: Connection, statement: WantLeader) -> None:
+    await connection.execute("update oncelog_lease set wanted = $1", statement.node_id)
+
+
+async def _read_blobs(connection: Connection, statement: ReadBlobs) -> dict[str, bytes]:
+    return dict(await connection.fetch("select * from oncelog_blob where starts_with(path, $1)", statement.prefix))
+
+
+async def _follow_metadata(connection: Connection, statement: FollowMetadata) -> Followed:
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        newest, trimmed = await connection.fetchrow(_NEWEST)
+        chunks: list[Any] = []
+        if trimmed > statement.above:
+            chunks = await connection.fetch(_FOLLOWED_CHUNKS, METADATA_TOPIC_ID, statement.from_offset)
+        rounds = await connection.fetch(_FOLLOWED_ROUNDS, max(statement.above, trimmed))
+        start_offset = await connection.fetchval(
+            "select start_offset from oncelog_start where topic_id = $1 and partition = 0", METADATA_TOPIC_ID
+        )
+    return Followed(max(newest, trimmed), start_offset or 0, [body for (body,) in chunks], [body for (body,) in rounds])
 
 
 async def _keep_place(connection: Connection, _: KeepPlace) -> None:
@@ -271,7 +369,11 @@ async def _measure_tables(connection: Connection, _: MeasureTables) -> int:
 
 async def _append_round(connection: Connection, statement: AppendRound) -> bool:
     added = await connection.fetch(
-        _APPENDS[statement.half, statement.half_before], statement.epoch, statement.number, statement.bodies
+        _APPENDS[statement.half, statement.half_before],
+        statement.epoch,
+        statement.number,
+        statement.bodies,
+        statement.is_followed,
     )
     return len(added) == len(statement.bodies)
 
@@ -388,6 +490,13 @@ async def _write_blob(connection: Connection, statement: WriteBlob) -> None:
 _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     LookAtLease: _look_at_lease,
     TakeLease: _take_lease,
+    AttendLease: _attend_lease,
+    KeepNode: _keep_node,
+    DropNode: _drop_node,
+    LookAtNodes: _look_at_nodes,
+    WantLeader: _want_leader,
+    ReadBlobs: _read_blobs,
+    FollowMetadata: _follow_metadata,
     ForgetPlace: _forget_place,
     ReadCatalogue: _read_catalogue,
     ReadRounds: _read_rounds,
@@ -482,9 +591,13 @@ _BESIDE_MS = 600_000
 
 class PostgresTables:
     def __init__(self, server: Server) -> None:
-        self._rounds, self._reads, self._lease = [Session(server) for _ in range(3)]
+        self._rounds, self._reads, self._lease, self._attending, self._node = [Session(server) for _ in range(5)]
         self._fetches = Pool([Session(server) for _ in range(_FETCHING)])
         self._beside = Session(server, answer_ms=_BESIDE_MS)
+        self._sessions = (
+            *(self._rounds, self._reads, self._lease, self._attending, self._node, self._beside),
+            *self._fetches.sessions,
+        )
         self._progress = _Progress()
 
     def run(self, statement: Statement[T]) -> Completion[T]:
@@ -493,6 +606,10 @@ class PostgresTables:
             session = self._rounds
         elif isinstance(statement, _OF_LEASE):
             session = self._lease
+        elif isinstance(statement, AttendLease):
+            session = self._attending
+        elif isinstance(statement, KeepNode | DropNode):
+            session = self._node
         elif isinstance(statement, FetchChunk):
             session = self._fetches
         else:
@@ -503,5 +620,5 @@ class PostgresTables:
         return self._beside.run_now(_asked(statement, self._progress))
 
     async def close(self) -> None:
-        for session in (self._rounds, self._reads, self._lease, self._beside, *self._fetches.sessions):
+        for session in self._sessions:
             await session.close()

@@ -1,24 +1,46 @@
 """The lease: how a broker gets it, keeps it, and gives it back.
 
-Owns: when a lease may be taken, and when it is renewed. Does not own: what it protects, which every statement sees to
-itself (`tables`): a broker that is wrong about its lease harms nobody.
+Owns: when a lease may be taken, when it is renewed, and until when nobody else has it, as far as its owner knows. Does
+not own: what it protects, which every statement sees to itself (`tables`): a broker that is wrong about its lease harms
+nobody, and reads at most what is old.
 
 A lease is free once it was given back or is over, by the clock of the database. While its owner is alive it also has a
-connection open, which ends with its process: without one for a while the lease is free before its end. That while is
-longer than the owner takes to connect again.
+connection open, which ends with its process: without one, and not renewed, for a while, the lease is free before its
+end. That while is longer than the owner takes to notice and to connect again.
+
+Why the owner's reads are never old, if monotonic clocks run equally fast: the lease is free only `unattended_ms` after
+the answer to a look that found no connection, and after no later look has found one, or another renewal. An owner
+counts from the moment in which it asked whether its connection is still there, and only from such that found the
+connection of before: after a new one it renews the lease first, which whoever looks sees.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
-from oncelog.broker.storage.shared.tables import GiveBackLease, Lease, LookAtLease, RenewLease, TakeLease, TakenLease
+from oncelog.broker.storage.shared.tables import (
+    NOBODY,
+    Attendance,
+    AttendLease,
+    GiveBackLease,
+    Lease,
+    LookAtLease,
+    RenewLease,
+    TakeLease,
+    TakenLease,
+)
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 from oncelog.broker.turns.slices import Sliced
 
-_LOOK_MS = 100
-_UNATTENDED_MS = 1_000
+_LOOK_MS = 50
+_LOOKS_LOST_MS = 400
+"""Between two looks that are further apart than this anything may have happened."""
+_ATTEND_MS = 150
+_UNATTENDED_MS = 700
+"""Several attempts to attend."""
+_SUCCESSION_MS = 1_000
+"""For so long only the successor takes a lease that was given back."""
 _RENEWALS = 5
 """In the time of one lease."""
 
@@ -37,56 +59,96 @@ class LeaseTerms:
     """A name that no other start has; people read it."""
     lease_ms: int = 10_000
     unattended_ms: int = _UNATTENDED_MS
-    """How long a lease has had no connection of its owner when it is free."""
-    on_wait: Callable[[str], None] = lambda _: None
-    """Called with the owner if there is something to wait for."""
+    """How long a lease has had no connection of its owner when it is free. Owner and others must agree."""
+    node_id: int = NOBODY
+    """Of this broker. Nobody else has it, so a lease of this node is of one that has ended."""
 
 
-def take_lease(statements: Statements, clock: Clock, scheduler: Scheduler, terms: LeaseTerms) -> Sliced[TakenLease]:
-    """Wait until the lease is free, and take it. Raises LeaseHeld as soon as another has renewed it, OSError."""
-    first: Lease | None = None
-    unattended_since: MonotonicMs | None = None
+class LeaseWatch:
+    """Whether a lease is free, from one look to the next."""
+
+    def __init__(self, terms: LeaseTerms) -> None:
+        self._terms = terms
+        self._seen: Lease | None = None
+        self._looked_at_ms = MonotonicMs(0)
+        self._unattended_since: MonotonicMs | None = None
+        self._given_back_since: MonotonicMs | None = None
+
+    def is_free(self, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> bool:
+        before, self._seen = self._seen, seen
+        is_other = before is None or (before.epoch, before.renewed) != (seen.epoch, seen.renewed)
+        if is_other or seen.is_attended or asked_at_ms - self._looked_at_ms > _LOOKS_LOST_MS:
+            self._unattended_since = None
+        self._looked_at_ms = answered_at_ms
+        if seen.left_ms <= 0:
+            return self._is_ours_to_take(seen, asked_at_ms)
+        self._given_back_since = None
+        if seen.is_attended:
+            return False
+        if seen.node_id == self._terms.node_id != NOBODY:
+            return True
+        if self._unattended_since is None:
+            self._unattended_since = answered_at_ms
+        return asked_at_ms - self._unattended_since >= self._terms.unattended_ms
+
+    def _is_ours_to_take(self, seen: Lease, asked_at_ms: MonotonicMs) -> bool:
+        if seen.successor in (NOBODY, self._terms.node_id):
+            return True
+        if self._given_back_since is None:
+            self._given_back_since = asked_at_ms
+        return asked_at_ms - self._given_back_since >= _SUCCESSION_MS
+
+
+def take_lease(
+    statements: Statements,
+    clock: Clock,
+    scheduler: Scheduler,
+    terms: LeaseTerms,
+    on_seen: Callable[[Lease], None] = lambda _: None,
+) -> Sliced[TakenLease]:
+    """Wait until the lease is free, and take it; `on_seen` is called with each look in vain. Raises OSError."""
+    watch = LeaseWatch(terms)
     while True:
-        monotonic_ms = clock.monotonic_ms()
+        asked_at_ms = clock.monotonic_ms()
         looking = statements.ask(LookAtLease())
         yield looking
         seen = looking.result()
-        if seen.is_attended:
-            unattended_since = None
-        elif unattended_since is None:
-            unattended_since = monotonic_ms
-        is_left = unattended_since is not None and monotonic_ms - unattended_since >= terms.unattended_ms
-        if seen.left_ms <= 0 or is_left:
-            taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms))
+        if watch.is_free(seen, asked_at_ms, clock.monotonic_ms()):
+            taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms, terms.node_id))
             yield taking
             taken = taking.result()
             if taken is not None:
                 return taken
-        elif first is None:
-            first = seen
-            terms.on_wait(seen.owner)
-        elif (seen.epoch, seen.renewed) != (first.epoch, first.renewed):
-            raise LeaseHeld(seen.owner)
+        on_seen(seen)
         pause: Completion[None] = Completion()
         scheduler.call_later(_LOOK_MS, lambda pause=pause: pause.complete(None))  # type: ignore[misc]
         yield pause
 
 
 class LeaseKeeper:
-    """Renews the lease until it is lost or given back."""
+    """Renews the lease and attends to it until it is lost or given back."""
 
-    def __init__(self, statements: Statements, scheduler: Scheduler, clock: Clock, epoch: int, lease_ms: int) -> None:
+    def __init__(
+        self, statements: Statements, scheduler: Scheduler, clock: Clock, epoch: int, terms: LeaseTerms
+    ) -> None:
         self._statements = statements
         self._scheduler = scheduler
         self._clock = clock
         self._epoch = epoch
-        self._lease_ms = lease_ms
-        self._over_at_ms = clock.monotonic_ms()
-        """By our own clock, not later than by the database's."""
+        self._lease_ms, self._unattended_ms = terms.lease_ms, terms.unattended_ms
+        self._over_at_ms = self._free_at_ms = clock.monotonic_ms()
+        """By our own clock, and not later than others may take it: at its end, and unattended."""
+        self._connection_count = 0
+        """How many have attended to it."""
+        self._shown_count = 0
+        """Which of them was the newest when it was renewed last."""
+        self._is_renewing = False
         self._on_lost: Callable[[OSError], None] | None = None
         self._lost: OSError | None = None
         self._is_over = False
-        scheduler.call_soon(self._renew)  # how long it is ours is known from its answer on
+        self._confirmed: Completion[None] = Completion()
+        scheduler.call_soon(self._renew_in_turn)  # how long it is ours is known from its answer on
+        scheduler.call_soon(self._attend)
 
     def watch(self, on_lost: Callable[[OSError], None]) -> None:
         """Call `on_lost` when another has taken it."""
@@ -94,40 +156,79 @@ class LeaseKeeper:
         if self._lost is not None:
             on_lost(self._lost)
 
-    def _schedule(self) -> None:
-        self._scheduler.call_later(self._lease_ms / _RENEWALS, self._renew)
+    def _renew_in_turn(self) -> None:
+        if not self._is_over:
+            self._scheduler.call_later(self._lease_ms / _RENEWALS, self._renew_in_turn)
+            self._renew()
 
     def _renew(self) -> None:
-        if self._is_over:
-            return
-
-        over_at_ms = MonotonicMs(self._clock.monotonic_ms() + self._lease_ms)
+        if self._is_renewing:
+            return  # without an answer: nobody has taken it yet
+        self._is_renewing = True
+        asked_at_ms, connection_count = self._clock.monotonic_ms(), self._connection_count
 
         def on_answer(answer: Completion[None]) -> None:
+            self._is_renewing = False
             error = answer.error
             if error is None:
-                self._over_at_ms = over_at_ms
-            if self._is_over:
-                return
-            if isinstance(error, Fenced | RoundsLost):
-                self._lost, self._is_over = error, True
-                if self._on_lost is not None:
-                    self._on_lost(error)
-                return
-            self._schedule()  # without an answer too: nobody has taken it yet
+                self._over_at_ms = MonotonicMs(asked_at_ms + self._lease_ms)
+                self._shown_count = connection_count
+            elif isinstance(error, Fenced | RoundsLost):
+                self._lose(error)
 
         self._statements.write(RenewLease(self._epoch, self._lease_ms)).then(on_answer)
+
+    def _lose(self, error: OSError) -> None:
+        if self._is_over:
+            return
+        self._lost, self._is_over = error, True
+        if self._on_lost is not None:
+            self._on_lost(error)
+
+    def _attend(self) -> None:
+        """Each time anew: a question that was repeated says nothing about when it was answered."""
+        if self._is_over:
+            return
+        asked_at_ms = self._clock.monotonic_ms()
+
+        def on_answer(answer: Completion[Attendance]) -> None:
+            if self._is_over:
+                return
+            found = answer.result() if answer.error is None else Attendance.NONE
+            if found is Attendance.BEGUN:
+                self._connection_count += 1
+            if found is Attendance.KEPT and self._shown_count == self._connection_count:
+                self._confirm(asked_at_ms)
+            else:  # others see that it is alive, whatever becomes of its connection
+                self._renew()
+            self._scheduler.call_later(_ATTEND_MS, self._attend)
+
+        self._statements.once(AttendLease(self._epoch)).then(on_answer)
+
+    def _confirm(self, asked_at_ms: MonotonicMs) -> None:
+        self._free_at_ms = MonotonicMs(asked_at_ms + self._unattended_ms)
+        if self.is_ours:
+            confirmed, self._confirmed = self._confirmed, Completion()
+            confirmed.complete(None)
 
     @property
     def left_ms(self) -> int:
         """How long nobody else will have it, as far as this broker knows; negative since it knows nothing."""
-        return self._over_at_ms - self._clock.monotonic_ms()
+        return min(self._over_at_ms, self._free_at_ms) - self._clock.monotonic_ms()
+
+    @property
+    def is_ours(self) -> bool:
+        return self.left_ms > 0 and self._lost is None
+
+    def when_confirmed(self) -> Completion[None]:
+        """Completes once nobody has had the lease until now; never, if that is not known any more."""
+        return self._confirmed
 
     def end(self) -> None:
         """It is left to itself."""
         self._is_over = True
 
-    def give_back(self) -> None:
+    def give_back(self, successor: int = NOBODY) -> None:
         """Others need not wait. Blocks. Raises OSError."""
         self._is_over = True
-        self._statements.ask_now(GiveBackLease(self._epoch))
+        self._statements.ask_now(GiveBackLease(self._epoch, successor))

@@ -94,6 +94,10 @@ class Statements:
 
         self._tables.run(statement).then(on_answer)
 
+    def once(self, statement: Statement[T]) -> Completion[T]:
+        """The same, without repetition: fails with Unanswered, too."""
+        return self._tables.run(statement)
+
     def ask_now(self, statement: Statement[T]) -> T:
         """The answer, at once. Raises OSError."""
         for _ in range(_TRIES_AT_ONCE - 1):

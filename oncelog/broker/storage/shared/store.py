@@ -61,6 +61,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler, Stopwatch
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import Sliced, Slices
+from oncelog.protocol.topics import METADATA_TOPIC
 
 _UNKNOWN_VOLUME = (-1, -1)
 _MEASURE_MS = 60_000
@@ -139,6 +140,8 @@ class SharedLogStore:
         )
         self._sections: list[Section] = []
         """What the next round holds."""
+        self._is_followed = False
+        """Whether that has something of the metadata log."""
         self._collected_bytes = 0
         self._in_flight: Completion[Verdicts] | None = None
         self._next: Completion[None] = Completion()
@@ -253,6 +256,8 @@ class SharedLogStore:
 
     def _collect(self, log: SharedLog, section: Section) -> None:
         self._sections.append(section)
+        if log.topic == METADATA_TOPIC:
+            self._is_followed = True
         size_bytes = SECTION_BYTES + len(section[1].data)
         self._collected_bytes += size_bytes
         self._room.waiting_bytes += size_bytes
@@ -260,10 +265,11 @@ class SharedLogStore:
 
     def _take_round(self) -> AppendRound:
         body, self._sections = encode_checked(self._sections), []
+        is_followed, self._is_followed = self._is_followed, False
         self._number, self._collected_bytes = self._number + 1, 0
         bodies = tuple(body[at : at + self._row_bytes] for at in range(0, len(body), self._row_bytes))
         half_before, self._half = self._half, self._checkpoints.half
-        return AppendRound(self._epoch, self._number, bodies, self._half, half_before)
+        return AppendRound(self._epoch, self._number, bodies, self._half, half_before, is_followed)
 
     def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts] | None:
         if not self._sections:
@@ -444,12 +450,14 @@ def open_store(
     space_listener: SpaceListener | None = None,
     stopwatch: Stopwatch | None = None,
     outage_listener: OutageListener | None = None,
+    taken: TakenLease | None = None,
 ) -> Sliced[SharedLogStore]:
-    """Take the lease, and open a store over what the one before has committed. Raises LeaseHeld, OSError."""
+    """Take the lease, unless it is `taken`, and open a store over what the one before has committed. Raises OSError."""
     terms = terms or LeaseTerms()
     statements = Statements(tables, scheduler, clock, outage_listener)
-    taken = yield from take_lease(statements, clock, scheduler, terms)
-    lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms.lease_ms)
+    if taken is None:
+        taken = yield from take_lease(statements, clock, scheduler, terms)
+    lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms)
     found = yield from find(statements, taken.epoch)
     return SharedLogStore(
         statements, taken, found, lease, clock, scheduler, on_failure, compaction, sizes, space_listener, stopwatch

@@ -15,6 +15,7 @@ Contract
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from errno import ENOSPC
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +25,8 @@ from oncelog.broker.turns.completion import Completion
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+NOBODY = -1
+"""In the place of a node id."""
 
 
 class Unanswered(OSError):
@@ -104,11 +107,72 @@ class Lease(NamedTuple):
     owner: str
     """Empty: nobody has ever had it."""
     renewed: int
-    """Grows with each renewal, in microseconds."""
+    """Changes with each renewal."""
     left_ms: float
     """Until it is over; not above 0 once it is, or was given back."""
     is_attended: bool
     """Whether a connection of the owner is open."""
+    node_id: int = NOBODY
+    """Of the owner."""
+    successor: int = NOBODY
+    """The node to which it was given back."""
+
+
+class NodeAddress(NamedTuple):
+    listener: str
+    host: str
+    port: int
+
+
+class NodeRow(NamedTuple):
+    """A node at work on the tables, whether it leads or stands by."""
+
+    node_id: int
+    owner: str
+    """As in its lease: a name that no other start has."""
+    addresses: tuple[NodeAddress, ...]
+    """Where it listens, as its clients are told."""
+    followed: int = -1
+    """The round up to which it knows the metadata log, if it stands by; a leader has all of it."""
+    is_over: bool = False
+    """It has not been renewed in time."""
+
+
+class SeenNodes(NamedTuple):
+    nodes: Sequence[NodeRow]
+    """In the order of their ids."""
+    newest: int
+    """The number of the newest round."""
+    wanted: int
+    """The node that an operator wants to lead; `NOBODY` if none."""
+
+
+class Attendance(Enum):
+    """What `AttendLease` has found."""
+
+    KEPT = "this connection attends to it since the last time"
+    BEGUN = "it does from now on"
+    NONE = "another connection does, or the lease is another's"
+
+
+class KeptNode(NamedTuple):
+    is_kept: bool
+    owner: str
+    """Who has the node id, in the newest row."""
+    renewed: int
+    """Changes each time that owner renews it."""
+
+
+class Followed(NamedTuple):
+    """What was committed to one log since the last look."""
+
+    number: int
+    """The newest round that was looked at."""
+    start_offset: int
+    chunks: Sequence[bytes]
+    """Batches of it that are in chunks, in order; only if rounds that were not looked at are trimmed."""
+    rounds: Sequence[bytes]
+    """The rounds that have something of it, in order."""
 
 
 class TakenLease(NamedTuple):
@@ -144,6 +208,7 @@ class TakeLease(Statement[TakenLease | None]):
     owner: str
     """A name that nobody else has."""
     lease_ms: int
+    node_id: int = NOBODY
 
 
 @dataclass(frozen=True)
@@ -155,10 +220,61 @@ class RenewLease(Statement[bool]):
 
 
 @dataclass(frozen=True)
-class GiveBackLease(Statement[bool]):
-    """Others need not wait for its end."""
+class AttendLease(Statement[Attendance]):
+    """Keep a connection open that tells others that the owner of this epoch is alive. Writes nothing."""
 
     epoch: int
+
+
+@dataclass(frozen=True)
+class GiveBackLease(Statement[bool]):
+    """Others need not wait for its end, and the successor is the first of them."""
+
+    epoch: int
+    successor: int = NOBODY
+
+
+@dataclass(frozen=True)
+class KeepNode(Statement[KeptNode]):
+    """Be seen as a node for so long from now on, unless another connection keeps the row of this node id."""
+
+    row: NodeRow
+    lease_ms: int
+
+
+@dataclass(frozen=True)
+class DropNode(Statement[None]):
+    """Be seen no more."""
+
+    node_id: int
+    owner: str
+
+
+@dataclass(frozen=True)
+class LookAtNodes(Statement[SeenNodes]):
+    """Which nodes there are."""
+
+
+@dataclass(frozen=True)
+class WantLeader(Statement[None]):
+    """Ask the leader to give the lease to this node; taking the lease fulfils it."""
+
+    node_id: int
+
+
+@dataclass(frozen=True)
+class ReadBlobs(Statement[Mapping[str, bytes]]):
+    """The small values whose paths begin so."""
+
+    prefix: str
+
+
+@dataclass(frozen=True)
+class FollowMetadata(Statement[Followed]):
+    """What the metadata log has got above this round, and from this offset on."""
+
+    above: int
+    from_offset: int
 
 
 @dataclass(frozen=True)
@@ -203,6 +319,8 @@ class AppendRound(Statement[bool]):
     """Where in the journal it goes, which has two halves, so that one can be emptied while the other grows."""
     half_before: int = 0
     """Where the round before it is, if it is not trimmed."""
+    is_followed: bool = False
+    """Whether it has something of the metadata log, which others follow."""
 
 
 @dataclass(frozen=True)

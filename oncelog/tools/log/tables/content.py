@@ -25,7 +25,7 @@ from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import LOGIN_SECRET
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.sections import LogKey, decode_checked
-from oncelog.broker.storage.shared.lease import LeaseKeeper
+from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import FoundLog, find
 from oncelog.broker.storage.shared.statements import Statements
@@ -89,7 +89,7 @@ class TablesContent:
             self._statements,
             TakenLease(_NO_EPOCH, is_elsewhere=False),
             found,
-            LeaseKeeper(self._statements, loop, clock, _NO_EPOCH, 1),
+            LeaseKeeper(self._statements, loop, clock, _NO_EPOCH, LeaseTerms()),
             clock,
             loop,
             raise_it,
