@@ -157,6 +157,7 @@ class SharedStore:
     may_be_lost = False
     may_be_older = False
     trouble: Trouble | None = None
+    lease = None
     is_busy = False
 
     def __init__(

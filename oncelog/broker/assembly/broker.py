@@ -6,11 +6,11 @@ Invariant: when `assemble` returns, every log is recovered, and every coordinato
 that it is still loading (`broker.coordinator.loading`).
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.assembly.coordinators import load_coordinators, make_coordinators
+from oncelog.broker.assembly.coordinators import Coordinators, load_coordinators, make_coordinators
 from oncelog.broker.assembly.directory import StartError, check_directory
 from oncelog.broker.assembly.security import find_login_secret, make_authorizer, make_tokens, warn_of_security
 from oncelog.broker.assembly.storage import FileReports, compatibility_of, load_metadata, make_store
@@ -18,6 +18,7 @@ from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
 )
+from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig
@@ -37,25 +38,33 @@ from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 __all__ = ["StartError", "assemble", "check_directory"]
 
 if TYPE_CHECKING:
+    from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.faults.faults import Faults
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness
 
 
 def assemble(
-    config: BrokerConfig, system: System, log: Any, faults: "Faults | None" = None, store: LogStore | None = None
+    config: BrokerConfig,
+    system: System,
+    log: Any,
+    faults: "Faults | None" = None,
+    store: LogStore | None = None,
+    succession: "Succession | None" = None,
 ) -> Completion[Broker]:
     """A broker that is recovered and ready to listen; completes once its store has opened every log. `faults` is what
-    `system` is wrapped in, if it is; `store` replaces the one that `oncelog.storage` names. Raises StartError, or fails
-    with it."""
+    `system` is wrapped in, if it is; `store` replaces the one that `oncelog.storage` names; with `succession` it is
+    one of several nodes. Raises StartError, or fails with it."""
     slices = Slices(system.scheduler)
-    return slices.run_own(_explain_errors(config, _assemble(config, system, log, faults, slices, store)))
+    assembling = _assemble(config, system, log, faults, slices, store, succession)
+    return slices.run_own(_explain_errors(config, assembling))
 
 
 def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[Broker]:
@@ -73,58 +82,93 @@ def _assemble(
     faults: "Faults | None",
     slices: Slices,
     store: LogStore | None,
+    succession: "Succession | None",
 ) -> Sliced[Broker]:
     system = _machine(config, system)
     metrics = Metrics()
-    is_reported = any(config.get(key) for key in METRIC_REPORTERS)
     purgatory = FetchPurgatory(system.scheduler)
     reports = FileReports(log, metrics)
-    of_syncs = stopwatch(metrics.sync_seconds) if is_reported else None
-    store = store or (yield from make_store(config, system, log, reports, of_syncs))
-    rounds = Rounds(system.scheduler, store, stopwatch(metrics.round_seconds) if is_reported else None)
+    of_syncs = stopwatch(metrics.sync_seconds) if _is_reported(config) else None
+    store = store or (yield from make_store(config, system, log, reports, of_syncs, succession))
+    rounds = Rounds(system.scheduler, store, stopwatch(metrics.round_seconds) if _is_reported(config) else None)
     logs = _logs(config, system, store, rounds, purgatory, reports)
     metadata = yield from load_metadata(config, system, logs, log)
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
     _lead(leadership, rounds, system)
     live_config = LiveConfig(config, metadata, leadership.node_id)
     warn_of_security(log, metadata, live_config)
-    topics = _topics(config, live_config, system, metadata, leadership, logs, slices)
+    topics = make_topics(config, live_config, system, metadata, leadership, logs, slices)
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
+    nodes = Nodes(leadership.node_id) if succession is None else succession.nodes
+    stored = Stored(slices, metrics, purgatory, rounds, logs, metadata, leadership, live_config, topics, nodes)
+    broker, coordinators = make_broker(config, system, log, faults, stored)
+    if store.lease is not None:
+        from oncelog.broker.handlers import current
+
+        broker.put_around_handlers(partial(current.around_handler, store.lease))
+    put_around_handlers(broker, faults)
+    load_coordinators(config, coordinators, rounds.durability, reports, log)
+    return broker
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The parts of a broker that others are made of."""
+
+    slices: Slices
+    metrics: Metrics
+    purgatory: FetchPurgatory
+    rounds: Rounds
+    logs: LogManager
+    metadata: MetadataLog
+    leadership: Leadership
+    live_config: LiveConfig
+    topics: Topics
+    nodes: Nodes
+
+
+def _is_reported(config: BrokerConfig) -> bool:
+    return any(config.get(key) for key in METRIC_REPORTERS)
+
+
+def make_broker(
+    config: BrokerConfig, system: System, log: Any, faults: "Faults | None", stored: Stored
+) -> tuple[Broker, Coordinators]:
+    """The broker with its coordinators, whose logs are not replayed yet."""
+    metrics, metadata, leadership, topics = stored.metrics, stored.metadata, stored.leadership, stored.topics
     coordinators = make_coordinators(
-        config, system, faults, rounds, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+        *(config, system, faults, stored.rounds, topics, stored.live_config, metadata, leadership, log),
+        TransitionLog(log, metrics),
     )
-    witness = _witness(config, system, log)
     broker = Broker(
-        live_config=live_config,
+        live_config=stored.live_config,
         compatibility=compatibility_of(config),
         clock=system.clock,
         entropy=system.entropy,
         scheduler=system.scheduler,
-        slices=slices,
+        slices=stored.slices,
         leadership=leadership,
+        nodes=stored.nodes,
         cluster_id=metadata.state.cluster_id or "",
         metadata=metadata,
         topics=topics,
-        logs=logs,
-        rounds=rounds,
-        purgatory=purgatory,
+        logs=stored.logs,
+        rounds=stored.rounds,
+        purgatory=stored.purgatory,
         fetch_sessions=_fetch_sessions(config, system, metrics),
         markers=coordinators.markers,
         transactions=coordinators.transactions,
         groups_when_needed=coordinators.groups,
         metrics=metrics,
-        request_observer=RequestObserver(log, metrics, measures=is_reported),
+        request_observer=RequestObserver(log, metrics, measures=_is_reported(config)),
         logger=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
-        login_secret=partial(find_login_secret, store, system),
+        login_secret=partial(find_login_secret, stored.logs.store, system),
         authorizer=make_authorizer(config, metadata, log),
         tokens=make_tokens(config, metadata, system),
-        witness=witness,
     )
-    _put_around_handlers(broker, faults, witness)
-    load_coordinators(config, coordinators, rounds.durability, reports, log)
-    return broker
+    return broker, coordinators
 
 
 def _lead(leadership: Leadership, rounds: Rounds, system: System) -> None:
@@ -147,9 +191,10 @@ def _machine(config: BrokerConfig, system: System) -> System:
     return over_disk(system)
 
 
-def _put_around_handlers(broker: Broker, faults: "Faults | None", witness: "Witness | None") -> None:
+def put_around_handlers(broker: Broker, faults: "Faults | None") -> None:
     """From the inside out; each part is imported only where it is wanted."""
-    if broker.config.get_bool("oncelog.read.only"):
+    config, log = broker.config, broker.logger
+    if config.get_bool("oncelog.read.only"):
         from oncelog.broker.handlers import read_only
 
         broker.put_around_handlers(read_only.around_handler)
@@ -160,6 +205,7 @@ def _put_around_handlers(broker: Broker, faults: "Faults | None", witness: "Witn
         from oncelog.broker.handlers.rights.guard import guard
 
         broker.put_around_handlers(guard)
+    broker.witness = witness = _witness(config, broker.clock, log)
     if witness is not None:  # around the faults: it sees what clients are told
         from oncelog.broker.witness import requests
 
@@ -170,7 +216,7 @@ def _put_around_handlers(broker: Broker, faults: "Faults | None", witness: "Witn
         quotas_of(broker)
 
 
-def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None":
+def _witness(config: BrokerConfig, clock: Clock, log: Any) -> "Witness | None":
     if not config.get_bool("oncelog.witness.enable"):
         return None
     from oncelog.broker.witness.witness import Witness
@@ -178,10 +224,10 @@ def _witness(config: BrokerConfig, system: System, log: Any) -> "Witness | None"
     def on_found(finding: "Finding") -> None:
         log.info("witness.found", **asdict(finding))
 
-    return Witness(system.clock, on_found=on_found)
+    return Witness(clock, on_found=on_found)
 
 
-def _topics(
+def make_topics(
     config: BrokerConfig,
     live_config: LiveConfig,
     system: System,

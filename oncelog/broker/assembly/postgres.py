@@ -1,12 +1,14 @@
 """Opens the store of a broker that keeps its records in PostgreSQL.
 
 Owns: what operators read about the server, in which words a start is refused. Does not own: the tables
-(`broker.storage.postgres`), the store over them (`broker.storage.shared`).
+(`broker.storage.postgres`), the store over them (`broker.storage.shared`), the other nodes (`broker.succession`).
 """
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oncelog.broker.assembly.directory import SettingsError, StartError
+from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability import space
@@ -15,9 +17,20 @@ from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
 from oncelog.broker.storage.shared.store import SharedSizes, open_store
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, Tables, TakenLease
 from oncelog.broker.turns.machine import System
-from oncelog.broker.turns.ports import Coroutines, Stopwatch
+from oncelog.broker.turns.ports import Stopwatch
 from oncelog.broker.turns.slices import Sliced
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """What one of several nodes has when it begins to lead."""
+
+    tables: Tables
+    terms: LeaseTerms
+    taken: TakenLease
+    nodes: Nodes
 
 
 def open_postgres(
@@ -26,19 +39,13 @@ def open_postgres(
     log: Any,
     compaction: CompactionSettings | None,
     stopwatch: Stopwatch | None,
+    succession: Succession | None = None,
 ) -> Sliced[LogStore]:
-    """The store, with the lease and no log open yet. Raises SettingsError, StartError."""
-    if system.coroutines is None:
-        raise StartError("oncelog.storage=postgres needs an event loop of asyncio, and this broker has another machine")
-    tables = yield from _tables(config, system, system.coroutines, log)
+    """The store, with the lease and no log open yet. A broker that is no node among others takes the lease of one that
+    has ended. Raises SettingsError, StartError."""
+    tables = succession.tables if succession is not None else (yield from open_tables(config, system, log))
+    terms = succession.terms if succession is not None else replace(terms_of(config, system), node_id=NOBODY)
     place = config.place
-    terms = LeaseTerms(
-        owner=f"{config.host_name} ({system.entropy.uuid()})",
-        lease_ms=config.get_int("oncelog.postgres.lease.ms"),
-        on_wait=lambda owner: log.info(
-            "lease.waiting", owner=owner, message="the broker before has not given it back; waits until it is over"
-        ),
-    )
     half = config.get_int("oncelog.postgres.cache.bytes") // 2
     sizes = SharedSizes(
         checkpoint_bytes=config.get_int("oncelog.postgres.checkpoint.bytes"), written_bytes=half, fetched_bytes=half
@@ -55,6 +62,8 @@ def open_postgres(
             SpaceLog(log, place.path, space.TABLES),
             stopwatch,
             OutageLog(log, place.path),
+            taken=None if succession is None else succession.taken,
+            on_seen=_Impatience(log),
         )
     except LeaseHeld as error:
         raise StartError(f"cannot start from {place.name}: {error}; stop it, or choose another schema.") from error
@@ -68,7 +77,51 @@ def open_postgres(
     return store
 
 
-def _tables(config: BrokerConfig, system: System, coroutines: Coroutines, log: Any) -> Sliced[Any]:
+def terms_of(config: BrokerConfig, system: System) -> LeaseTerms:
+    return LeaseTerms(
+        owner=f"{config.host_name} ({system.entropy.uuid()})",
+        lease_ms=config.get_int("oncelog.postgres.lease.ms"),
+        node_id=config.get_int("node.id"),
+    )
+
+
+class WaitLog:
+    """Says once for whom a start waits."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._owner = ""
+
+    def __call__(self, seen: Lease) -> None:
+        if seen.owner != self._owner:
+            self._owner = seen.owner
+            self._log.info(
+                "lease.waiting",
+                owner=seen.owner,
+                leader=seen.node_id,
+                message="another broker leads, or has not given the lease back; waits until it is free",
+            )
+
+
+class _Impatience(WaitLog):
+    """Who has ended renews nothing more. Raises LeaseHeld."""
+
+    def __init__(self, log: Any) -> None:
+        super().__init__(log)
+        self._first: Lease | None = None
+
+    def __call__(self, seen: Lease) -> None:
+        super().__call__(seen)
+        first = self._first = self._first or seen
+        if (seen.epoch, seen.renewed) != (first.epoch, first.renewed):
+            raise LeaseHeld(seen.owner)
+
+
+def open_tables(config: BrokerConfig, system: System, log: Any) -> Sliced[Any]:
+    """Raises SettingsError, StartError."""
+    coroutines = system.coroutines
+    if coroutines is None:
+        raise StartError("oncelog.storage=postgres needs an event loop of asyncio, and this broker has another machine")
     try:
         from oncelog.broker.storage.postgres.preparing import Unreachable, Unusable, prepare
         from oncelog.broker.storage.postgres.session import Server

@@ -36,6 +36,7 @@ from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
+    from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
     from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
     from oncelog.broker.storage.local.segment_check import CheckSummary
@@ -57,13 +58,15 @@ def make_store(
     log: Any,
     reports: "FileReports",
     stopwatch: Stopwatch | None,
+    succession: "Succession | None" = None,
 ) -> Sliced[LogStore]:
-    """The store of records, no log open yet; problems of files are logged, and syncs measured."""
+    """The store of records, no log open yet; problems of files are logged, and syncs measured. With `succession` it is
+    that of a node that has the lease already."""
     compaction = _compaction(config, system.scheduler, log)
     if config.get_str("oncelog.storage") == "postgres":
         from oncelog.broker.assembly.postgres import open_postgres
 
-        return (yield from open_postgres(config, system, log, compaction, stopwatch))
+        return (yield from open_postgres(config, system, log, compaction, stopwatch, succession))
     if system.disk is None:
         from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it
 

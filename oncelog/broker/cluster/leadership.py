@@ -45,6 +45,9 @@ class Leadership:
         self.node_id = node_id
         """This node. For the leader, coordinator or controller use the methods below, even while it is always this one.
         """
+        self.leader_node_id = node_id
+        """The node that leads every partition that is not lost, and the metadata log: this one, unless it stands by;
+        `NO_LEADER` if that is not known."""
         self.is_durable = False
         """Whether the epochs of this start are durable: before that nothing may be appended."""
         self._metadata = metadata
@@ -96,9 +99,14 @@ class Leadership:
 
         return self._metadata.change_leader(known.topic_id, (partition,), self.node_id).map(gained)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this node leads what is not lost."""
+        return self.leader_node_id == self.node_id
+
     def leads(self, topic: Topic, partition: int) -> bool:
         """Whether this node leads a partition that exists."""
-        return partition not in self._lost.get(topic.topic_id, ())
+        return self.is_ours and partition not in self._lost.get(topic.topic_id, ())
 
     @property
     def registration(self) -> Registration:
@@ -109,7 +117,7 @@ class Leadership:
     @property
     def controller(self) -> Leader:
         """The leader of the metadata log."""
-        return Leader(self.node_id, self._metadata.leader_epoch)
+        return Leader(self.leader_node_id, self._metadata.leader_epoch)
 
     @property
     def of_new_partitions(self) -> Leader:
@@ -128,7 +136,7 @@ class Leadership:
         """The leader of each of these partitions, which must exist, in order; `NO_LEADER` where it is not known."""
         leaders: list[Leader] = []
         for span, origin in spans(topic.epoch_origins, partitions):
-            leaders += [Leader(self.node_id, origin + self._state.epochs_of_starts)] * len(span)
+            leaders += [Leader(self.leader_node_id, origin + self._state.epochs_of_starts)] * len(span)
         for partition in self._lost.get(topic.topic_id, ()):
             if partition in partitions:
                 at = partition - partitions.start

@@ -339,6 +339,8 @@ class Topics:
         if topic is not None:
             made = topic
             return self._opening.get(topic.topic_id, Completion.of(None)).map(lambda _: made)
+        if not self._leadership.is_ours:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} does not exist yet, and another node leads")
         partition_count, config = self._internal_topics[name]
         return self.create(name, partition_count, config)
 

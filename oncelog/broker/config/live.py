@@ -58,13 +58,16 @@ class LiveConfig:
     def change(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Completion[None]:
         """Set, or with None unset; effective at once, completes once durable. The changes must be valid."""
         written = self._metadata.set_config(resource_type, name, changes) if changes else Completion.of(None)
-        if written.error is not None:
-            return written
+        if written.error is None:
+            self.on_replayed(resource_type, name)
+        return written
+
+    def on_replayed(self, resource_type: int, name: str) -> None:
+        """The metadata log has other settings of this resource."""
         if resource_type == ResourceType.BROKER:
             self.current = self._resolved()
         for on_change in self._watchers:
             on_change(resource_type, name)
-        return written
 
     def of_all_brokers(self) -> dict[str, str]:
         """Return what is set for all brokers, by hand or from the start on."""

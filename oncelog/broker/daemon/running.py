@@ -11,6 +11,7 @@ Invariants
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from socket import socket
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncelog.broker.assembly.broker import StartError, assemble
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from oncelog.broker.admin.collection import Bound, Collection
     from oncelog.broker.admin.http import HttpServer
     from oncelog.broker.admin.token import Token
+    from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.faults.faults import Faults
 
 _STEP_INTERVAL_MS = 1_000
@@ -65,27 +67,38 @@ class RunningBroker:
         connection_count: int | None = None,
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
+        kept: dict[str, list[socket]] | None = None,
+        succession: "Succession | None" = None,
     ) -> Self:
-        """Start a broker on the running loop. `faults` is as in `assemble`, the last three arguments are as in
+        """Start a broker on the running loop. `faults` and `succession` are as in `assemble`, the others as in
         `Listeners`. Raises StartError."""
-        broker = await _done(assemble(config, system, log, faults))
-        running = cls(config, broker, Listeners(broker, connection_count, run_in_thread, busy_poll), log, faults)
+        broker = await done(assemble(config, system, log, faults, None, succession))
+        listeners = Listeners(broker, connection_count, run_in_thread, busy_poll, kept)
+        return await cls.serve(config, broker, listeners, log, faults)
+
+    @classmethod
+    async def serve(
+        cls, config: BrokerConfig, broker: Broker, listeners: Listeners, log: Any, faults: "Faults | None" = None
+    ) -> Self:
+        """Listen with a broker that is assembled. Raises StartError."""
+        running = cls(config, broker, listeners, log, faults)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
             await running._listen()
             address = config.get("oncelog.admin.listen")
-            if address:
+            if address and broker.leadership.is_ours:
                 await running.start_admin(parse_http_address(address))
             await running._start_reports()
             unless_started.pop_all()
         running._step()
         return running
 
-    async def stop(self) -> None:
-        """Answer what was begun, flush, and write what saves the next start a scan."""
+    async def stop(self, *, is_handover: bool = False) -> None:
+        """Answer what was begun, flush, and write what saves the next start a scan. In a handover another node waits
+        for that."""
         self._is_stopping = True
         await self.listeners.close()
-        await self._flush()
+        await self._flush(is_handover=is_handover)
         unclean = self.broker.logs.close()
         if unclean is not None:
             self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
@@ -143,14 +156,15 @@ class RunningBroker:
                     "choose another address with --listen HOST:PORT."
                 ) from error
 
-    async def _flush(self) -> None:
-        """Wait for the round in flight, for later appends, and for a checkpoint; a failed disk never completes."""
+    async def _flush(self, *, is_handover: bool) -> None:
+        """Wait for the round in flight, for later appends, and, if nobody waits for us, for what the store does beside
+        them, such as a checkpoint; a failed disk never completes."""
 
         async def flush() -> None:
             logs = self.broker.logs
-            await _ended(all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error]))
-            while logs.store.is_busy:
-                await _ended(logs.store.when_idle())
+            await ended(all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error]))
+            while logs.store.is_busy and not is_handover:
+                await ended(logs.store.when_idle())
 
         if not self.broker.rounds.is_over:
             with contextlib.suppress(TimeoutError):
@@ -244,7 +258,7 @@ class RunningBroker:
         broker = self.broker
         # Scheduled first: whatever fails in this turn, there is a next one.
         broker.scheduler.call_later(_STEP_INTERVAL_MS, self._step)
-        if not self._config.get_bool("oncelog.read.only"):
+        if broker.leadership.is_ours and not self._config.get_bool("oncelog.read.only"):
             broker.logs.step()
             broker.transactions.step()
             if broker.known_groups is not None:
@@ -260,12 +274,12 @@ class RunningBroker:
             level.repeats.report(self._log, is_last=is_last)
 
 
-async def _done(completion: Completion[T]) -> T:
-    await _ended(completion)
+async def done(completion: Completion[T]) -> T:
+    await ended(completion)
     return completion.result()
 
 
-async def _ended(completion: Completion[T]) -> None:
+async def ended(completion: Completion[T]) -> None:
     """Wait until the completion has its value or its error."""
     ended = asyncio.Event()
     completion.then(lambda _: ended.set())

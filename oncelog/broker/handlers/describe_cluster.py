@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0–2: the one broker, under the address of the client's listener (KIP-700).
+"""DescribeCluster (60), versions 0–2: the nodes, each under its address for the client's listener (KIP-700).
 
 - v1+ endpoint types (KIP-919): this is a broker endpoint; controllers are MISMATCHED_ENDPOINT_TYPE, with the message of
   Kafka's broker, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): there are none.
@@ -21,12 +21,14 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
         text = f"Unsupported endpoint type {request.endpoint_type}"
         return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=text)
     broker = context.broker
-    host, port = context.advertised
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
     return DescribeClusterResponse(
         error_message=None,
         cluster_id=broker.cluster_id,
         controller_id=broker.leadership.controller.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.leadership.node_id, host=host, port=port, rack=None)],
+        brokers=[
+            DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=None)
+            for node_id, host, port in broker.nodes.seen_by(context.peer)
+        ],
         cluster_authorized_operations=operations,
     )

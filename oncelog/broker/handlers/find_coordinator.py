@@ -1,7 +1,7 @@
 """FindCoordinator (10), versions 0–6: which node coordinates a group or a transactional id.
 
-- It is the leader of the key's partition of the internal topic, here always this node, under the address that the
-  client's listener advertises. The topic is created when first needed (one replica), and the response waits for it.
+- It is the leader of the key's partition of the internal topic, under its address for the client's listener. The
+  topic is created when first needed (one replica), and the response waits for it; a node that stands by creates none.
 - v1+ key types (0 group, 1 transaction); v4+ several keys at once, each with its own result (KIP-699).
 - While the internal topic cannot be created (the disk is full): COORDINATOR_NOT_AVAILABLE.
 - An unknown key type is INVALID_REQUEST. No key is rejected, not even an empty one: later requests report it.
@@ -48,11 +48,13 @@ def handle(
 
 
 def _coordinator_of(context: RequestContext, topic: Topic, key: str) -> Coordinator:
-    node_id = context.broker.leadership.node_of(topic.name, coordinator_partition(key, topic.partition_count))
-    if node_id is None:
+    broker = context.broker
+    node_id = broker.leadership.node_of(topic.name, coordinator_partition(key, topic.partition_count))
+    address = None if node_id is None else broker.nodes.address(node_id, context.peer)
+    if node_id is None or address is None:
         refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _error_response(key, refusal, refusal.text)
-    host, port = context.advertised
+    host, port = address
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=None)
 
 

@@ -14,7 +14,8 @@
   those created by it as they are created.
 - A partition whose files cannot be used has no leader, no replica in sync, and this node as an offline replica, with
   LEADER_NOT_AVAILABLE, as in Kafka after a failure of a log directory.
-- The address is the one that the client's listener advertises.
+- The addresses are those of the client's listener on each node. A node that stands by creates no topic: the client
+  asks again, and gets to the leader in the end.
 - A topic that cannot be auto-created is returned with the reason (INVALID_TOPIC_EXCEPTION), where Kafka's broker, which
   does not wait for its controller, returns UNKNOWN_TOPIC_OR_PARTITION and the client retries.
 """
@@ -66,8 +67,10 @@ def handle(
             return _refuse(request)
         found = yield from each(ids, view.find_id)
     else:
-        may_create = (context.api_version < 4 or request.allow_auto_topic_creation) and context.broker.config.get_bool(
-            "auto.create.topics.enable"
+        may_create = (
+            (context.api_version < 4 or request.allow_auto_topic_creation)
+            and context.broker.leadership.is_ours
+            and context.broker.config.get_bool("auto.create.topics.enable")
         )
         names = dict.fromkeys(wanted.name or "" for wanted in request.topics)
         found = yield from each(names, lambda name: topics.get(name) or view.missing(name, may_create), 2)
@@ -110,10 +113,12 @@ class _View:
 
     def respond(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         broker = self._context.broker
-        host, port = self._context.advertised
         asked = self._request.include_cluster_authorized_operations
         return MetadataResponse(
-            brokers=(MetadataResponseBroker(node_id=broker.leadership.node_id, host=host, port=port),),
+            brokers=[
+                MetadataResponseBroker(node_id=node_id, host=host, port=port)
+                for node_id, host, port in broker.nodes.seen_by(self._context.peer)
+            ],
             cluster_id=broker.cluster_id,
             controller_id=broker.leadership.controller.node_id,
             topics=topics,
@@ -122,7 +127,7 @@ class _View:
 
     def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:
         leadership = self._context.broker.leadership
-        node_ids = (leadership.node_id,)
+        node_ids = (leadership.leader_node_id,)
         offline = self._context.broker.logs.offline_of(topic.name)
         partitions: list[MetadataResponsePartition] = []
         for start in range(0, topic.partition_count, _PARTITIONS_A_STEP):

@@ -15,17 +15,12 @@ a membership is a change, and the members that were there would lose theirs.
 
 from typing import Any
 
-from oncelog.broker.apis.descriptor import READS, Refused
+from oncelog.broker.apis.descriptor import READS
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.handlers.shared.error_places import response_with
-from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
-from oncelog.broker.turns.slices import Sliced
+from oncelog.broker.handlers.shared.refused_requests import refused_response
+from oncelog.broker.requests.context import Handler, RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.alter_user_scram_credentials_response import (
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-)
 
 REASON = "This broker is read-only (oncelog.read.only)."
 
@@ -38,25 +33,9 @@ def around_handler(api: ApiKey, handle: Handler) -> Handler:
 
     def refuse(context: RequestContext, request: Any) -> Any:
         context.broker.logger.warning("request.refused", api=api.name, client_id=context.client_id, message=REASON)
-        return context.run(_response(api, refused, context.api_version, request))
+        own = refused
+        if api is ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
+            own = refused._replace(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return context.run(refused_response(api, own, context.api_version, request, REASON))
 
     return refuse
-
-
-def _response(api: ApiKey, refused: Refused, version: int, request: Any) -> Sliced[Any]:
-    """Raises CloseConnection for Produce with acks=0, which has no response."""
-    errors = API_TABLE[api].errors_in(version)
-    said: dict[str, Any] = {errors.field: refused.error, **refused.others}
-    if refused.has_message:
-        said["error_message"] = REASON
-    match api:
-        case ApiKey.PRODUCE if request.acks == 0:
-            raise CloseConnection(f"Produce with acks=0: {REASON}")
-        case ApiKey.INIT_PRODUCER_ID if request.transactional_id is None:
-            said[errors.field] = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
-            users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
-            return AlterUserScramCredentialsResponse(
-                results=[AlterUserScramCredentialsResult(user=user, **said) for user in users]
-            )
-    return (yield from response_with(api, request, errors.of_whole, **said))

@@ -312,6 +312,17 @@ class TopicStorage(Protocol):
         """The names of entries that belong to none of these partitions."""
 
 
+class HeldLease(Protocol):
+    """The right to be the one broker of a store that others reach, too."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether nobody else can have it in this moment, by our own clock."""
+
+    def when_confirmed(self) -> Completion[None]:
+        """Completes once it is known that nobody else has had it until now; never, if somebody has."""
+
+
 class LogStore(Protocol):
     """All records of one node."""
 
@@ -343,6 +354,10 @@ class LogStore(Protocol):
 
     @property
     def durability(self) -> Durability: ...
+
+    @property
+    def lease(self) -> HeldLease | None:
+        """None where no other broker can take over while this one is alive."""
 
     @property
     def trouble(self) -> Trouble | None: ...

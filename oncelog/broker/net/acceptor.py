@@ -59,10 +59,11 @@ class Acceptor:
             for each in self._sockets:
                 self._loop.add_reader(each.fileno(), self._accept, each)
 
-    def close(self) -> None:
+    def close(self, *, keeps_listening: bool = False) -> None:
+        """With `keeps_listening` who connects now waits for whoever has these sockets next."""
         self._pause(None)
         self._is_closed = True
-        for each in (*self._sockets, *self._held):
+        for each in (*(() if keeps_listening else self._sockets), *self._held):
             each.close()
 
     def _pause(self, wait_ms: float | None) -> None:

@@ -1,7 +1,7 @@
 """Listening sockets: one listener per name, each advertised under its own address.
 
 Owns: the listeners, and passing a connection from its acceptor to its `Connection`. Invariants
-- After `close`, none of our sockets is open.
+- After `close`, none of our sockets is open, but those that are kept for the next broker of this process.
 - A connection counts against the quotas from its acceptance to its end.
 """
 
@@ -52,10 +52,12 @@ class Listeners:
         descriptor_count: int | None = None,
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
+        kept: "dict[str, list[socket.socket]] | None" = None,
     ) -> None:
         """`descriptor_count` is how many descriptors connections may hold; None for any number. `run_in_thread` is for
         imports, which run synchronously if it is None. Without `busy_poll` the loop sleeps whenever there is nothing to
-        do."""
+        do. `kept` has listening sockets by the name of their listener: they are used, and stay open when the listeners
+        end, for those of the broker that this process is next."""
         self._broker = broker
         self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
@@ -68,6 +70,7 @@ class Listeners:
         self._follow = FollowWarnings(broker.logger, default_gateways)
         self._joining: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self.kept = kept
         self.endpoints: list[Endpoint] = []
         broker.live_config.watch(lambda _type, _name: self._resume())
 
@@ -75,7 +78,9 @@ class Listeners:
         """Listen; returns the endpoint with the real ports (port 0 asks for a free one). Raises OSError; ConfigError if
         its TLS or SASL cannot be."""
         door = self._door(endpoint)
-        sockets = await self._bind(endpoint.host, endpoint.port)
+        sockets = (self.kept or {}).get(endpoint.name) or await self._bind(endpoint.host, endpoint.port)
+        if self.kept is not None:
+            self.kept[endpoint.name] = sockets
         port: int = sockets[0].getsockname()[1]
         advertised_port = endpoint.advertised_port or port
         bound = replace(endpoint, port=port, advertised_port=advertised_port)
@@ -122,7 +127,7 @@ class Listeners:
     async def _stop_accepting(self) -> None:
         self._is_closing = True
         for acceptor in self._acceptors:
-            acceptor.close()
+            acceptor.close(keeps_listening=self.kept is not None)
         self._open.stop()
         if self._joining:
             await asyncio.wait(self._joining)

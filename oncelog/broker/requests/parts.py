@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from oncelog.broker.apis.compatibility import Compatibility
     from oncelog.broker.cluster.leadership import Leadership
     from oncelog.broker.cluster.metadata_log import MetadataLog
+    from oncelog.broker.cluster.nodes import Nodes
     from oncelog.broker.cluster.topics import Topics
     from oncelog.broker.config.live import LiveConfig
     from oncelog.broker.config.settings import BrokerConfig
@@ -61,6 +62,7 @@ class Broker:
     scheduler: "Scheduler"
     slices: "Slices"
     leadership: "Leadership"
+    nodes: "Nodes"
     cluster_id: str
     metadata: "MetadataLog"
     topics: "Topics"

@@ -429,6 +429,10 @@ class LocalLogStore:
 
     # -- background work
 
+    @property
+    def lease(self) -> None:
+        return None
+
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
 

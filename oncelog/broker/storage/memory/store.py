@@ -109,6 +109,10 @@ class MemoryLogStore:
 
     # -- the rest
 
+    @property
+    def lease(self) -> None:
+        return None
+
     def volume_bytes(self) -> tuple[int, int]:
         return _UNKNOWN_VOLUME
 

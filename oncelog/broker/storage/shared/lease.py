@@ -147,6 +147,8 @@ class LeaseKeeper:
         self._lost: OSError | None = None
         self._is_over = False
         self._confirmed: Completion[None] = Completion()
+        self.successor = NOBODY
+        """The node to which it is given back."""
         scheduler.call_soon(self._renew_in_turn)  # how long it is ours is known from its answer on
         scheduler.call_soon(self._attend)
 
@@ -228,7 +230,7 @@ class LeaseKeeper:
         """It is left to itself."""
         self._is_over = True
 
-    def give_back(self, successor: int = NOBODY) -> None:
+    def give_back(self) -> None:
         """Others need not wait. Blocks. Raises OSError."""
         self._is_over = True
-        self._statements.ask_now(GiveBackLease(self._epoch, successor))
+        self._statements.ask_now(GiveBackLease(self._epoch, self.successor))

@@ -48,6 +48,7 @@ from oncelog.broker.storage.shared.tables import (
     AppendRound,
     ChunkRow,
     KeepPlace,
+    Lease,
     MeasureTables,
     MoveStarts,
     Refused,
@@ -156,7 +157,7 @@ class SharedLogStore:
         self.durability = SharedDurability(statements, taken)
         self.blobs = SharedBlobs(found, statements, self._beside)
         self.topics = SharedTopics(found, self._logs, self._delete)
-        self._lease = lease
+        self.lease = lease
         lease.watch(self._fail)
         self._aside = Aside(self._epoch, self._writer, self._beside)
         self._joiner = Joiner(self._aside, self._cache, clock)
@@ -384,7 +385,7 @@ class SharedLogStore:
             "tables_fetches": cache.fetched_count,
             "tables_fetched_bytes": cache.fetched_bytes,
             "tables_repeats": self._statements.repeat_count,
-            "tables_lease_left_seconds": self._lease.left_ms / 1000,
+            "tables_lease_left_seconds": self.lease.left_ms / 1000,
         }
 
     def _measure(self) -> None:
@@ -427,13 +428,13 @@ class SharedLogStore:
         self._joiner.stop()
         if self.cleaner is not None:
             self.cleaner.stop()
-        self._lease.end()
+        self.lease.end()
         if self.trouble is not None:
             return self.trouble.error
-        if self._in_flight is not None or self._beside.is_busy:
+        if self._in_flight is not None:
             return OSError("PostgreSQL has not answered yet")
         try:
-            self._lease.give_back()
+            self.lease.give_back()
         except OSError as error:
             return error
         return None
@@ -451,12 +452,14 @@ def open_store(
     stopwatch: Stopwatch | None = None,
     outage_listener: OutageListener | None = None,
     taken: TakenLease | None = None,
+    on_seen: Callable[[Lease], None] = lambda _: None,
 ) -> Sliced[SharedLogStore]:
-    """Take the lease, unless it is `taken`, and open a store over what the one before has committed. Raises OSError."""
+    """Take the lease, unless it is `taken`, and open a store over what the one before has committed. `on_seen` is
+    called with the lease of another while it is waited for. Raises OSError."""
     terms = terms or LeaseTerms()
     statements = Statements(tables, scheduler, clock, outage_listener)
     if taken is None:
-        taken = yield from take_lease(statements, clock, scheduler, terms)
+        taken = yield from take_lease(statements, clock, scheduler, terms, on_seen)
     lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms)
     found = yield from find(statements, taken.epoch)
     return SharedLogStore(

@@ -1,0 +1,48 @@
+"""The nodes of the cluster, and where each of their listeners can be reached.
+
+Owns: the addresses, as clients are told. Does not own: how this node learns of others (`broker.succession`), who leads
+(`broker.cluster.leadership`).
+
+A client is told the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
+name does not exist for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from oncelog.broker.requests.context import Peer
+
+Address = tuple[str, int]
+
+
+class OtherNode(NamedTuple):
+    node_id: int
+    addresses: Mapping[str, Address]
+    """By the name of the listener."""
+
+
+class NodeAddress(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+
+
+class Nodes:
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+        self.others: Sequence[OtherNode] = ()
+
+    def seen_by(self, peer: "Peer") -> list[NodeAddress]:
+        """In the order of their ids."""
+        name = peer.listener_name
+        found = [NodeAddress(self._node_id, *peer.advertised)]
+        found += [NodeAddress(each.node_id, *each.addresses[name]) for each in self.others if name in each.addresses]
+        found.sort()
+        return found
+
+    def address(self, node_id: int, peer: "Peer") -> Address | None:
+        """None if the node is not known, or not to clients of this listener."""
+        if node_id == self._node_id:
+            return peer.advertised
+        return next((each.addresses.get(peer.listener_name) for each in self.others if each.node_id == node_id), None)

@@ -1,0 +1,39 @@
+"""What a node answers that stands by: another node leads.
+
+Owns: the response. Does not own: which APIs are handled as always, and the error of each of the others
+(`broker.apis.standby`).
+
+- An idempotent producer without a transactional id may ask any node for its producer id, and asks no coordinator:
+  COORDINATOR_LOAD_IN_PROGRESS makes it ask again, perhaps another node.
+"""
+
+from typing import Any
+
+from oncelog.broker.apis.descriptor import Refused
+from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
+from oncelog.broker.apis.table import API_TABLE
+from oncelog.broker.handlers.shared.refused_requests import refused_response
+from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+
+_REASON = "This node stands by, and another one leads."
+
+
+def around_handler(api: ApiKey, handle: Handler) -> Handler:
+    """Return the handler that names an error; `handle` itself if a node that stands by knows the answer."""
+    error = ELSEWHERE.get(api)
+    if api in ANSWERED or error is None:
+        return handle
+    kept = API_TABLE[api].read_only
+    refused = Refused(error) if kept is None else kept._replace(error=error)
+
+    def refuse(context: RequestContext, request: Any) -> Any:
+        own = refused
+        if api is ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
+            own = refused._replace(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        version = context.api_version
+        place = API_TABLE[api].errors_in(version).rows if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
+        return context.run(refused_response(api, own, version, request, _REASON, place))
+
+    return refuse

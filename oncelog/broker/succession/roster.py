@@ -1,0 +1,144 @@
+"""The row of this node, and those of the others.
+
+Owns: when the row is renewed and looked at, the refusal of a node id that another start has, which other node is the
+best successor. Does not own: the tables (`storage.shared.tables`), what clients are told of it (`cluster.nodes`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from oncelog.broker.cluster.nodes import Nodes, OtherNode
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.tables import (
+    NOBODY,
+    DropNode,
+    KeepNode,
+    KeptNode,
+    LookAtNodes,
+    NodeAddress,
+    NodeRow,
+    SeenNodes,
+)
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Scheduler
+from oncelog.broker.turns.slices import Sliced
+
+_RENEWALS = 5
+"""In the time of one lease."""
+_LOOK_MS = 500
+_TRY_MS = 100
+_SOON_MS = 20
+"""When something has changed that others should know."""
+
+
+class NodeIdTaken(OSError):
+    """Another start has this node id, and is alive."""
+
+    def __init__(self, node_id: int, owner: str) -> None:
+        super().__init__(f"the broker {owner} is at work on it as node {node_id}")
+        self.owner = owner
+
+
+class Roster:
+    def __init__(
+        self, statements: Statements, clock: Clock, scheduler: Scheduler, node_id: int, owner: str, lease_ms: int
+    ) -> None:
+        self._statements = statements
+        self._clock = clock
+        self._scheduler = scheduler
+        self._row = NodeRow(node_id, owner, ())
+        self._lease_ms = lease_ms
+        self._is_over = False
+        self._is_due = False
+        self.nodes = Nodes(node_id)
+        self.seen = SeenNodes((), 0, NOBODY)
+        self._on_seen: Callable[[SeenNodes], None] = lambda _: None
+
+    def begin(self, on_wait: Callable[[str], None]) -> Sliced[None]:
+        """Have the node id. `on_wait` is called with the name of a start that has it; it may have ended a moment ago.
+        Raises NodeIdTaken as soon as that one renews its row, OSError."""
+        first: KeptNode | None = None
+        while True:
+            keeping = self._statements.ask(KeepNode(self._row, self._lease_ms))
+            yield keeping
+            kept = keeping.result()
+            if kept.is_kept:
+                break
+            if first is None:
+                first = kept
+                on_wait(kept.owner)
+            elif (kept.owner, kept.renewed) != (first.owner, first.renewed):
+                raise NodeIdTaken(self._row.node_id, kept.owner)
+            pause: Completion[None] = Completion()
+            self._scheduler.call_later(_TRY_MS, lambda pause=pause: pause.complete(None))  # type: ignore[misc]
+            yield pause
+        yield from self.look()
+        self._scheduler.call_later(self._lease_ms / _RENEWALS, self._renew)
+        self._scheduler.call_later(_LOOK_MS, self._look_again)
+
+    def watch(self, on_seen: Callable[[SeenNodes], None]) -> None:
+        """Call `on_seen` with each look."""
+        self._on_seen = on_seen
+
+    def listen(self, addresses: Sequence[NodeAddress]) -> None:
+        """Tell the others where this node listens."""
+        self._row = self._row._replace(addresses=tuple(addresses))
+        self._tell()
+
+    def follow(self, number: int) -> None:
+        """Tell them up to which round it knows the metadata log, with the next renewal."""
+        self._row = self._row._replace(followed=number)
+
+    def _tell(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.call_later(_SOON_MS, self._keep)
+
+    def _keep(self) -> None:
+        self._is_due = False
+        if not self._is_over:
+            self._statements.ask(KeepNode(self._row, self._lease_ms)).then(lambda _: None)
+
+    def _renew(self) -> None:
+        if not self._is_over:
+            self._scheduler.call_later(self._lease_ms / _RENEWALS, self._renew)
+            self._keep()
+
+    def look(self) -> Sliced[None]:
+        """Raises OSError."""
+        looking = self._statements.ask(LookAtNodes())
+        yield looking
+        self._take(looking.result())
+
+    def _look_again(self) -> None:
+        if self._is_over:
+            return
+
+        def on_answer(answer: Completion[SeenNodes]) -> None:
+            if answer.error is None and not self._is_over:
+                self._take(answer.result())
+            self._scheduler.call_later(_LOOK_MS, self._look_again)
+
+        self._statements.ask(LookAtNodes()).then(on_answer)
+
+    def _take(self, seen: SeenNodes) -> None:
+        self.seen = seen
+        self.nodes.others = [
+            OtherNode(row.node_id, {each.listener: (each.host, each.port) for each in row.addresses})
+            for row in self._alive_others
+        ]
+        self._on_seen(seen)
+
+    @property
+    def _alive_others(self) -> list[NodeRow]:
+        return [row for row in self.seen.nodes if row.node_id != self._row.node_id and not row.is_over]
+
+    @property
+    def successor(self) -> int:
+        """The node that stands by and has followed furthest; `NOBODY` if none does."""
+        standing_by = [(row.followed, -row.node_id) for row in self._alive_others if row.followed >= 0]
+        return -max(standing_by)[1] if standing_by else NOBODY
+
+    def end(self) -> Completion[None]:
+        """Nobody sees it any more."""
+        self._is_over = True
+        return self._statements.once(DropNode(self._row.node_id, self._row.owner))
