@@ -1,7 +1,7 @@
 """Builds the broker of a node that stands by: it answers from the metadata log of the leader, and changes nothing.
 
 Owns: which parts it has. It is a broker without records, in memory, whose metadata log is another's: handlers find
-there what they find in a leader. Does not own: how that log is followed (`broker.succession.follower`), what the rest is
+there what they find in a leader. Does not own: how that log is followed (`succession.follower`), what the rest is
 answered (`broker.handlers.standby`), when it begins to lead: another broker takes its place then.
 """
 

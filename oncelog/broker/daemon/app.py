@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import uvloop
 
@@ -20,6 +20,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.observability.logging import loop_errors
+from oncelog.broker.requests.dispatch import RunInThread
 from oncelog.broker.system.clock import SystemClock, SystemEntropy
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.system.limits import processor_count, raise_open_files, share_descriptors
@@ -48,6 +49,15 @@ def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
     """Run the broker until a signal stops it; returns the exit code. Raises StartError."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_App(config, log).run(warnings))
+
+
+class _OfProcess(NamedTuple):
+    """What `RunningBroker.start` gets of the process."""
+
+    faults: "Faults | None"
+    connection_count: int | None
+    run_in_thread: RunInThread
+    busy_poll: BusyPoll | None
 
 
 class _App:
@@ -80,21 +90,12 @@ class _App:
                 coroutines_of(self._config),
             )
             faults = self._faults(system)
-            running = await RunningBroker.start(
-                self._config,
-                system if faults is None else faults.system,
-                self._log,
-                faults=faults,
-                connection_count=shares.connections,
-                run_in_thread=imports.run_in_thread,
-                busy_poll=_busy_poll(loop),
-            )
-            keep_collections_short()
-            self._announce(running)
-            await self._stop.wait()
-            self._log.info("broker.stopping")
-            await running.stop()
-            self._log.info("broker.stopped")
+            of_process = _OfProcess(faults, shares.connections, imports.run_in_thread, _busy_poll(loop))
+            machine = system if faults is None else faults.system
+            if self._config.get_str("oncelog.storage") == "postgres":
+                await self._run_node(machine, of_process)
+            else:
+                await self._run_alone(machine, of_process)
         finally:
             imports.close()
             scheduler.close()
@@ -102,6 +103,28 @@ class _App:
             if disk is not None:
                 disk.close()
         return self._exit_code
+
+    async def _run_alone(self, system: System, of_process: "_OfProcess") -> None:
+        running = await RunningBroker.start(self._config, system, self._log, **of_process._asdict())
+        keep_collections_short()
+        self._announce(running)
+        await self._stop.wait()
+        self._log.info("broker.stopping")
+        await running.stop()
+        self._log.info("broker.stopped")
+
+    async def _run_node(self, system: System, of_process: "_OfProcess") -> None:
+        from oncelog.broker.daemon.succession import Node  # who has files needs none of it
+
+        is_first = True
+
+        def on_ready(running: RunningBroker) -> None:
+            nonlocal is_first
+            keep_collections_short()
+            self._announce(running, is_first=is_first)
+            is_first = False
+
+        await Node(self._config, system, self._log, self._stop, on_ready, **of_process._asdict()).run()
 
     def _open_disk(self, open_files: int) -> RealDisk:
         path = self._config.data_dir
@@ -115,13 +138,14 @@ class _App:
                 "let this user read and write it, or choose another with --data-dir."
             ) from error
 
-    def _announce(self, running: RunningBroker) -> None:
+    def _announce(self, running: RunningBroker, *, is_first: bool = True) -> None:
         broker, endpoints = running.broker, running.listeners.endpoints
-        addresses = [f"{endpoint.host or '0.0.0.0'}:{endpoint.port}" for endpoint in endpoints]
-        sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
-        sys.stdout.flush()
+        if is_first:
+            addresses = [f"{endpoint.host or '0.0.0.0'}:{endpoint.port}" for endpoint in endpoints]
+            sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
+            sys.stdout.flush()
         self._log.info(
-            "broker.ready",
+            "broker.ready" if broker.leadership.is_ours else "broker.standing_by",
             cluster_id=broker.cluster_id,
             node_id=broker.leadership.node_id,
             listeners=[f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints],

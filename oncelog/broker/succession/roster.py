@@ -133,10 +133,14 @@ class Roster:
         return [row for row in self.seen.nodes if row.node_id != self._row.node_id and not row.is_over]
 
     @property
+    def standing_by(self) -> dict[int, int]:
+        """The nodes that can lead at once, with the round up to which each has followed."""
+        return {row.node_id: row.followed for row in self._alive_others if row.followed != NOBODY}
+
+    @property
     def successor(self) -> int:
-        """The node that stands by and has followed furthest; `NOBODY` if none does."""
-        standing_by = [(row.followed, -row.node_id) for row in self._alive_others if row.followed >= 0]
-        return -max(standing_by)[1] if standing_by else NOBODY
+        """The one that has followed furthest; `NOBODY` if none stands by."""
+        return max(self.standing_by, key=lambda node_id: (self.standing_by[node_id], -node_id), default=NOBODY)
 
     def end(self) -> Completion[None]:
         """Nobody sees it any more."""

@@ -1,0 +1,282 @@
+"""One of several nodes over the same tables: it stands by until the lease is free, and leads until it is another's.
+
+Owns: the order in which this process is one broker after the other, and the listening sockets, which outlive each of
+them: a client that connects in between waits. Does not own: when a lease may be taken (`storage.shared.lease`), what a
+standby answers (`assembly.standby`), how a broker starts and stops (`broker.daemon.running`).
+
+A *term* is the time from one connection to the tables to the end of a leadership. Nothing of one is left in the next:
+it has a scheduler of its own, that ends, and connections of its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from socket import socket
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncelog.broker.assembly.broker import StartError
+from oncelog.broker.assembly.directory import SettingsError
+from oncelog.broker.assembly.postgres import Succession, WaitLog, open_tables, terms_of
+from oncelog.broker.assembly.standby import assemble_standby
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.daemon.running import RunningBroker, done
+from oncelog.broker.net.busy_poll import BusyPoll
+from oncelog.broker.net.listener import Listeners
+from oncelog.broker.requests.dispatch import RunInThread
+from oncelog.broker.storage.shared.lease import LeaseKeeper, take_lease
+from oncelog.broker.storage.shared.statements import Fenced, Statements
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
+from oncelog.broker.succession.follower import FellBehind, MetadataFollower
+from oncelog.broker.succession.roster import NodeIdTaken, Roster
+from oncelog.broker.system.ending import EndingScheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.slices import Sliced, Slices
+from oncelog.protocol.errors import KafkaError, ProtocolError
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+
+if TYPE_CHECKING:
+    from oncelog.broker.faults.faults import Faults
+
+_FOLLOW_MS = 200
+_AGAIN_MS = 200
+"""After a failure to follow."""
+
+T = TypeVar("T")
+
+
+class Node:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        system: System,
+        log: Any,
+        stop: asyncio.Event,
+        on_ready: Callable[[RunningBroker], None],
+        *,
+        faults: "Faults | None" = None,
+        connection_count: int | None = None,
+        run_in_thread: RunInThread | None = None,
+        busy_poll: BusyPoll | None = None,
+    ) -> None:
+        """`stop` ends it, with the standby as its leader, if there is one. `on_ready` is called whenever this process
+        is another broker. The others are as in `RunningBroker.start`."""
+        self._config = config
+        self._system = system
+        self._log = log
+        self._stop = stop
+        self._on_ready = on_ready
+        self._faults = faults
+        self._connection_count = connection_count
+        self._run_in_thread = run_in_thread
+        self._busy_poll = busy_poll
+        self._kept: dict[str, list[socket]] = {}
+
+    async def run(self) -> None:
+        """Until `stop`. Raises StartError."""
+        try:
+            while not self._stop.is_set():
+                await self._term()
+        finally:
+            for sockets in self._kept.values():
+                for each in sockets:
+                    each.close()
+
+    async def _term(self) -> None:
+        term = _Term(self._config, self._system, self._log)
+        try:
+            await term.begin()
+            taken = await self._stand_by(term)
+            if taken is not None:
+                await self._lead(term, taken)
+        finally:
+            await term.end()
+
+    def _listeners_of(self, broker: Any) -> Listeners:
+        return Listeners(broker, self._connection_count, self._run_in_thread, self._busy_poll, self._kept)
+
+    # -- standing by
+
+    async def _stand_by(self, term: "_Term") -> TakenLease | None:
+        """Until the lease is ours; None if the process stops before."""
+        taking = asyncio.ensure_future(done(term.take()))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        standby: asyncio.Task[None] | None = None
+        try:
+            while not taking.done() and not self._stop.is_set():
+                changed = asyncio.ensure_future(term.leader_changed.wait())
+                waited_for = [taking, stopping, changed, *([] if standby is None else [standby])]
+                await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if standby is not None and standby.done():
+                    standby.result()  # it ends with an error alone: StartError, if it cannot listen
+                if taking.done() or self._stop.is_set():
+                    break
+                term.leader_changed.clear()
+                await _ended(standby)
+                standby = asyncio.create_task(self._serve_as_standby(term))
+            return await taking if taking.done() else None
+        finally:
+            stopping.cancel()
+            taking.cancel()
+            await _ended(standby)
+
+    async def _serve_as_standby(self, term: "_Term") -> None:
+        """Answer what a standby knows, until cancelled; anew whenever it has fallen behind."""
+        while True:
+            running: RunningBroker | None = None
+            try:
+                follower = MetadataFollower(term.statements)
+                await done(term.slices.run_own(follower.load()))
+                assembling = assemble_standby(
+                    self._config, term.system, self._log, follower, term.roster.nodes, term.leader_node_id
+                )
+                broker = await done(term.slices.run_own(assembling))
+                running = await RunningBroker.serve(self._config, broker, self._listeners_of(broker), self._log)
+                term.roster.listen(_addresses(running))
+                self._on_ready(running)
+                while True:
+                    term.roster.follow(follower.number)
+                    await asyncio.sleep(_FOLLOW_MS / 1000)
+                    await done(term.slices.run_own(follower.follow()))
+            except (FellBehind, KafkaError, ProtocolError, ValueError, OSError) as error:
+                self._log.info("standby.behind", error=str(error) or type(error).__name__)
+                await asyncio.sleep(_AGAIN_MS / 1000)
+            finally:
+                term.roster.follow(NOBODY)
+                if running is not None:
+                    await running.abandon()
+
+    # -- leading
+
+    async def _lead(self, term: "_Term", taken: TakenLease) -> None:
+        """Until the process stops, another node is wanted, or has taken the lease."""
+        running = await RunningBroker.start(
+            self._config,
+            term.system,
+            self._log,
+            faults=self._faults,
+            connection_count=self._connection_count,
+            run_in_thread=self._run_in_thread,
+            busy_poll=self._busy_poll,
+            kept=self._kept,
+            succession=Succession(term.tables, term.terms, taken, term.roster.nodes),
+        )
+        term.roster.listen(_addresses(running))
+        term.roster.watch(lambda seen: self._on_seen(term, running, seen))
+        self._on_ready(running)
+        stopping = asyncio.ensure_future(self._stop.wait())
+        ending = asyncio.ensure_future(term.over.wait())
+        try:
+            await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            ending.cancel()
+        if term.is_lost:
+            self._log.warning("lease.lost", message="another node has taken the lease; stands by from now on")
+            await running.abandon()
+            return
+        await self._hand_over(term, running)
+
+    def _on_seen(self, term: "_Term", running: RunningBroker, seen: SeenNodes) -> None:
+        if seen.wanted not in (NOBODY, term.terms.node_id) and seen.wanted in term.roster.standing_by:
+            term.wanted = seen.wanted
+            term.over.set()
+        if term.roster.nodes.others:  # who asks a standby for a coordinator creates no topic
+            for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+                if running.broker.topics.get(topic) is None:
+                    running.broker.topics.ensure_internal(topic)
+
+    async def _hand_over(self, term: "_Term", running: RunningBroker) -> None:
+        successor = term.roster.successor if term.wanted == NOBODY else term.wanted
+        lease = running.broker.logs.store.lease
+        if isinstance(lease, LeaseKeeper):
+            lease.successor = successor
+        if self._stop.is_set():
+            running.listeners.kept = None
+            self._kept.clear()
+        self._log.info("broker.stopping", successor=successor)
+        await running.stop(is_handover=successor != NOBODY)
+        self._log.info("broker.stopped")
+
+
+class _Term:
+    def __init__(self, config: BrokerConfig, system: System, log: Any) -> None:
+        self._config = config
+        self._log = log
+        self._on_failure = system.on_disk_failure
+        self._scheduler = EndingScheduler(system.scheduler)
+        self.system = replace(system, scheduler=self._scheduler, on_disk_failure=self._on_disk_failure)
+        self.slices = Slices(self._scheduler)
+        self.terms = terms_of(config, system)
+        self.leader_changed = asyncio.Event()
+        """Another node leads, or another than before."""
+        self.leader_node_id = NOBODY
+        self._leader_epoch = -1
+        self.over = asyncio.Event()
+        """This node is to lead no more."""
+        self.is_lost = False
+        self.wanted = NOBODY
+        self._wait_log = WaitLog(log)
+        self.tables: Any = None
+        self.statements: Statements
+        self.roster: Roster
+
+    async def begin(self) -> None:
+        """Raises StartError."""
+        self.tables = await done(self.slices.run_own(open_tables(self._config, self.system, self._log)))
+        clock = self.system.clock
+        self.statements = Statements(self.tables, self._scheduler, clock)
+        terms = self.terms
+        self.roster = Roster(self.statements, clock, self._scheduler, terms.node_id, terms.owner, terms.lease_ms)
+        try:
+            await done(self.slices.run_own(self.roster.begin(self._on_wait)))
+        except NodeIdTaken as error:
+            raise SettingsError(
+                f"cannot start from {self._config.place.name}: {error}; stop it, or give this one a node.id of its own "
+                "with --node-id, or another schema with --schema."
+            ) from error
+        except OSError as error:
+            raise StartError(f"cannot start from {self._config.place.name}: {error}") from error
+
+    def _on_wait(self, owner: str) -> None:
+        self._log.info("node.waiting", owner=owner, message="it has this node.id, and may have ended a moment ago")
+
+    def take(self) -> Completion[TakenLease]:
+        taking: Sliced[TakenLease] = take_lease(
+            self.statements, self.system.clock, self._scheduler, self.terms, self._on_seen
+        )
+        return self.slices.run_own(taking)
+
+    def _on_seen(self, seen: Lease) -> None:
+        self._wait_log(seen)
+        if seen.epoch != self._leader_epoch and seen.node_id not in (NOBODY, self.terms.node_id):
+            self._leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
+            self.leader_changed.set()
+
+    def _on_disk_failure(self, error: OSError) -> None:
+        if isinstance(error, Fenced):
+            self.is_lost = True
+            self.over.set()
+        else:
+            self._on_failure(error)
+
+    async def end(self) -> None:
+        if self.tables is None:
+            return
+        if hasattr(self, "roster"):
+            leaving = asyncio.Event()
+            self.roster.end().then(lambda _: leaving.set())
+            await leaving.wait()
+        self._scheduler.end()
+        await self.tables.close()
+
+
+def _addresses(running: RunningBroker) -> list[NodeAddress]:
+    return [NodeAddress(each.name, each.advertised_host, each.advertised_port) for each in running.listeners.endpoints]
+
+
+async def _ended(task: "asyncio.Task[None] | None") -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
