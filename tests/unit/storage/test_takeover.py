@@ -17,7 +17,7 @@ def taken_over(stored: Stored) -> tuple[PartitionLog, PartitionLog, list[OSError
     """The log of the broker before, that of the next one, which is at work, and what makes the first one end."""
     before, failures, store = stored.log, stored.failures, stored.store
     assert isinstance(store, SharedLogStore)
-    store._lease.give_back()  # as if it was over, while its owner goes on
+    store.lease.give_back()  # as if it was over, while its owner goes on
     stored.failures = []
     stored._begin()
     stored.log = stored.create(0)

@@ -30,7 +30,7 @@ from oncelog.broker.storage.shared.tables import (
     TakenLease,
 )
 from oncelog.broker.turns.completion import Completion
-from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
+from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler, Timer
 from oncelog.broker.turns.slices import Sliced
 
 _LOOK_MS = 50
@@ -142,7 +142,8 @@ class LeaseKeeper:
         """How many have attended to it."""
         self._shown_count = 0
         """Which of them was the newest when it was renewed last."""
-        self._is_renewing = False
+        self._is_renewing = self._is_attending = False
+        self._attending: Timer | None = None
         self._on_lost: Callable[[OSError], None] | None = None
         self._lost: OSError | None = None
         self._is_over = False
@@ -174,7 +175,9 @@ class LeaseKeeper:
             error = answer.error
             if error is None:
                 self._over_at_ms = MonotonicMs(asked_at_ms + self._lease_ms)
-                self._shown_count = connection_count
+                if self._shown_count != connection_count:
+                    self._shown_count = connection_count
+                    self._attend_again(0)  # reads wait for it
             elif isinstance(error, Fenced | RoundsLost):
                 self._lose(error)
 
@@ -189,11 +192,13 @@ class LeaseKeeper:
 
     def _attend(self) -> None:
         """Each time anew: a question that was repeated says nothing about when it was answered."""
-        if self._is_over:
+        if self._is_over or self._is_attending:
             return
+        self._is_attending = True
         asked_at_ms = self._clock.monotonic_ms()
 
         def on_answer(answer: Completion[Attendance]) -> None:
+            self._is_attending = False
             if self._is_over:
                 return
             found = answer.result() if answer.error is None else Attendance.NONE
@@ -203,9 +208,14 @@ class LeaseKeeper:
                 self._confirm(asked_at_ms)
             else:  # others see that it is alive, whatever becomes of its connection
                 self._renew()
-            self._scheduler.call_later(_ATTEND_MS, self._attend)
+            self._attend_again(_ATTEND_MS)
 
         self._statements.once(AttendLease(self._epoch)).then(on_answer)
+
+    def _attend_again(self, delay_ms: int) -> None:
+        if self._attending is not None:
+            self._attending.cancel()
+        self._attending = self._scheduler.call_later(delay_ms, self._attend)
 
     def _confirm(self, asked_at_ms: MonotonicMs) -> None:
         self._free_at_ms = MonotonicMs(asked_at_ms + self._unattended_ms)
