@@ -151,6 +151,7 @@ class Node:
 
     async def _lead(self, term: "_Term", taken: TakenLease) -> None:
         """Until the process stops, another node is wanted, or has taken the lease."""
+        self._log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
         running = await RunningBroker.start(
             self._config,
             term.system,
@@ -234,7 +235,7 @@ class _Term:
         except NodeIdTaken as error:
             raise SettingsError(
                 f"cannot start from {self._config.place.name}: {error}; stop it, or give this one a node.id of its own "
-                "with --node-id, or another schema with --schema."
+                "(--override node.id=N), or another schema with --schema."
             ) from error
         except OSError as error:
             raise StartError(f"cannot start from {self._config.place.name}: {error}") from error

@@ -1,0 +1,241 @@
+"""Several nodes over one PostgreSQL: one leads, the others stand by, and clients see a wait when that changes."""
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer as GroupConsumer
+from confluent_kafka import Producer as TransactionalProducer
+from confluent_kafka.admin import AdminClient
+
+from oncelog.client import Admin, Consumer, NewTopic, Producer
+from tests.conftest import Start
+from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres, started
+
+asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+_schemas = count()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    yield from started()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end_s, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    while not is_so():
+        assert time.monotonic() < end_s
+        pause.wait(0.02)
+
+
+class Pair:
+    """Two nodes; the first leads."""
+
+    def __init__(self, postgres: Postgres, start_daemon: Start, *overrides: str) -> None:
+        self._postgres = postgres
+        self._start = start_daemon
+        self._schema = f"standby_{os.getpid()}_{next(_schemas)}"
+        self._overrides = overrides
+        self.nodes = {number: self._node(number) for number in (1, 2)}
+
+    def _node(self, number: int) -> Daemon:
+        return self._start(
+            "oncelog.storage=postgres",
+            f"oncelog.postgres.dsn={self._postgres.dsn}",
+            f"oncelog.postgres.schema={self._schema}",
+            f"node.id={number}",
+            "oncelog.postgres.lease.ms=3000",
+            *self._overrides,
+            name=f"node-{number}",
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def sql(self, statement: str) -> Any:
+        async def run() -> Any:
+            connection = await asyncpg.connect(self._postgres.dsn)
+            try:
+                await connection.execute(f"set search_path = {self._schema}")
+                return await connection.fetchval(statement)
+            finally:
+                await connection.close()
+
+        return asyncio.run(run())
+
+    @property
+    def leader(self) -> int:
+        """By the tables."""
+        found: int = self.sql("select node_id from oncelog_lease")
+        return found
+
+    def move_to(self, number: int) -> None:
+        """Once that node stands by."""
+        until(lambda: bool(self.sql(f"select followed >= 0 from oncelog_node where node_id = {number}")))
+        self.sql(f"update oncelog_lease set wanted = {number}")
+        until(lambda: self.leader == number)
+
+    def events(self, number: int, event: str) -> list[dict[str, Any]]:
+        lines = self.nodes[number].stderr_path.read_text().splitlines()
+        return [found for line in lines if line.startswith("{") and (found := json.loads(line))["event"] == event]
+
+
+@pytest.fixture
+def pair(postgres: Postgres, start_daemon: Start) -> Pair:
+    return Pair(postgres, start_daemon)
+
+
+class Transactions:
+    """A transactional producer of librdkafka that goes on until it is told to stop, and notes what was committed."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.committed: list[int] = []
+        self.errors: list[Exception] = []
+        self._producer = TransactionalProducer(
+            {"bootstrap.servers": bootstrap, "transactional.id": "writer", "log_level": 0, "socket.timeout.ms": 3_000}
+        )
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            self._producer.init_transactions(PATIENCE_S)
+            while not self._is_over:
+                self._producer.begin_transaction()
+                for partition in range(2):
+                    self._producer.produce("topic", str(number).encode(), partition=partition)
+                self._producer.commit_transaction(PATIENCE_S)
+                self.committed.append(number)
+                number += 1
+        except Exception as error:
+            self.errors.append(error)
+
+    def __enter__(self) -> "Transactions":
+        self._thread.start()
+        self.goes_on()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._thread.join(PATIENCE_S)
+
+    def goes_on(self) -> None:
+        """Some more are committed from now on."""
+        before = len(self.committed)
+        until(lambda: len(self.committed) > before + 3 or bool(self.errors))
+
+
+def _make_topic(bootstrap: str) -> None:
+    async def make() -> None:
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_topics(NewTopic("topic", 2))
+
+    asyncio.run(make())
+
+
+def _committed(bootstrap: str) -> list[list[int]]:
+    """What read_committed readers get of each partition."""
+
+    async def read() -> list[list[int]]:
+        options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:  # type: ignore[arg-type]
+            partitions = await consumer.partitions_for("topic")
+            ends = await consumer.end_offsets(partitions)
+            consumer.assign(partitions)
+            found: list[list[int]] = [[], []]
+            while any([await consumer.position(each) < ends[each] for each in partitions]):
+                for record in await consumer.poll(1_000):
+                    found[record.partition].append(int(record.value or b""))
+            return found
+
+    return asyncio.run(read())
+
+
+def test_a_client_that_knows_only_a_standby_finds_the_leader(pair: Pair) -> None:
+    standby = pair.nodes[2].bootstrap
+
+    async def use() -> None:
+        async with Admin(bootstrap_servers=standby) as admin, Producer(bootstrap_servers=standby) as producer:
+            await admin.create_topics(NewTopic("topic", 2))
+            await producer.send("topic", b"value", partition=1)
+
+    asyncio.run(use())
+    consumer = GroupConsumer({"bootstrap.servers": standby, "group.id": "group", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["topic"])
+    record = consumer.poll(PATIENCE_S)
+    assert record is not None
+    assert record.value() == b"value"
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def test_every_node_names_both_and_the_one_that_leads(pair: Pair) -> None:
+    _make_topic(pair.nodes[2].bootstrap)
+    addresses = {number: node.bootstrap for number, node in pair.nodes.items()}
+    for node in pair.nodes.values():
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+
+        def has_followed(admin: AdminClient = admin) -> bool:
+            metadata = admin.list_topics(timeout=PATIENCE_S)
+            found = {each.id: f"{each.host}:{each.port}" for each in metadata.brokers.values()}
+            return found == addresses and "topic" in metadata.topics
+
+        until(has_followed)
+        metadata = admin.list_topics(timeout=PATIENCE_S)
+        leaders = {each.leader for each in metadata.topics["topic"].partitions.values()}
+        assert (metadata.controller_id, leaders) == (1, {1})
+        cluster = admin.describe_cluster().result(PATIENCE_S)
+        assert ({each.id for each in cluster.nodes}, cluster.controller.id) == ({1, 2}, 1)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_transactional_producer_goes_on_when_its_leader_ends(pair: Pair, end: str) -> None:
+    """A kill, and SIGTERM, which hands over."""
+    _make_topic(pair.bootstrap)
+    with Transactions(pair.bootstrap) as writer:
+        for leader in (1, 2):
+            getattr(pair.nodes[leader], end)()
+            writer.goes_on()
+            pair.nodes[leader].start()
+            writer.goes_on()
+    assert writer.errors == []
+    assert pair.leader == 1
+    assert _committed(pair.bootstrap) == [writer.committed] * 2
+
+
+def test_a_leader_that_is_silent_past_its_lease_stands_by_when_it_wakes(pair: Pair) -> None:
+    _make_topic(pair.bootstrap)
+    with Transactions(pair.bootstrap) as writer:
+        os.kill(pair.nodes[1].process.pid, signal.SIGSTOP)
+        try:
+            until(lambda: pair.leader == 2)
+            writer.goes_on()
+        finally:
+            os.kill(pair.nodes[1].process.pid, signal.SIGCONT)
+        until(lambda: bool(pair.events(1, "lease.lost")))
+        until(lambda: bool(pair.events(1, "broker.standing_by")))
+        writer.goes_on()
+    assert writer.errors == []
+    assert _committed(pair.nodes[1].bootstrap) == [writer.committed] * 2
+
+
+def test_an_operator_may_move_the_lease_and_both_processes_go_on(pair: Pair) -> None:
+    _make_topic(pair.bootstrap)
+    with Transactions(pair.bootstrap) as writer:
+        for wanted in (2, 1, 2):
+            pair.move_to(wanted)
+            writer.goes_on()
+    assert writer.errors == []
+    assert _committed(pair.bootstrap) == [writer.committed] * 2
+    assert [pair.nodes[number].stop() for number in (1, 2)] == [0, 0]
