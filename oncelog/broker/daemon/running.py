@@ -106,6 +106,11 @@ class RunningBroker:
         self._summary.report()
         self._report_repeats(is_last=True)
 
+    async def make_way(self) -> None:
+        """Accept no more connections, and free the ports of reports; those that are open are served as before."""
+        await self.listeners.stop_accepting()
+        await self._beside.aclose()
+
     async def abandon(self) -> None:
         """Close every socket as the system does for a process that is killed: nothing is answered or flushed."""
         self._is_stopping = True

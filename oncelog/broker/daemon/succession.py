@@ -10,6 +10,7 @@ it has a scheduler of its own, that ends, and connections of its own.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from socket import socket
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,11 +19,13 @@ from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.assembly.directory import SettingsError
 from oncelog.broker.assembly.postgres import Succession, WaitLog, open_tables, terms_of
 from oncelog.broker.assembly.standby import assemble_standby
+from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.daemon.running import RunningBroker, done
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.listener import Listeners
 from oncelog.broker.requests.dispatch import RunInThread
+from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.lease import LeaseKeeper, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
@@ -61,11 +64,11 @@ class Node:
     ) -> None:
         """`stop` ends it, with the standby as its leader, if there is one. `on_ready` is called whenever this process
         is another broker. The others are as in `RunningBroker.start`."""
-        self._config = config
+        self.config = config
         self._system = system
-        self._log = log
+        self.log = log
         self._stop = stop
-        self._on_ready = on_ready
+        self.on_ready = on_ready
         self._faults = faults
         self._connection_count = connection_count
         self._run_in_thread = run_in_thread
@@ -83,79 +86,54 @@ class Node:
                     each.close()
 
     async def _term(self) -> None:
-        term = _Term(self._config, self._system, self._log)
+        term = _Term(self.config, self._system, self.log)
         try:
             await term.begin()
-            taken = await self._stand_by(term)
-            if taken is not None:
-                await self._lead(term, taken)
+            standby = _Standby(self, term)
+            try:
+                taken = await self._stand_by(term, standby)
+                if taken is not None:
+                    await self._lead(term, taken, standby)
+            finally:
+                await standby.end()
         finally:
             await term.end()
 
-    def _listeners_of(self, broker: Any) -> Listeners:
+    def listeners_of(self, broker: Broker) -> Listeners:
         return Listeners(broker, self._connection_count, self._run_in_thread, self._busy_poll, self._kept)
 
-    # -- standing by
-
-    async def _stand_by(self, term: "_Term") -> TakenLease | None:
+    async def _stand_by(self, term: "_Term", standby: "_Standby") -> TakenLease | None:
         """Until the lease is ours; None if the process stops before."""
         taking = asyncio.ensure_future(done(term.take()))
         stopping = asyncio.ensure_future(self._stop.wait())
-        standby: asyncio.Task[None] | None = None
         try:
-            while not taking.done() and not self._stop.is_set():
+            while True:
                 changed = asyncio.ensure_future(term.leader_changed.wait())
-                waited_for = [taking, stopping, changed, *([] if standby is None else [standby])]
+                waited_for = [taking, stopping, changed, *standby.tasks]
                 await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
-                if standby is not None and standby.done():
-                    standby.result()  # it ends with an error alone: StartError, if it cannot listen
                 if taking.done() or self._stop.is_set():
-                    break
-                term.leader_changed.clear()
-                await _ended(standby)
-                standby = asyncio.create_task(self._serve_as_standby(term))
-            return await taking if taking.done() else None
+                    return await taking if taking.done() else None
+                for task in standby.tasks:
+                    if task.done():
+                        task.result()  # it ends with an error alone: StartError, if it cannot listen
+                if term.leader_changed.is_set():
+                    term.leader_changed.clear()
+                    await standby.begin()
         finally:
             stopping.cancel()
             taking.cancel()
-            await _ended(standby)
-
-    async def _serve_as_standby(self, term: "_Term") -> None:
-        """Answer what a standby knows, until cancelled; anew whenever it has fallen behind."""
-        while True:
-            running: RunningBroker | None = None
-            try:
-                follower = MetadataFollower(term.statements)
-                await done(term.slices.run_own(follower.load()))
-                assembling = assemble_standby(
-                    self._config, term.system, self._log, follower, term.roster.nodes, term.leader_node_id
-                )
-                broker = await done(term.slices.run_own(assembling))
-                running = await RunningBroker.serve(self._config, broker, self._listeners_of(broker), self._log)
-                term.roster.listen(_addresses(running))
-                self._on_ready(running)
-                while True:
-                    term.roster.follow(follower.number)
-                    await asyncio.sleep(_FOLLOW_MS / 1000)
-                    await done(term.slices.run_own(follower.follow()))
-            except (FellBehind, KafkaError, ProtocolError, ValueError, OSError) as error:
-                self._log.info("standby.behind", error=str(error) or type(error).__name__)
-                await asyncio.sleep(_AGAIN_MS / 1000)
-            finally:
-                term.roster.follow(NOBODY)
-                if running is not None:
-                    await running.abandon()
 
     # -- leading
 
-    async def _lead(self, term: "_Term", taken: TakenLease) -> None:
+    async def _lead(self, term: "_Term", taken: TakenLease, standby: "_Standby") -> None:
         """Until the process stops, another node is wanted, or has taken the lease."""
-        self._log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
+        self.log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
+        await standby.make_way()
         running = await RunningBroker.start(
-            self._config,
+            self.config,
             term.system,
-            self._log,
+            self.log,
             faults=self._faults,
             connection_count=self._connection_count,
             run_in_thread=self._run_in_thread,
@@ -165,7 +143,8 @@ class Node:
         )
         term.roster.listen(_addresses(running))
         term.roster.watch(lambda seen: self._on_seen(term, running, seen))
-        self._on_ready(running)
+        self.on_ready(running)
+        await standby.step_aside()
         stopping = asyncio.ensure_future(self._stop.wait())
         ending = asyncio.ensure_future(term.over.wait())
         try:
@@ -174,7 +153,7 @@ class Node:
             stopping.cancel()
             ending.cancel()
         if term.is_lost:
-            self._log.warning("lease.lost", message="another node has taken the lease; stands by from now on")
+            self.log.warning("lease.lost", message="another node has taken the lease; stands by from now on")
             await running.abandon()
             return
         await self._hand_over(term, running)
@@ -196,9 +175,83 @@ class Node:
         if self._stop.is_set():
             running.listeners.kept = None
             self._kept.clear()
-        self._log.info("broker.stopping", successor=successor)
+        self.log.info("broker.stopping", successor=successor)
         await running.stop(is_handover=successor != NOBODY)
-        self._log.info("broker.stopped")
+        self.log.info("broker.stopped")
+
+
+class _Standby:
+    """What this process answers while another node leads."""
+
+    def __init__(self, node: Node, term: "_Term") -> None:
+        self._node = node
+        self._term = term
+        self._running: RunningBroker | None = None
+        self._follower: MetadataFollower | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+        """At most one, that serves."""
+
+    async def begin(self) -> None:
+        """Another node leads than before: nothing that was followed can be trusted."""
+        await self.end()
+        self.tasks = [asyncio.create_task(self._serve())]
+
+    async def end(self) -> None:
+        await self._stop_following()
+        self._term.leadership = None
+        running, self._running = self._running, None
+        if running is not None:
+            await running.abandon()
+
+    async def _stop_following(self) -> None:
+        tasks, self.tasks = self.tasks, []
+        for task in tasks:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _serve(self) -> None:
+        """Anew whenever it has fallen behind."""
+        node, term = self._node, self._term
+        while True:
+            try:
+                self._follower = follower = MetadataFollower(term.statements)
+                await done(term.slices.run_own(follower.load()))
+                nodes, leader = term.roster.nodes, term.leader_node_id
+                assembling = assemble_standby(node.config, term.system, node.log, follower, nodes, leader)
+                broker = await done(term.slices.run_own(assembling))
+                term.leadership = broker.leadership
+                self._running = await RunningBroker.serve(node.config, broker, node.listeners_of(broker), node.log)
+                term.roster.listen(_addresses(self._running))
+                node.on_ready(self._running)
+                while True:
+                    term.roster.follow(follower.number)
+                    await asyncio.sleep(_FOLLOW_MS / 1000)
+                    await done(term.slices.run_own(follower.follow()))
+            except (FellBehind, KafkaError, ProtocolError, ValueError, OSError) as error:
+                node.log.info("standby.behind", error=str(error) or type(error).__name__)
+                running, self._running = self._running, None
+                if running is not None:
+                    await running.abandon()
+                await asyncio.sleep(_AGAIN_MS / 1000)
+            finally:
+                term.roster.follow(NOBODY)
+
+    async def make_way(self) -> None:
+        """This process leads soon: who connects now waits for that, and so does who has asked for the leader."""
+        await self._stop_following()
+        if self._running is not None and self._term.leadership is not None:
+            self._term.leadership.unsettle()
+            await self._running.make_way()
+
+    async def step_aside(self) -> None:
+        """It leads: who has asked is told so, and connects again."""
+        if self._running is None or self._follower is None or self._term.leadership is None:
+            return
+        with suppress(FellBehind, KafkaError, ProtocolError, ValueError, OSError):
+            await done(self._term.slices.run_own(self._follower.follow()))  # the epochs of this leadership
+        self._term.leadership.leader_node_id = self._term.terms.node_id
+        self._term.leadership.settle()
+        self.tasks = [asyncio.create_task(self._running.listeners.close())]
 
 
 class _Term:
@@ -214,6 +267,8 @@ class _Term:
         """Another node leads, or another than before."""
         self.leader_node_id = NOBODY
         self._leader_epoch = -1
+        self.leadership: Leadership | None = None
+        """As the standby tells of it."""
         self.over = asyncio.Event()
         """This node is to lead no more."""
         self.is_lost = False
@@ -254,6 +309,11 @@ class _Term:
         if seen.epoch != self._leader_epoch and seen.node_id not in (NOBODY, self.terms.node_id):
             self._leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
             self.leader_changed.set()
+        elif self.leadership is not None:
+            if seen.is_attended and seen.left_ms > 0:
+                self.leadership.settle()
+            else:
+                self.leadership.unsettle()
 
     def _on_disk_failure(self, error: OSError) -> None:
         if isinstance(error, Fenced):
@@ -275,9 +335,3 @@ class _Term:
 
 def _addresses(running: RunningBroker) -> list[NodeAddress]:
     return [NodeAddress(each.name, each.advertised_host, each.advertised_port) for each in running.listeners.endpoints]
-
-
-async def _ended(task: "asyncio.Task[None] | None") -> None:
-    if task is not None:
-        task.cancel()
-        await asyncio.wait([task])

@@ -3,6 +3,8 @@
 Owns: the response. Does not own: which APIs are handled as always, and the error of each of the others
 (`broker.apis.standby`).
 
+- While the leader is gone, and it is not known yet who follows, answers that name it wait: a client that tried it in
+  vain would pause before it asks again, for longer than the change takes.
 - An idempotent producer without a transactional id may ask any node for its producer id, and asks no coordinator:
   COORDINATOR_LOAD_IN_PROGRESS makes it ask again, perhaps another node.
 """
@@ -17,12 +19,15 @@ from oncelog.broker.requests.context import Handler, RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 
+_OF_THE_LEADER = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
 _REASON = "This node stands by, and another one leads."
 
 
 def around_handler(api: ApiKey, handle: Handler) -> Handler:
     """Return the handler that names an error; `handle` itself if a node that stands by knows the answer."""
     error = ELSEWHERE.get(api)
+    if api in _OF_THE_LEADER:
+        return _once_settled(handle)
     if api in ANSWERED or error is None:
         return handle
     kept = API_TABLE[api].read_only
@@ -37,3 +42,11 @@ def around_handler(api: ApiKey, handle: Handler) -> Handler:
         return context.run(refused_response(api, own, version, request, _REASON, place))
 
     return refuse
+
+
+def _once_settled(handle: Handler) -> Handler:
+    def answer(context: RequestContext, request: Any) -> Any:
+        settled = context.broker.leadership.settled
+        return handle(context, request) if settled is None else settled.map(lambda _: handle(context, request))
+
+    return answer
