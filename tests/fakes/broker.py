@@ -4,7 +4,7 @@ Requests go through the dispatcher as bytes, in any version, and answers come ba
 client of that version would.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from logging import INFO
 from random import Random
@@ -38,6 +38,12 @@ class SeededEntropy:
 
     def random(self) -> float:
         return self._random.random()
+
+
+def quiet_log(processor: Callable[[object, str, Any], Any]) -> Any:
+    """A log that is seen by this processor alone."""
+    at_info = structlog.make_filtering_bound_logger(INFO)
+    return structlog.wrap_logger(structlog.PrintLogger(), processors=[processor], wrapper_class=at_info).bind()
 
 
 class Reply:
@@ -100,8 +106,7 @@ class VirtualBroker:
         """What was logged that an operator should see."""
         self.news: list[dict[str, Any]] = []
         """That, and what was logged at info."""
-        at_info = structlog.make_filtering_bound_logger(INFO)
-        quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log], wrapper_class=at_info).bind()
+        quiet = quiet_log(self._log)
         config, _ = load_config(overrides=overrides)
         disk_or_none = self.disk if store is None and config.get_str("oncelog.storage") == "local" else None
         system = System(self.time, SeededEntropy(seed), self.time, disk_or_none, _one_by_one, self.disk_failures.append)

@@ -18,6 +18,8 @@ from oncelog.broker.handlers.shared.refused_requests import refused_response
 from oncelog.broker.requests.context import Handler, RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.fetch_request import FetchRequest
+from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
 _OF_THE_LEADER = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
 _REASON = "This node stands by, and another one leads."
@@ -33,6 +35,9 @@ def around_handler(api: ApiKey, handle: Handler) -> Handler:
     kept = API_TABLE[api].read_only
     refused = Refused(error) if kept is None else kept._replace(error=error)
 
+    if api is ApiKey.FETCH:
+        return _refuse_fetch
+
     def refuse(context: RequestContext, request: Any) -> Any:
         own = refused
         if api is ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
@@ -42,6 +47,29 @@ def around_handler(api: ApiKey, handle: Handler) -> Handler:
         return context.run(refused_response(api, own, version, request, _REASON, place))
 
     return refuse
+
+
+def _refuse_fetch(_context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """For each partition: an error of the whole response makes no client look for another leader."""
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        high_watermark=-1,
+                        log_start_offset=-1,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _once_settled(handle: Handler) -> Handler:
