@@ -27,13 +27,14 @@ from oncelog.broker.net.listener import Listeners
 from oncelog.broker.requests.dispatch import RunInThread
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.lease import LeaseKeeper, take_lease
-from oncelog.broker.storage.shared.statements import Fenced, Statements
+from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.roster import NodeIdTaken, Roster
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 
 _FOLLOW_MS = 200
 _AGAIN_MS = 200
-"""After a failure to follow."""
+"""After a failure to follow, or to reach the database."""
+_PATIENCE_MS = 120_000
+"""As a leader has (`storage.shared.statements`)."""
 
 T = TypeVar("T")
 
@@ -74,16 +77,35 @@ class Node:
         self._run_in_thread = run_in_thread
         self._busy_poll = busy_poll
         self._kept: dict[str, list[socket]] = {}
+        self._has_served = False
+        self._failing_since: MonotonicMs | None = None
 
     async def run(self) -> None:
         """Until `stop`. Raises StartError."""
         try:
             while not self._stop.is_set():
-                await self._term()
+                try:
+                    await self._term()
+                except StartError as error:
+                    if isinstance(error, SettingsError) or self._is_out_of_patience():
+                        raise
+                    self.log.warning("database.away", error=str(error), message="tries again until it is back")
+                    await asyncio.sleep(_AGAIN_MS / 1000)
         finally:
             for sockets in self._kept.values():
                 for each in sockets:
                     each.close()
+
+    def _is_out_of_patience(self) -> bool:
+        """A first start fails at once; a process that has served waits as long as a leader does."""
+        now_ms = self._system.clock.monotonic_ms()
+        if self._failing_since is None:
+            self._failing_since = now_ms
+        return not self._has_served or now_ms - self._failing_since > _PATIENCE_MS
+
+    def on_serving(self, running: RunningBroker) -> None:
+        self._has_served, self._failing_since = True, None
+        self.on_ready(running)
 
     async def _term(self) -> None:
         term = _Term(self.config, self._system, self.log)
@@ -143,7 +165,8 @@ class Node:
         )
         term.roster.listen(_addresses(running))
         term.roster.watch(lambda seen: self._on_seen(term, running, seen))
-        self.on_ready(running)
+        term.is_leading = True
+        self.on_serving(running)
         await standby.step_aside()
         stopping = asyncio.ensure_future(self._stop.wait())
         ending = asyncio.ensure_future(term.over.wait())
@@ -222,7 +245,7 @@ class _Standby:
                 term.leadership = broker.leadership
                 self._running = await RunningBroker.serve(node.config, broker, node.listeners_of(broker), node.log)
                 term.roster.listen(_addresses(self._running))
-                node.on_ready(self._running)
+                node.on_serving(self._running)
                 while True:
                     term.roster.follow(follower.number)
                     await asyncio.sleep(_FOLLOW_MS / 1000)
@@ -271,6 +294,8 @@ class _Term:
         """As the standby tells of it."""
         self.over = asyncio.Event()
         """This node is to lead no more."""
+        self.is_leading = False
+        """It has begun to: until then a failure is that of this attempt."""
         self.is_lost = False
         self.wanted = NOBODY
         self._wait_log = WaitLog(log)
@@ -316,7 +341,7 @@ class _Term:
                 self.leadership.unsettle()
 
     def _on_disk_failure(self, error: OSError) -> None:
-        if isinstance(error, Fenced):
+        if isinstance(error, Fenced) or not (self.is_leading or isinstance(error, RoundsLost)):
             self.is_lost = True
             self.over.set()
         else:

@@ -55,18 +55,22 @@ class Roster:
 
     def begin(self, on_wait: Callable[[str], None]) -> Sliced[None]:
         """Have the node id. `on_wait` is called with the name of a start that has it; it may have ended a moment ago.
-        Raises NodeIdTaken as soon as that one renews its row, OSError."""
-        first: KeptNode | None = None
+        Raises NodeIdTaken as soon as that one has renewed its row twice: what it had sent before it ended happens once.
+        OSError."""
+        seen: KeptNode | None = None
+        renewals = 0
         while True:
             keeping = self._statements.ask(KeepNode(self._row, self._lease_ms))
             yield keeping
             kept = keeping.result()
             if kept.is_kept:
                 break
-            if first is None:
-                first = kept
+            if seen is None:
                 on_wait(kept.owner)
-            elif (kept.owner, kept.renewed) != (first.owner, first.renewed):
+            elif kept != seen:
+                renewals += 1
+            seen = kept
+            if renewals == 2:
                 raise NodeIdTaken(self._row.node_id, kept.owner)
             pause: Completion[None] = Completion()
             self._scheduler.call_later(_TRY_MS, lambda pause=pause: pause.complete(None))  # type: ignore[misc]

@@ -38,7 +38,7 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "copied": failovers.copied,
     "dumped": failovers.dumped,
 }
-_TIMES = {"cuts": 200, "crashes": 10, "takeovers": 3, "full": 2}
+_TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "full": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Run:
             servers = stack.enter_context(self._servers(part, directory))
             version = version_of(self.programs)
             tell(f"begins, PostgreSQL {version}")
-            world = World(servers, directory, self.seed, part, self.clients, may_move=part == "takeovers")
+            world = World(servers, directory, self.seed, part, self.clients, is_pair=part == "takeovers")
             stack.enter_context(world.open())
             _ACTS[part](world, count, tell)
             ended = world.finish()

@@ -1,12 +1,15 @@
 """The parts with one server: what is done to whom, how often, and when."""
 
 import signal
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from oncelog.tools.demo.daemon import DemoFailed
 from tests.postgres.proof.broker_log import last_words
 from tests.postgres.proof.world import Say, World
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import pause
 
 _SOME = 10
@@ -14,6 +17,9 @@ _SOME = 10
 APPLICATION = "oncelog"
 _CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
 _FULL_S = 5.0
+_LOOK_S = 0.05
+Also = Callable[[World], None]
+"""Another fault in the same moment."""
 FULL_SETTINGS = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
 
 
@@ -22,10 +28,11 @@ def kills(world: World, count: int, say: Say) -> None:
     for number in range(count):
         world.await_progress()
         pause(world.random.uniform(0.0, 1.0))
-        world.broker.kill()
+        broker = world.broker
+        broker.kill()
         # What clients do about a broker depends on how long it is away.
         pause(world.random.choice((0.0, 0.0, 1.0)))
-        world.broker.start()
+        broker.start()
         _say_some(number, count, "kills", say)
     world.await_progress()
 
@@ -60,27 +67,80 @@ def crashes(world: World, count: int, say: Say) -> None:
 
 
 def takeovers(world: World, count: int, say: Say) -> None:
-    """The broker sleeps past its lease, and another takes over; when the sleeper wakes, it ends."""
+    """The broker that leads ends, sleeps past its lease, hands over, or is asked to; the other one takes over. At times
+    PostgreSQL crashes, or connections are cut, in the same moment."""
     for number in range(count):
         world.await_progress()
+        _await_standby(world)
         pause(world.random.uniform(0.0, 1.0))
-        sleeper = world.broker
-        sleeper.process.send_signal(signal.SIGSTOP)
-        try:
-            if len(world.brokers) == 1:
-                world.brokers.append(world.new_broker())
-            else:
-                world.brokers[1].start()
-            world.serves(world.brokers[1])
-            world.await_progress()
-        finally:
-            sleeper.process.send_signal(signal.SIGCONT)
-        code = sleeper.wait()
-        if not code:
-            raise RuntimeError("the sleeper has ended as if all were well")
-        world.said.append(last_words(sleeper.stderr_path))
+        how = world.random.choice((_killed, _killed, _asleep, _asleep, _stopped, _asked))
+        how(world, world.random.choice((_nothing, _nothing, _nothing, _crash, _cut_all)))
         _say_some(number, count, "take-overs", say)
     world.await_progress()
+
+
+def _await_standby(world: World) -> None:
+    """Until another node could lead."""
+    sound = "select count(*) from oncelog_node where followed >= 0 and until > clock_timestamp()"
+    _await(lambda: bool(world.sql(sound)))
+
+
+def _killed(world: World, also: Also) -> None:
+    leader = world.broker
+    leader.kill()
+    also(world)
+    world.await_progress()
+    leader.start()
+
+
+def _stopped(world: World, also: Also) -> None:
+    leader = world.broker
+    leader.stop()
+    also(world)
+    world.await_progress()
+    leader.start()
+
+
+def _asleep(world: World, also: Also) -> None:
+    """When it wakes, it must notice that it leads no more."""
+    leader, standby = world.broker, world.standby
+    leader.process.send_signal(signal.SIGSTOP)
+    try:
+        also(world)
+        _await(lambda: world.broker is standby)
+        world.await_progress()
+    finally:
+        leader.process.send_signal(signal.SIGCONT)
+
+
+def _asked(world: World, also: Also) -> None:
+    standby = world.standby
+    world.sql(f"update oncelog_lease set wanted = {world.brokers.index(standby) + 1}")
+    also(world)
+
+
+def _nothing(world: World) -> None:
+    """No other fault."""
+
+
+def _crash(world: World) -> None:
+    world.server.stop("immediate")
+    world.server.start()
+
+
+def _cut_all(world: World) -> None:
+    import psycopg
+
+    with psycopg.connect(world.server.dsn, autocommit=True) as connection:
+        connection.execute(_CUT, [APPLICATION])
+
+
+def _await(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"nothing has changed for {PATIENCE_S} s")
+        pause(_LOOK_S)
 
 
 def full(world: World, count: int, say: Say) -> None:

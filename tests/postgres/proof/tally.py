@@ -90,7 +90,7 @@ PARTS = {
     "kills": "the broker is killed (-9) and started again",
     "cuts": "its connections to PostgreSQL are cut",
     "crashes": "PostgreSQL is stopped `immediate` and started again",
-    "takeovers": "the broker sleeps (SIGSTOP) past its lease, another takes over",
+    "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
     "full": "the disk of PostgreSQL is full for a while",
     "promoted": "the primary crashes, a synchronous standby is promoted",
     "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from oncelog.client import Admin, Consumer, KafkaError, NewTopic, TopicPartition
 from tests.postgres.proof.broker_log import last_words
@@ -14,7 +15,6 @@ from tests.postgres.proof.clients import CLIENTS, Client, Ledger
 from tests.postgres.proof.lines import COPIES, PARTITIONS
 from tests.postgres.proof.verdict import Records, Verdict, judge
 from tests.support.daemon import Daemon
-from tests.support.fixed_address import FixedAddress
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 from tests.support.proofs import pause
@@ -24,6 +24,8 @@ _POLL_MS = 200
 _QUIET_S = 20.0
 """What was not copied when nothing came for so long is missing."""
 _SETTINGS = ("group.initial.rebalance.delay.ms=0",)
+_PAIR_SETTINGS = ("oncelog.postgres.lease.ms=3000",)
+"""Some sleep past it."""
 Say = Callable[[str], None]
 
 
@@ -37,15 +39,14 @@ class World:
     name: str
     """Of the schema, and of the random choices."""
     kinds: Sequence[str] = CLIENTS
-    may_move: bool = False
-    """Clients are given an address that leads to the broker that serves."""
+    is_pair: bool = False
+    """There are two brokers, of which one stands by."""
     clients: list[Client] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """What the broker said when it ended or started over a database that had lost something."""
     random: Random = field(init=False)
     brokers: list[Daemon] = field(default_factory=list)
-    """The first one serves; a second is one that has served or will."""
-    _address: FixedAddress | None = None
+    """In the order of their node ids."""
     _progress: list[int] = field(default_factory=list)
     _losable: list[set[str]] = field(default_factory=list)
 
@@ -58,7 +59,22 @@ class World:
 
     @property
     def broker(self) -> Daemon:
-        return self.brokers[0]
+        """The one that leads."""
+        return self.brokers[self.sql("select node_id from oncelog_lease") - 1] if self.is_pair else self.brokers[0]
+
+    @property
+    def standby(self) -> Daemon:
+        leader = self.broker
+        return next(each for each in self.brokers if each is not leader)
+
+    def sql(self, statement: str) -> Any:
+        """The first value that it answers, if it answers any."""
+        import psycopg
+
+        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
+            connection.execute(f"set search_path = {self.name}")
+            found = connection.execute(statement)
+            return None if found.description is None else found.fetchall()[0][0]
 
     @property
     def dsn(self) -> str:
@@ -67,16 +83,14 @@ class World:
 
     @property
     def bootstrap(self) -> str:
-        return self.broker.bootstrap if self._address is None else self._address.bootstrap
+        return ",".join(each.bootstrap for each in self.brokers)
 
     @contextmanager
     def open(self) -> Iterator["World"]:
         """Starts the broker, makes the topics and starts the clients; ends what is left of them."""
         try:
-            if self.may_move:
-                self._address = FixedAddress()
-            self.brokers.append(self.new_broker())
-            self.serves(self.broker)
+            for _ in range(2 if self.is_pair else 1):
+                self.brokers.append(self._new_broker())
             asyncio.run(self._create_topics())
             self.clients += [Client(kind, self.bootstrap, self.directory, self.seed) for kind in self.kinds]
             self._losable = [set() for _ in self.clients]
@@ -87,22 +101,13 @@ class World:
             for broker in self.brokers:
                 with suppress(RuntimeError):  # it does not run
                     broker.kill()
-            if self._address is not None:
-                self._address.close()
 
-    def new_broker(self) -> Daemon:
-        """Another on the same schema; returns when it serves."""
-        settings = [*_SETTINGS]
-        if self._address is not None:
-            settings.append(f"advertised.listeners=PLAINTEXT://{self._address.bootstrap}")
+    def _new_broker(self) -> Daemon:
+        """Another on the same schema; returns when it serves, or stands by."""
+        number = len(self.brokers) + 1
+        settings = (*_SETTINGS, f"node.id={number}", *(_PAIR_SETTINGS if self.is_pair else ()))
         storage = ("--storage", self.dsn, "--schema", self.name) if self.servers else ()
-        return Daemon(self.directory / f"broker-{len(self.brokers)}", *settings, storage=storage)
-
-    def serves(self, broker: Daemon) -> None:
-        """It has taken over."""
-        self.brokers.sort(key=lambda each: each is not broker)
-        if self._address is not None:
-            self._address.lead_to(broker.bootstrap)
+        return Daemon(self.directory / f"broker-{number}", *settings, storage=storage)
 
     async def _create_topics(self) -> None:
         async with Admin(self.bootstrap) as admin:
@@ -118,8 +123,8 @@ class World:
             now = [client.take().ended for client in self.clients]
             if all(each >= earlier + count for each, earlier in zip(now, before, strict=True)):
                 break
-            if self.broker.process.poll() is not None:
-                raise RuntimeError(f"the broker has ended: {last_words(self.broker.stderr_path)}")
+            if all(each.process.poll() is not None for each in self.brokers):
+                raise RuntimeError(f"the broker has ended: {last_words(self.brokers[0].stderr_path)}")
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"the clients have ended {before} transactions, and {now} after {PATIENCE_S} s")
             pause(_LOOK_S)
