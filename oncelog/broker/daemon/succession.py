@@ -15,6 +15,7 @@ from dataclasses import replace
 from socket import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.assembly.directory import SettingsError
 from oncelog.broker.assembly.postgres import Succession, WaitLog, open_tables, terms_of
@@ -24,7 +25,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.daemon.running import RunningBroker, done
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.listener import Listeners
-from oncelog.broker.requests.dispatch import RunInThread
+from oncelog.broker.requests.dispatch import RunInThread, import_api
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.lease import LeaseKeeper, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
@@ -77,7 +78,7 @@ class Node:
         self._run_in_thread = run_in_thread
         self._busy_poll = busy_poll
         self._kept: dict[str, list[socket]] = {}
-        self._has_served = False
+        self._has_served = self._has_loaded = False
         self._failing_since: MonotonicMs | None = None
 
     async def run(self) -> None:
@@ -106,6 +107,12 @@ class Node:
     def on_serving(self, running: RunningBroker) -> None:
         self._has_served, self._failing_since = True, None
         self.on_ready(running)
+
+    def load_code(self) -> None:
+        """Of every API, so that it need not be done while clients wait for a new leader."""
+        if self._run_in_thread is not None and not self._has_loaded:
+            self._has_loaded = True
+            self._run_in_thread(_import_all, lambda _: None)
 
     async def _term(self) -> None:
         term = _Term(self.config, self._system, self.log)
@@ -246,6 +253,7 @@ class _Standby:
                 self._running = await RunningBroker.serve(node.config, broker, node.listeners_of(broker), node.log)
                 term.roster.listen(_addresses(self._running))
                 node.on_serving(self._running)
+                node.load_code()
                 while True:
                     term.roster.follow(follower.number)
                     await asyncio.sleep(_FOLLOW_MS / 1000)
@@ -356,6 +364,11 @@ class _Term:
             await leaving.wait()
         self._scheduler.end()
         await self.tables.close()
+
+
+def _import_all() -> None:
+    for api in API_TABLE.values():
+        import_api(api)
 
 
 def _addresses(running: RunningBroker) -> list[NodeAddress]:
