@@ -12,13 +12,25 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer as GroupConsumer
+from confluent_kafka import KafkaException
 from confluent_kafka import Producer as TransactionalProducer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import GIVES_UP_MS, PATIENCE_S
 from tests.support.postgres import Postgres, started
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -239,3 +251,37 @@ def test_an_operator_may_move_the_lease_and_both_processes_go_on(pair: Pair) -> 
     assert writer.errors == []
     assert _committed(pair.bootstrap) == [writer.committed] * 2
     assert [pair.nodes[number].stop() for number in (1, 2)] == [0, 0]
+
+
+def test_a_user_that_the_leader_has_made_logs_in_at_the_standby_and_has_the_same_rights(
+    postgres: Postgres, start_daemon: Start
+) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_admin="secret";'
+    pair = Pair(
+        postgres,
+        start_daemon,
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+        f"listener.name.sasl_plaintext.plain.sasl.jaas.config={jaas}",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:admin",
+    )
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "log_level": 0}
+    root = AdminClient(
+        {"bootstrap.servers": pair.nodes[1].bootstrap, **login, "sasl.username": "admin", "sasl.password": "secret"}
+    )
+    alice = UserScramCredentialUpsertion("alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4_096), b"wonder")
+    root.alter_user_scram_credentials([alice])["alice"].result(PATIENCE_S)
+    for future in root.create_topics([LibrdkafkaTopic("seen", 1, 1), LibrdkafkaTopic("hidden", 1, 1)]).values():
+        future.result(PATIENCE_S)
+    rule = AclBinding(
+        *(ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:alice", "*"),
+        *(AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+    )
+    root.create_acls([rule])[rule].result(PATIENCE_S)
+    login |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "wonder"}
+    user = AdminClient({"bootstrap.servers": pair.nodes[2].bootstrap, **login})
+    until(lambda: set(user.list_topics(timeout=PATIENCE_S).topics) == {"seen"})
+    stranger = AdminClient({"bootstrap.servers": pair.nodes[2].bootstrap, **login, "sasl.password": "wrong"})
+    with pytest.raises(KafkaException):
+        stranger.list_topics(timeout=GIVES_UP_MS / 1000)
