@@ -55,6 +55,10 @@ class Daemon:
             raise RuntimeError("the daemon is not running")
         return self._process
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         arguments = ["serve", *self._storage]
         if not any(override.startswith("listeners=") for override in self._overrides):

@@ -123,7 +123,7 @@ class World:
             now = [client.take().ended for client in self.clients]
             if all(each >= earlier + count for each, earlier in zip(now, before, strict=True)):
                 break
-            if all(each.process.poll() is not None for each in self.brokers):
+            if not any(each.is_running for each in self.brokers):
                 raise RuntimeError(f"the broker has ended: {last_words(self.brokers[0].stderr_path)}")
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"the clients have ended {before} transactions, and {now} after {PATIENCE_S} s")
