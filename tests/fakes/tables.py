@@ -6,7 +6,7 @@ tables go back to an earlier state. Does not own: when a statement takes effect 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields
@@ -46,13 +46,16 @@ from oncelog.broker.storage.shared.tables import (
     LogRow,
     LookAtLease,
     LookAtNodes,
+    LookAtOutbox,
     MeasureTables,
     MoveStarts,
     NodeRow,
+    OutboxRow,
     ReadBlobs,
     ReadCatalogue,
     ReadRounds,
     Refused,
+    RefuseRows,
     RenewLease,
     ReplaceChunks,
     Round,
@@ -61,6 +64,7 @@ from oncelog.broker.storage.shared.tables import (
     TakeLease,
     TakenLease,
     Unanswered,
+    WaitingRows,
     WantLeader,
     WriteBlob,
 )
@@ -78,9 +82,11 @@ _LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
 """They may have much to do."""
 _OF_LEASE = LookAtLease | TakeLease | RenewLease
 _OF_NODE = KeepNode | DropNode
-_NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease
+_NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease | RefuseRows
 """Beside rounds; they have an epoch."""
-_NOT_IN_FLIGHT = LookAtLease | TakeLease | AttendLease | KeepNode | LookAtNodes | FollowMetadata | ReadBlobs
+_NOT_IN_FLIGHT = (
+    LookAtLease | LookAtOutbox | TakeLease | AttendLease | KeepNode | LookAtNodes | FollowMetadata | ReadBlobs
+)
 """A take-over has nothing to do with them."""
 _ROUNDS_A_PIECE = 3
 _STATES = 400
@@ -129,6 +135,9 @@ class Database:
     """Which of them belong to no log yet."""
     starts: dict[LogKey, int] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
+    outbox: dict[int, OutboxRow] = field(default_factory=dict)
+    refused_rows: dict[int, tuple[OutboxRow, str]] = field(default_factory=dict)
+    """With the reasons."""
     replaced: dict[int, bytes] = field(default_factory=dict)
     """Chunks that compaction has replaced: only for those who look on."""
     in_flight: list[Effect] = field(default_factory=list)
@@ -211,6 +220,10 @@ class Database:
         before = statement.number - 1
         if before > self.trimmed and (before not in self.journal or self.halves[before] != statement.half_before):
             return False
+        if not self.outbox.keys() >= set(statement.taken):
+            return False
+        for row_id in statement.taken:
+            del self.outbox[row_id]
         self.journal[statement.number] = statement.epoch, b"".join(statement.bodies)
         self.halves[statement.number] = statement.half
         if statement.is_followed:
@@ -218,7 +231,31 @@ class Database:
         return True
 
     def find_round(self, statement: FindRound) -> FoundRound:
-        return FoundRound(self.journal.get(statement.number, (-1, b""))[0], self.epoch)
+        before = statement.number - 1
+        has_before = before in self.journal or before <= self.trimmed
+        return FoundRound(self.journal.get(statement.number, (-1, b""))[0], self.epoch, has_before)
+
+    def look_at_outbox(self, statement: LookAtOutbox) -> WaitingRows:
+        rows: list[OutboxRow] = []
+        before_bytes = 0
+        for row_id in sorted(self.outbox)[: statement.row_count]:
+            row = self.outbox[row_id]
+            if before_bytes < statement.size_bytes:
+                is_larger = row.size_bytes > statement.largest_bytes
+                rows.append(row._replace(key=None, value=None) if is_larger else row)
+            before_bytes += row.size_bytes
+        return WaitingRows(rows, 0)
+
+    def refuse_rows(self, statement: RefuseRows) -> bool:
+        for row_id, reason in statement.reasons:
+            if row_id in self.outbox:
+                self.refused_rows[row_id] = self.outbox.pop(row_id), reason
+        return True
+
+    def produce(self, rows: Iterable[OutboxRow]) -> None:
+        """A SQL transaction of somebody else is committed."""
+        self.outbox.update((row.id, row) for row in rows)
+        self.note()
 
     def checkpoint(self, statement: Checkpoint) -> bool:
         self.logs.update((row.key, row) for row in statement.logs)
@@ -339,6 +376,8 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     MeasureTables: Database.measure_tables,
     GiveBackLease: Database.give_back_lease,
     KeepPlace: Database.keep_place,
+    LookAtOutbox: Database.look_at_outbox,
+    RefuseRows: Database.refuse_rows,
     ForgetPlace: Database.forget_place,
     DropNode: Database.drop_node,
     WantLeader: Database.want_leader,
@@ -393,7 +432,7 @@ class FakeTables:
         self._clock = clock
         self._random = random
         self._takes_time = takes_time
-        self._rounds, self._lease, self._beside, self._attending, self._node = (_Line() for _ in range(5))
+        self._rounds, self._lease, self._beside, self._attending, self._node, self._outbox = (_Line() for _ in range(6))
         self._written = database.written
         self.cut_share = cut_share
         self.cut_count = 0
@@ -419,6 +458,8 @@ class FakeTables:
             self._queue(self._lease, statement, answered)
         elif isinstance(statement, AttendLease):
             self._queue(self._attending, statement, answered)
+        elif isinstance(statement, LookAtOutbox | RefuseRows):
+            self._queue(self._outbox, statement, answered)
         elif isinstance(statement, _OF_NODE):
             self._queue(self._node, statement, answered)
         elif _writes(statement):

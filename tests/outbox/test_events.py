@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.tools.outbox.events import encoded, event_of_message, headers_of
+from oncelog.broker.outbox.rows import headers_of
+from oncelog.tools.outbox.events import encoded, event_of_message
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)))
 SOME = st.none() | st.binary()

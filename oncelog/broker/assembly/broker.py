@@ -109,6 +109,10 @@ def _assemble(
         broker.put_around_handlers(partial(current.around_handler, store.lease))
     put_around_handlers(broker, faults)
     load_coordinators(config, coordinators, rounds.durability, reports, log)
+    if config.get_str("oncelog.storage") == "postgres":
+        from oncelog.broker.assembly.postgres import feed_outbox
+
+        feed_outbox(broker)
     return broker
 
 

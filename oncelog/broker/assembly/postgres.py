@@ -5,7 +5,7 @@ Owns: what operators read about the server, in which words a start is refused. D
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.assembly.directory import SettingsError, StartError
 from oncelog.broker.cluster.nodes import Nodes
@@ -14,20 +14,25 @@ from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability import space
 from oncelog.broker.observability.outage import OutageLog
 from oncelog.broker.observability.space import SpaceLog
+from oncelog.broker.outbox.feeder import Feeder
+from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
-from oncelog.broker.storage.shared.store import SharedSizes, open_store
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, Tables, TakenLease
+from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, TakenLease
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import Stopwatch
 from oncelog.broker.turns.slices import Sliced
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.postgres.tables import PostgresTables
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
     """What one of several nodes has when it begins to lead."""
 
-    tables: Tables
+    tables: "PostgresTables"
     terms: LeaseTerms
     taken: TakenLease
     nodes: Nodes
@@ -67,6 +72,7 @@ def open_postgres(
         )
     except LeaseHeld as error:
         raise StartError(f"cannot start from {place.name}: {error}; stop it, or choose another schema.") from error
+    tables.watch_outbox(store.outbox.notify)
     if store.durability.may_be_older:
         log.warning(
             "database.restored",
@@ -115,6 +121,14 @@ class _Impatience(WaitLog):
         first = self._first = self._first or seen
         if (seen.epoch, seen.renewed) != (first.epoch, first.renewed):
             raise LeaseHeld(seen.owner)
+
+
+def feed_outbox(broker: Broker) -> None:
+    """Begin to take what SQL transactions of the same database produce."""
+    store = broker.logs.store
+    if isinstance(store, SharedLogStore) and not broker.config.get_bool("oncelog.read.only"):
+        broker.outbox = Feeder(store, broker.topics, broker.metrics, broker.clock, broker.scheduler)
+        broker.outbox.start()
 
 
 def open_tables(config: BrokerConfig, system: System, log: Any) -> Sliced[Any]:

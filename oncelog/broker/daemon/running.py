@@ -96,7 +96,7 @@ class RunningBroker:
     async def stop(self, *, is_handover: bool = False) -> None:
         """Answer what was begun, flush, and write what saves the next start a scan. In a handover another node waits
         for that."""
-        self._is_stopping = True
+        self._end_turns()
         await self.listeners.close()
         await self._flush(is_handover=is_handover)
         unclean = self.broker.logs.close()
@@ -113,9 +113,15 @@ class RunningBroker:
 
     async def abandon(self) -> None:
         """Close every socket as the system does for a process that is killed: nothing is answered or flushed."""
-        self._is_stopping = True
+        self._end_turns()
         await self.listeners.abort()
         await self._beside.aclose()
+
+    def _end_turns(self) -> None:
+        """Nothing begins any more that no client has asked for."""
+        self._is_stopping = True
+        if self.broker.outbox is not None:
+            self.broker.outbox.stop()
 
     async def start_admin(self, address: HttpAddress, token: "Token | None" = None) -> tuple[str, int]:
         """Serve fault injection over HTTP to clients that have `token`, or the token of the settings; return the

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oncelog.broker.log.rounds import Rounds
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.observability.requests import RequestObserver
+    from oncelog.broker.outbox.feeder import Feeder
     from oncelog.broker.requests.context import AroundHandler
     from oncelog.broker.security.authorizer import Authorizer
     from oncelog.broker.security.delegation_tokens import DelegationTokens
@@ -90,6 +91,8 @@ class Broker:
     """Made for the first listener with logins and shared by all: an unknown user looks the same on every listener."""
     tokens: "DelegationTokens | None" = None
     """The delegation tokens; None unless there is a key for them."""
+    outbox: "Feeder | None" = None
+    """Takes what SQL transactions produce; None unless the store is in PostgreSQL."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)
     """The wrappers around the handler of each API, the innermost first."""
     on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)

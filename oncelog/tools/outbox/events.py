@@ -4,18 +4,15 @@ Owns: these values, and the bytes of a message in the write-ahead log, which `on
 own: where they come from.
 """
 
-import json
-from collections.abc import Sequence
 from struct import Struct, error
 from typing import NamedTuple
 
+from oncelog.broker.outbox.rows import HeaderList, headers_of
 from oncelog.tools.outbox.position import Position
 
 _HEAD = Struct(">Bi")
 _LENGTH = Struct(">i")
 _VERSION = 1
-
-HeaderList = Sequence[tuple[str, bytes | None]]
 
 
 class Event(NamedTuple):
@@ -89,17 +86,3 @@ def event_of_message(transaction: int, ordinal: int, data: bytes, timestamp_ms: 
     except (ValueError, error) as problem:
         text = f"a message with the prefix of the outbox that oncelog.produce did not write: {problem}"
         return Event(transaction, ordinal, "", None, data, (), None, timestamp_ms, text)
-
-
-def headers_of(text: str | bytes) -> HeaderList:
-    """Return the headers that `oncelog.produce` keeps: pairs of texts, the second one or null. Raises ValueError."""
-    try:
-        return [_header(name, value) for name, value in json.loads(text)]
-    except (TypeError, RecursionError):
-        raise ValueError("its headers are not pairs of texts") from None
-
-
-def _header(name: object, value: object) -> tuple[str, bytes | None]:
-    if not isinstance(name, str) or not isinstance(value, str | None):
-        raise TypeError(name)
-    return name, None if value is None else value.encode()

@@ -8,7 +8,8 @@ is added once.
 
 from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.outbox.events import Event, HeaderList
+from oncelog.broker.outbox.rows import HeaderList
+from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.feed import lost
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.sql import connect, database_error, make_refused

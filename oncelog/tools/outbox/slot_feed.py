@@ -20,7 +20,8 @@ from datetime import timedelta
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.outbox.events import Committed, Event, HeaderList, Item, event_of_message, headers_of
+from oncelog.broker.outbox.rows import HeaderList, headers_of
+from oncelog.tools.outbox.events import Committed, Event, Item, event_of_message
 from oncelog.tools.outbox.feed import Backlog, FeedLost, lost
 from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, lsn_of, lsn_text, start_at_slot
 from oncelog.tools.outbox.sql import (

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from oncelog.broker.storage.postgres.produce import CHANNEL, definitions, functions
 from oncelog.tools.outbox.position import OutboxError, Position, lsn_of, lsn_text
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 Carrier = Literal["wal", "table", "poll"]
 PREFIX = "oncelog"
 """Of the messages in the write-ahead log."""
-CHANNEL = "oncelog_outbox"
 PUBLICATION = "oncelog_outbox"
 LEAST_VERSION = 140000
 DEFAULT_NAME = "oncelog_outbox"
@@ -55,40 +55,6 @@ create table if not exists oncelog.outbox (
 )"""
 _TABLE_INDEX = "create index if not exists outbox_batch on oncelog.outbox (batch, id)"
 
-# What is wrong is told to the transaction that does it: it fails, and nothing is lost. pg_temp is last: types and
-# functions that a caller has there are not taken for PostgreSQL's. Headers become pairs of text, so that a number stays
-# as it was written.
-_BASE = """
-create or replace function oncelog.produce(
-    topic text, key bytea, value bytea, headers jsonb default null, partition integer default null
-) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $produce$
-declare
-    pairs jsonb;
-begin
-    if topic is null or topic !~ '^[a-zA-Z0-9._-]{1,249}$' or topic in ('.', '..') then
-        raise exception 'oncelog.produce: % is no name of a topic', coalesce(quote_literal(topic), 'null');
-    end if;
-    if starts_with(topic, '__') then
-        raise exception 'oncelog.produce: % is an internal topic', topic;
-    end if;
-    if partition < 0 then
-        raise exception 'oncelog.produce: there is no partition %', partition;
-    end if;
-    if jsonb_typeof(headers) = 'object' then
-        select jsonb_agg(jsonb_build_array(each.key, each.value)) into pairs from jsonb_each_text(headers) as each;
-    elsif headers is not null then
-        if jsonb_typeof(headers) <> 'array' or exists (
-            select from jsonb_array_elements(headers) as pair
-            where jsonb_typeof(pair) <> 'array' or jsonb_array_length(pair) <> 2 or jsonb_typeof(pair -> 0) <> 'string'
-        ) then
-            raise exception 'oncelog.produce: headers are an object of JSON, or an array of pairs';
-        end if;
-        select jsonb_agg(jsonb_build_array(pair ->> 0, pair ->> 1)) into pairs
-        from jsonb_array_elements(headers) as pair;
-    end if;
-    {carry}
-end
-$produce$"""
 _TO_LOG = """perform pg_logical_emit_message(true, 'oncelog',
         (select secret.value from oncelog.secret) || '\\x01'::bytea || int4send(coalesce(partition, -1))
         || int4send(octet_length(convert_to(topic, 'UTF8'))) || convert_to(topic, 'UTF8')
@@ -98,21 +64,8 @@ _TO_LOG = """perform pg_logical_emit_message(true, 'oncelog',
            else int4send(octet_length(convert_to(pairs::text, 'UTF8'))) || convert_to(pairs::text, 'UTF8') end);"""
 _TO_TABLE = """insert into oncelog.outbox (topic, key, value, headers, partition)
         values (topic, key, value, pairs, partition);"""
-_WAKE = "perform pg_notify('oncelog_outbox', '');"
-_TEXT = """
-create or replace function oncelog.produce(
-    topic text, key text, value {kind}, headers jsonb default null, partition integer default null
-) returns void language sql as $produce$
-    select oncelog.produce(
-        topic, pg_catalog.convert_to(key, 'UTF8'), pg_catalog.convert_to(value::pg_catalog.text, 'UTF8'),
-        headers, partition
-    )
-$produce$"""
-_FUNCTIONS = (
-    "oncelog.produce(text, bytea, bytea, jsonb, integer)",
-    "oncelog.produce(text, text, text, jsonb, integer)",
-    "oncelog.produce(text, text, jsonb, jsonb, integer)",
-)
+_WAKE = f"perform pg_notify('{CHANNEL}', '');"
+_FUNCTIONS = functions("oncelog")
 _REFUSED = """
 create table if not exists {table} (
     relay text not null,
@@ -194,6 +147,24 @@ async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | N
     return None if row is None else Relay(name, row[0], lsn_of(row[1]), *row[2:])
 
 
+async def has_broker(connection: "AsyncConnection[Any]") -> bool:
+    """Return whether a broker in this database takes what oncelog.produce writes."""
+    found = await one(
+        connection,
+        "select exists (select from pg_proc where oid = to_regprocedure(%s) and prosrc like '%%oncelog_outbox (%%')",
+        [_FUNCTIONS[0]],
+    )
+    return bool(found[0])
+
+
+async def _check_broker(connection: "AsyncConnection[Any]") -> None:
+    if await has_broker(connection):
+        raise OutboxError(
+            "a broker keeps its records in the schema oncelog of this database, and takes what oncelog.produce writes "
+            "by itself: no relay is needed. For a relay to another cluster that broker needs another --schema"
+        )
+
+
 async def next_generation(connection: "AsyncConnection[Any]", name: str) -> int:
     """Count that a relay begins to read: a database that went back has a lower number than Kafka knows."""
     row = await one(
@@ -234,6 +205,7 @@ async def install(
     from psycopg import sql
 
     await check_server(connection, is_logical=carrier != "poll")
+    await _check_broker(connection)
     done: list[str] = []
     known = await find_relay(connection, name)
     if known is not None and (known.carrier == "poll") != (carrier == "poll"):
@@ -272,9 +244,8 @@ async def install(
         done.extend(await _make_slot(connection, name, has_table=carrier == "table", replace=replace_slot))
     async with connection.transaction():  # last: what is produced is read from the slot's beginning
         body = _TO_LOG if carrier == "wal" else _TO_TABLE if carrier == "table" else f"{_TO_TABLE} {_WAKE}"
-        await connection.execute(_BASE.replace("{carry}", body))
-        for kind in ("text", "jsonb"):
-            await connection.execute(_TEXT.format(kind=kind))
+        for definition in definitions("oncelog", body):
+            await connection.execute(definition)
         for function in _FUNCTIONS:
             await connection.execute(f"revoke all on function {function} from public")
         for role in grants:

@@ -17,10 +17,12 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from oncelog.tools.outbox.events import Committed, Event, HeaderList, Item, headers_of
+from oncelog.broker.outbox.rows import HeaderList, headers_of
+from oncelog.broker.storage.postgres.produce import CHANNEL
+from oncelog.tools.outbox.events import Committed, Event, Item
 from oncelog.tools.outbox.feed import Backlog, FeedLost, lost
 from oncelog.tools.outbox.position import FoundTable, Origin, OutboxError, Position, start_at_table
-from oncelog.tools.outbox.sql import CHANNEL, check_server, connect, database_error, find_relay, one
+from oncelog.tools.outbox.sql import check_server, connect, database_error, find_relay, one
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, AsyncServerCursor

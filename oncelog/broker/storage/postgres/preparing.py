@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import asyncpg
 
+from oncelog.broker.storage.postgres.produce import functions, into_outbox
 from oncelog.broker.storage.postgres.schema import VERSIONS
 from oncelog.broker.storage.postgres.session import Server, quoted
 
@@ -190,6 +191,7 @@ async def _make_schema(connection: asyncpg.Connection, schema: str, found: Found
     try:
         async with connection.transaction():
             await _upgrade(connection, schema)
+            await _make_produce(connection, quoted(schema))
     except asyncpg.InsufficientPrivilegeError as error:
         raise Unusable(
             f"{error}: the tables in the schema {schema} belong to somebody else than {found.user}."
@@ -206,3 +208,17 @@ async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
     for number in range(known, len(VERSIONS)):
         await connection.execute(VERSIONS[number])
         await connection.execute("insert into oncelog_schema values($1)", number + 1)
+
+
+async def _make_produce(connection: asyncpg.Connection, schema: str) -> None:
+    """As this release has it; rights that were granted stay. Where a relay is installed the functions are its own."""
+    relays = f"{schema}.relays"
+    has_relays = await connection.fetchval("select to_regclass($1) is not null", relays)
+    if has_relays and await connection.fetchval(f"select exists (select from {relays})"):
+        return
+    names = functions(schema)
+    is_new = await connection.fetchval("select to_regprocedure($1) is null", names[0])
+    for definition in into_outbox(schema):
+        await connection.execute(definition)
+    if is_new:
+        await connection.execute(f"revoke all on function {', '.join(names)} from public")

@@ -49,5 +49,13 @@ VERSIONS = (
     create view oncelog_journal as
       select *, 0 as half from oncelog_journal_0 union all select *, 1 as half from oncelog_journal_1;
     """,
+    """
+    create table oncelog_outbox(
+      id bigint generated always as identity primary key, topic text not null, partition int, key bytea, value bytea,
+      headers jsonb, at timestamptz not null default clock_timestamp());
+    create table oncelog_outbox_refused(
+      id bigint primary key, topic text not null, partition int, key bytea, value bytea, headers jsonb,
+      at timestamptz not null, reason text not null, refused_at timestamptz not null default clock_timestamp());
+    """,
 )
 """What leads from each version to the next, forward only."""

@@ -121,10 +121,12 @@ def quoted(name: str) -> str:
 class Session:
     """One connection, made when it is needed."""
 
-    def __init__(self, server: Server, *, answer_ms: int = _ANSWER_MS) -> None:
-        """What takes longer than `answer_ms` has lost its connection: a machine that is gone says nothing."""
+    def __init__(self, server: Server, *, answer_ms: int = _ANSWER_MS, on_connected: Ask[None] | None = None) -> None:
+        """What takes longer than `answer_ms` has lost its connection: a machine that is gone says nothing.
+        `on_connected` is asked first of each connection."""
         self._server = server
         self._answer_ms = answer_ms
+        self._on_connected = on_connected
         self._connection: asyncpg.Connection | None = None
         self._waiting: deque[tuple[Ask[Any], Completion[Any]]] = deque()
 
@@ -163,6 +165,8 @@ class Session:
         try:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect()
+                if self._on_connected is not None:
+                    await self._on_connected(self._connection)
             return await ask(self._connection)
         except RoundsLost:
             raise

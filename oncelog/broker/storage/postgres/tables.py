@@ -21,6 +21,7 @@ from uuid import UUID
 from asyncpg import Connection, InsufficientPrivilegeError, LockNotAvailableError
 
 from oncelog.broker.storage.postgres.pool import Pool
+from oncelog.broker.storage.postgres.produce import CHANNEL
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.statements import RoundsLost
@@ -51,14 +52,17 @@ from oncelog.broker.storage.shared.tables import (
     LogRow,
     LookAtLease,
     LookAtNodes,
+    LookAtOutbox,
     MeasureTables,
     MoveStarts,
     NewChunk,
     NodeAddress,
     NodeRow,
+    OutboxRow,
     ReadBlobs,
     ReadCatalogue,
     ReadRounds,
+    RefuseRows,
     RenewLease,
     ReplaceChunks,
     Round,
@@ -66,6 +70,7 @@ from oncelog.broker.storage.shared.tables import (
     Statement,
     TakeLease,
     TakenLease,
+    WaitingRows,
     WantLeader,
     WriteBlob,
 )
@@ -95,9 +100,48 @@ on conflict do nothing returning 1
     for half_before in (0, 1)
 }
 """By the halves of the journal: a round must not wait for the half that a checkpoint is emptying."""
+_APPENDS_TAKEN = {
+    (half, half_before): f"""
+with ok as (select 1 from oncelog_leader where epoch = $1 for share),
+there as (select id from oncelog_outbox where id = any($5::bigint[]) and exists (select from ok) for update),
+may as (
+  select 1 from ok
+  where (select count(*) from there) = cardinality($5::bigint[])
+  and (exists (select from {_HALVES[half_before]} where number = $2::bigint - 1)
+    or (select number from oncelog_trim) >= $2::bigint - 1)
+  and not exists (select from {_HALVES[half]} where number = $2::bigint)),
+gone as (delete from oncelog_outbox where id = any($5::bigint[]) and exists (select from may))
+insert into {_HALVES[half]}(number, part, epoch, body, is_followed)
+select $2::bigint, row.part, $1, row.body, $4 from may, unnest($3::bytea[]) with ordinality as row(body, part)
+returning 1
+"""
+    for half in (0, 1)
+    for half_before in (0, 1)
+}
+"""The same of a round with rows of the outbox. One that is sent again waits for the locks of the first on these rows:
+then it finds them gone, or nothing has happened."""
 _FIND = """
 with answer as (update oncelog_answer set number = number + 1)
-select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch from oncelog_leader
+select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch,
+exists (select from oncelog_journal where number = $1::bigint - 1)
+or (select number from oncelog_trim) >= $1::bigint - 1
+from oncelog_leader
+"""
+_WAITING = """
+with first as (
+  select *, coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + coalesce(pg_column_size(headers), 0)
+  as size from oncelog_outbox order by id limit $1),
+sums as (select *, sum(size) over (order by id) - size as before from first)
+select id, topic, partition, case when size <= $3 then key end, case when size <= $3 then value end, headers,
+(extract(epoch from at) * 1000)::bigint, size, extract(epoch from clock_timestamp() - at)::float * 1000
+from sums where before < $2 order by id
+"""
+_REFUSE = """
+with gone as (
+  delete from oncelog_outbox using unnest($1::bigint[], $2::text[]) as refused(id, reason)
+  where oncelog_outbox.id = refused.id returning oncelog_outbox.*, refused.reason)
+insert into oncelog_outbox_refused(id, topic, partition, key, value, headers, at, reason)
+select id, topic, partition, key, value, headers, at, reason from gone
 """
 _OURS = "'oncelog_leader'::regclass::oid"
 """The first half of the keys of our advisory locks: of these tables, and of no others."""
@@ -368,18 +412,28 @@ async def _measure_tables(connection: Connection, _: MeasureTables) -> int:
 
 
 async def _append_round(connection: Connection, statement: AppendRound) -> bool:
-    added = await connection.fetch(
-        _APPENDS[statement.half, statement.half_before],
-        statement.epoch,
-        statement.number,
-        statement.bodies,
-        statement.is_followed,
-    )
+    halves = statement.half, statement.half_before
+    row = statement.epoch, statement.number, statement.bodies, statement.is_followed
+    if statement.taken:
+        added = await connection.fetch(_APPENDS_TAKEN[halves], *row, statement.taken)
+    else:
+        added = await connection.fetch(_APPENDS[halves], *row)
     return len(added) == len(statement.bodies)
 
 
 async def _find_round(connection: Connection, statement: FindRound) -> FoundRound:
     return FoundRound(*await connection.fetchrow(_FIND, statement.number))
+
+
+async def _look_at_outbox(connection: Connection, statement: LookAtOutbox) -> WaitingRows:
+    found = await connection.fetch(_WAITING, statement.row_count, statement.size_bytes, statement.largest_bytes)
+    return WaitingRows([OutboxRow(*row[:-1]) for row in found], found[0][-1] if found else 0)
+
+
+async def _refuse_rows(connection: Connection, statement: RefuseRows) -> None:
+    await connection.execute(
+        _REFUSE, [row_id for row_id, _ in statement.reasons], [reason for _, reason in statement.reasons]
+    )
 
 
 async def _fetch_chunk(connection: Connection, statement: FetchChunk) -> bytes | None:
@@ -503,6 +557,7 @@ _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     MeasureTables: _measure_tables,
     AppendRound: _append_round,
     FindRound: _find_round,
+    LookAtOutbox: _look_at_outbox,
     FetchChunk: _fetch_chunk,
 }
 _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
@@ -517,6 +572,7 @@ _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
     RenewLease: _renew_lease,
     GiveBackLease: _give_back_lease,
     KeepPlace: _keep_place,
+    RefuseRows: _refuse_rows,
 }
 """What happens in a transaction that holds the lease."""
 _WRITTEN_BEFORE: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {Checkpoint: _add_new_chunks}
@@ -572,7 +628,7 @@ def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
                 if epoch != statement.epoch:  # type: ignore[attr-defined]
                     raise _LeaseLost
                 await write(connection, statement)
-                number = progress.newest if type(statement) in _KEEP_LEASE else await progress.count(connection)
+                number = progress.newest if type(statement) in _UNCOUNTED else await progress.count(connection)
         except _LeaseLost:
             return False
         progress.newest = max(progress.newest, number)
@@ -581,8 +637,8 @@ def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
     return ask
 
 
-_KEEP_LEASE = (RenewLease, GiveBackLease)
-"""They wait for nothing that others write."""
+_UNCOUNTED = (RenewLease, GiveBackLease, RefuseRows)
+"""They wait for nothing that others write, and no checkpoint has to do with them."""
 _OF_LEASE = (LookAtLease, TakeLease, RenewLease)
 """Nothing that takes long is before them."""
 _BESIDE_MS = 600_000
@@ -592,10 +648,13 @@ _BESIDE_MS = 600_000
 class PostgresTables:
     def __init__(self, server: Server) -> None:
         self._rounds, self._reads, self._lease, self._attending, self._node = [Session(server) for _ in range(5)]
+        self._outbox = Session(server, on_connected=self._listen)
+        self._on_rows: Callable[[], None] | None = None
         self._fetches = Pool([Session(server) for _ in range(_FETCHING)])
         self._beside = Session(server, answer_ms=_BESIDE_MS)
         self._sessions = (
             *(self._rounds, self._reads, self._lease, self._attending, self._node, self._beside),
+            self._outbox,
             *self._fetches.sessions,
         )
         self._progress = _Progress()
@@ -612,12 +671,25 @@ class PostgresTables:
             session = self._node
         elif isinstance(statement, FetchChunk):
             session = self._fetches
+        elif isinstance(statement, LookAtOutbox | RefuseRows):
+            session = self._outbox
         else:
             session = self._reads if type(statement) in _ASKED else self._beside
         return session.run(_asked(statement, self._progress))
 
     def run_now(self, statement: Statement[T]) -> T:
         return self._beside.run_now(_asked(statement, self._progress))
+
+    def watch_outbox(self, on_rows: Callable[[], None]) -> None:
+        """Call `on_rows` after a transaction with rows was committed; it may be missed."""
+        self._on_rows = on_rows
+
+    async def _listen(self, connection: Connection) -> None:
+        def on_notification(*_: object) -> None:
+            if self._on_rows is not None:
+                self._on_rows()
+
+        await connection.add_listener(CHANNEL, on_notification)
 
     async def close(self) -> None:
         for session in self._sessions:

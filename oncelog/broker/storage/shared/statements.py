@@ -50,6 +50,16 @@ class RoundsLost(OSError):
         )
 
 
+class RowsGone(OSError):
+    """The records of these rows have offsets already, so nothing else can be written in the place of this round."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "rows of oncelog_outbox that this broker had taken were deleted by somebody else: nothing is lost, and the "
+            "next start goes on"
+        )
+
+
 class Statements:
     def __init__(
         self, tables: Tables, scheduler: Scheduler, clock: Clock, outage_listener: OutageListener | None = None
@@ -140,6 +150,8 @@ class Statements:
         def on_found(found: FoundRound) -> Completion[None]:
             if found.epoch == row.epoch:
                 return Completion.of(None)
+            if _lacks_rows(row, found):
+                return Completion.failed(RowsGone())
             return self._refused(row.epoch, found.newest_epoch)
 
         return self.ask(row).flat_map(on_answer)
@@ -163,7 +175,12 @@ class Statements:
         if not self.ask_now(row):
             found = self.ask_now(FindRound(row.number))
             if found.epoch != row.epoch:
-                raise _reason(row.epoch, found.newest_epoch)
+                raise RowsGone if _lacks_rows(row, found) else _reason(row.epoch, found.newest_epoch)
+
+
+def _lacks_rows(row: AppendRound, found: FoundRound) -> bool:
+    """Whether nothing else can be why a round was not added."""
+    return bool(row.taken) and found.newest_epoch == row.epoch and found.has_before
 
 
 def _reason(epoch: int, newest_epoch: int) -> Fenced | RoundsLost:

@@ -42,6 +42,7 @@ from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_le
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
 from oncelog.broker.storage.shared.outage import OutageListener
+from oncelog.broker.storage.shared.outbox import SharedOutbox
 from oncelog.broker.storage.shared.room import RETRY_MS, Room
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import (
@@ -157,6 +158,7 @@ class SharedLogStore:
         self.durability = SharedDurability(statements, taken)
         self.blobs = SharedBlobs(found, statements, self._beside)
         self.topics = SharedTopics(found, self._logs, self._delete)
+        self.outbox = SharedOutbox(found.epoch, statements, clock, lambda: self._next)
         self.lease = lease
         lease.watch(self._fail)
         self._aside = Aside(self._epoch, self._writer, self._beside)
@@ -270,7 +272,8 @@ class SharedLogStore:
         self._number, self._collected_bytes = self._number + 1, 0
         bodies = tuple(body[at : at + self._row_bytes] for at in range(0, len(body), self._row_bytes))
         half_before, self._half = self._half, self._checkpoints.half
-        return AppendRound(self._epoch, self._number, bodies, self._half, half_before, is_followed)
+        taken = self.outbox.take_ids()
+        return AppendRound(self._epoch, self._number, bodies, self._half, half_before, is_followed, taken)
 
     def commit(self, ends: RoundEnds, append_count: int) -> Completion[Verdicts] | None:
         if not self._sections:
@@ -386,6 +389,7 @@ class SharedLogStore:
             "tables_fetched_bytes": cache.fetched_bytes,
             "tables_repeats": self._statements.repeat_count,
             "tables_lease_left_seconds": self.lease.left_ms / 1000,
+            **self.outbox.figures(),
         }
 
     def _measure(self) -> None:

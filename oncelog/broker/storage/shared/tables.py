@@ -96,6 +96,30 @@ class Catalogue(NamedTuple):
     """The number of the newest round that the catalogue covers."""
 
 
+class OutboxRow(NamedTuple):
+    """A record that a SQL transaction of the same database has produced, and that waits to be taken."""
+
+    id: int
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    """Without `key` and `value` if they have more bytes than was asked for."""
+    headers: str | None
+    """Pairs of texts, as JSON."""
+    at_ms: int
+    """When it was produced, by the clock of the database."""
+    size_bytes: int
+
+
+class WaitingRows(NamedTuple):
+    rows: Sequence[OutboxRow]
+    """In the order of their ids: those that were produced before by a transaction that had been committed are there,
+    too, or were taken."""
+    waited_ms: float
+    """How long the first of them has."""
+
+
 class Statement(Generic[T_co]):
     """Something to ask of the database; T is the type of the answer."""
 
@@ -192,6 +216,8 @@ class FoundRound(NamedTuple):
     """In which it was appended; −1 if there is none."""
     newest_epoch: int
     """Of the lease."""
+    has_before: bool = True
+    """Whether the round before it is there, or trimmed."""
 
 
 @dataclass(frozen=True)
@@ -308,8 +334,9 @@ class MeasureTables(Statement[int]):
 
 @dataclass(frozen=True)
 class AppendRound(Statement[bool]):
-    """Add a round to the journal. False: nothing was added, as the lease is another's, the number is taken, or the
-    round before it is gone."""
+    """Add a round to the journal, and delete the rows of the outbox that became records in it. False: nothing was
+    added or deleted, as the lease is another's, the number is taken, the round before it is gone, or one of the rows
+    is."""
 
     epoch: int
     number: int
@@ -321,6 +348,26 @@ class AppendRound(Statement[bool]):
     """Where the round before it is, if it is not trimmed."""
     is_followed: bool = False
     """Whether it has something of the metadata log, which others follow."""
+    taken: tuple[int, ...] = ()
+    """The ids of the rows."""
+
+
+@dataclass(frozen=True)
+class LookAtOutbox(Statement[WaitingRows]):
+    """The first rows that wait: at most so many, of about as many bytes, but at least one."""
+
+    row_count: int
+    size_bytes: int
+    largest_bytes: int
+    """Rows that are larger come without key and value."""
+
+
+@dataclass(frozen=True)
+class RefuseRows(Statement[bool]):
+    """Move rows to those that no log takes, each with the reason."""
+
+    epoch: int
+    reasons: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""What becomes of the rows of a look: to which partition each belongs, in which batches, or why it is refused.
+
+Owns: these decisions, which change nothing. Does not own: whether a log can be written now (`feeder`).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.storage.shared.tables import OutboxRow
+from oncelog.broker.turns.ports import WallMs
+from oncelog.protocol.partitioning import partition_for_key
+from oncelog.protocol.records.batch import HEADER_SIZE
+from oncelog.protocol.records.record import Record
+
+LARGEST_BYTES = 32 * 1024 * 1024
+"""As the relay takes (`oncelog outbox`)."""
+_RECORD_BYTES = 40
+"""What a record has beside key, value and headers, at most: eight numbers of up to five bytes."""
+_HEADER_BYTES = 10
+
+HeaderList = Sequence[tuple[str, bytes | None]]
+Place = tuple[str, int]
+"""A topic, and a partition of it."""
+
+
+class KnownTopic(Protocol):
+    @property
+    def partition_count(self) -> int: ...
+
+
+class Sorted(NamedTuple):
+    rows: Mapping[Place, Sequence[OutboxRow]]
+    """Those of each partition, in order."""
+    refused: Sequence[tuple[int, str]]
+
+
+class Piece(NamedTuple):
+    """Rows that become one batch."""
+
+    ids: Sequence[int]
+    records: Sequence[Record]
+
+
+class Pieces(NamedTuple):
+    pieces: Sequence[Piece]
+    refused: Sequence[tuple[int, str]]
+
+
+def sort_rows(rows: Sequence[OutboxRow], find_topic: Callable[[str], KnownTopic | None], look: int) -> Sorted:
+    """By partition: the row's own, or that of its key as Kafka's default partitioner has it. Rows without either go to
+    the same partition of a topic, another one at each `look`."""
+    sorted_rows: dict[Place, list[OutboxRow]] = {}
+    refused: list[tuple[int, str]] = []
+    for row in rows:
+        topic = find_topic(row.topic)
+        if row.topic.startswith("__"):
+            refused.append((row.id, f"{row.topic} is an internal topic"))
+        elif row.size_bytes > LARGEST_BYTES:
+            refused.append((row.id, f"it has {row.size_bytes:,} bytes, and at most {LARGEST_BYTES:,} are taken"))
+        elif topic is None:
+            refused.append((row.id, f"there is no topic {row.topic}"))
+        elif row.partition is not None and not 0 <= row.partition < topic.partition_count:
+            refused.append((row.id, f"{row.topic} has {topic.partition_count} partitions, and no {row.partition}"))
+        else:
+            sorted_rows.setdefault((row.topic, _partition_of(row, topic.partition_count, look)), []).append(row)
+    return Sorted(sorted_rows, refused)
+
+
+def _partition_of(row: OutboxRow, partition_count: int, look: int) -> int:
+    if row.partition is not None:
+        return row.partition
+    return look % partition_count if row.key is None else partition_for_key(row.key, partition_count)
+
+
+def pieces_of(rows: Sequence[OutboxRow], config: LogConfig, wall_ms: WallMs) -> Pieces:
+    """The batches of one partition. A record that is too large alone has a batch of its own, which the log refuses."""
+    refused: list[tuple[int, str]] = []
+    return Pieces(list(_pieces(rows, config, wall_ms, refused)), refused)
+
+
+def _pieces(
+    rows: Sequence[OutboxRow], config: LogConfig, wall_ms: WallMs, refused: list[tuple[int, str]]
+) -> Iterator[Piece]:
+    limit_bytes = min(config.max_message_bytes, config.segment_bytes)
+    ids: list[int] = []
+    records: list[Record] = []
+    total_bytes = HEADER_SIZE
+    for row in rows:
+        if config.is_compacted and row.key is None:
+            refused.append((row.id, f"{row.topic} is compacted, and the row has no key"))
+            continue
+        try:
+            headers = () if row.headers is None else headers_of(row.headers)
+        except ValueError as error:
+            refused.append((row.id, str(error)))
+            continue
+        size_bytes = _size_of(row, headers)
+        if records and total_bytes + size_bytes > limit_bytes:
+            yield Piece(ids, records)
+            ids, records, total_bytes = [], [], HEADER_SIZE
+        ids.append(row.id)
+        # A database whose clock is ahead would let retention keep it for longer.
+        records.append(Record(len(records), min(row.at_ms, wall_ms), row.key, row.value, tuple(headers)))
+        total_bytes += size_bytes
+    if records:
+        yield Piece(ids, records)
+
+
+def _size_of(row: OutboxRow, headers: HeaderList) -> int:
+    """At most."""
+    size_bytes = _RECORD_BYTES + len(row.key or b"") + len(row.value or b"")
+    return size_bytes + sum(len(name.encode()) + len(value or b"") + _HEADER_BYTES for name, value in headers)
+
+
+def headers_of(text: str | bytes) -> HeaderList:
+    """The headers that `oncelog.produce` keeps: pairs of texts, the second one or null. Raises ValueError."""
+    try:
+        return [_header(name, value) for name, value in json.loads(text)]
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("its headers are not pairs of texts") from None
+
+
+def _header(name: object, value: object) -> tuple[str, bytes | None]:
+    if not isinstance(name, str) or not isinstance(value, str | None):
+        raise TypeError(name)
+    return name, None if value is None else value.encode()

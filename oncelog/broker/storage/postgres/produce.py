@@ -1,0 +1,76 @@
+"""`produce`: the SQL function that an application calls in its own transaction, as text.
+
+Owns: its arguments and what it refuses, which are the same wherever it carries the records: into the outbox of a broker
+in the same database, or to a relay (`oncelog.tools.outbox`). What is wrong fails the transaction that does it, and
+nothing is lost. Who may call it is a GRANT.
+
+pg_temp is last in the search path: types and functions that a caller has there are not taken for PostgreSQL's. Headers
+become pairs of text, so that a number stays as it was written.
+"""
+
+CHANNEL = "oncelog_outbox"
+"""Of the notification that there are rows."""
+_BASE = """
+create or replace function {schema}.produce(
+    topic text, key bytea, value bytea, headers jsonb default null, partition integer default null
+) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $produce$
+declare
+    pairs jsonb;
+begin
+    if topic is null or topic !~ '^[a-zA-Z0-9._-]{1,249}$' or topic in ('.', '..') then
+        raise exception 'oncelog.produce: % is no name of a topic', coalesce(quote_literal(topic), 'null');
+    end if;
+    if starts_with(topic, '__') then
+        raise exception 'oncelog.produce: % is an internal topic', topic;
+    end if;
+    if partition < 0 then
+        raise exception 'oncelog.produce: there is no partition %', partition;
+    end if;
+    if jsonb_typeof(headers) = 'object' then
+        select jsonb_agg(jsonb_build_array(each.key, each.value)) into pairs from jsonb_each_text(headers) as each;
+    elsif headers is not null then
+        if jsonb_typeof(headers) <> 'array' or exists (
+            select from jsonb_array_elements(headers) as pair
+            where jsonb_typeof(pair) <> 'array' or jsonb_array_length(pair) <> 2 or jsonb_typeof(pair -> 0) <> 'string'
+        ) then
+            raise exception 'oncelog.produce: headers are an object of JSON, or an array of pairs';
+        end if;
+        select jsonb_agg(jsonb_build_array(pair ->> 0, pair ->> 1)) into pairs
+        from jsonb_array_elements(headers) as pair;
+    end if;
+    {carry}
+end
+$produce$"""
+_TEXT = """
+create or replace function {schema}.produce(
+    topic text, key text, value {kind}, headers jsonb default null, partition integer default null
+) returns void language sql as $produce$
+    select {schema}.produce(
+        topic, pg_catalog.convert_to(key, 'UTF8'), pg_catalog.convert_to(value::pg_catalog.text, 'UTF8'),
+        headers, partition
+    )
+$produce$"""
+_ARGUMENTS = (
+    "text, bytea, bytea, jsonb, integer",
+    "text, text, text, jsonb, integer",
+    "text, text, jsonb, jsonb, integer",
+)
+_TO_OUTBOX = f"""insert into {{schema}}.oncelog_outbox (topic, key, value, headers, partition)
+        values (topic, key, value, pairs, partition);
+        perform pg_notify('{CHANNEL}', '');"""
+
+
+def functions(schema: str) -> tuple[str, ...]:
+    """Return the names of the functions with their arguments; `schema` is quoted."""
+    return tuple(f"{schema}.produce({arguments})" for arguments in _ARGUMENTS)
+
+
+def definitions(schema: str, carry: str) -> tuple[str, ...]:
+    """Return the statements that make them, or make them anew: `carry` is what becomes of a record."""
+    base = _BASE.replace("{carry}", carry).replace("{schema}", schema)
+    return base, *(_TEXT.replace("{schema}", schema).replace("{kind}", kind) for kind in ("text", "jsonb"))
+
+
+def into_outbox(schema: str) -> tuple[str, ...]:
+    """Return the same for a broker whose tables are in `schema`."""
+    return definitions(schema, _TO_OUTBOX.replace("{schema}", schema))
