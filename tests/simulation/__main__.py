@@ -24,6 +24,7 @@ from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_mixes import COMPACTION
 from tests.simulation.log_world import LogWorld
+from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.shared_world import SharedWorld
 from tests.simulation.tables_world import TablesWorld
@@ -38,6 +39,7 @@ WORLDS = {
     "shared": lambda seed: asdict(SharedWorld(seed).run()),
     "restored": lambda seed: asdict(RestoredWorld(seed).run()),
     "tables": lambda seed: asdict(TablesWorld(seed).run()),
+    "outbox": lambda seed: asdict(OutboxWorld(seed).run()),
     "clock": lambda seed: dict(ClockWorld(seed).run(CLOCK_TURNS)),
 }
 

@@ -18,6 +18,7 @@ from oncelog.broker.storage.shared.tables import (
     AppendRound,
     Checkpoint,
     MoveStarts,
+    RefuseRows,
     ReplaceChunks,
     WriteBlob,
 )
@@ -117,7 +118,7 @@ class TablesWorld(BrokerWorld):
         if not self.network.is_calm:
             self.tally.full_disks += 1
             self.network.may_be_refused = True  # some answers have no place for the error
-            tables.refused = (AddAside, AppendRound, Checkpoint, MoveStarts, ReplaceChunks, WriteBlob)
+            tables.refused = (AddAside, AppendRound, Checkpoint, MoveStarts, RefuseRows, ReplaceChunks, WriteBlob)
             self.broker.time.call_later(self._sizes_of.choice(_FULL_MS), lambda: self._make_space(tables))
 
     def _make_space(self, tables: FakeTables) -> None:
