@@ -232,7 +232,10 @@ async def _serve(stack: AsyncExitStack, reporter: "Reporter", address: str) -> N
 @_dsn
 @_name
 async def status(session: Session, dsn: str, name: str) -> Shown:
-    """How far the relay of the database DSN is: position, what is behind it, the log that is held, the last error."""
+    """How far the relay of the database DSN is: position, what is behind it, the log that is held, the last error.
+
+    Where a broker keeps its records in the same database there is none: which rows wait for it, and which are refused.
+    """
     from oncelog.tools.outbox.status import status_of
 
     return await _told(status_of(session, dsn, name))

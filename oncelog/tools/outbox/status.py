@@ -15,12 +15,18 @@ select active, confirmed_flush_lsn::text, (pg_current_wal_flush_lsn() - %s::pg_l
        (pg_current_wal_flush_lsn() - restart_lsn)::bigint, wal_status, safe_wal_size
 from pg_replication_slots where slot_name = %s"""
 
+_IN_ROUNDS = """
+select (select count(*) from oncelog.oncelog_outbox), (select count(*) from oncelog.oncelog_outbox_refused),
+       (select round(extract(epoch from clock_timestamp() - min(at)), 1)::float from oncelog.oncelog_outbox)"""
+
 
 async def status_of(session: Session, dsn: str, name: str) -> Row:
     """Return one row. Raises OutboxError if nothing is installed, psycopg.Error, KafkaError."""
-    position = await read_position(session.admin, session.bootstrap, name, session.security)
     async with await sql.connect(dsn, name) as connection:
         relay = await sql.find_relay(connection, name)
+        if relay is None and await sql.has_broker(connection):
+            return await _in_rounds(connection)
+        position = await read_position(session.admin, session.bootstrap, name, session.security)
         if relay is None:
             raise OutboxError(f"no relay {name} is installed in this database: `oncelog outbox install DSN`")
         shown: dict[str, Any] = {"name": name, "carrier": relay.carrier}
@@ -47,6 +53,12 @@ async def status_of(session: Session, dsn: str, name: str) -> Row:
         )
         shown["last_error"], shown["last_error_at"] = (error[0], error[1]) if error[0] else (None, None)
     return shown
+
+
+async def _in_rounds(connection: Any) -> Row:
+    """What a broker in the same database takes by itself."""
+    rows, refused_rows, lag_s = await _row(connection, _IN_ROUNDS, [])
+    return {"carrier": "round", "lag_rows": rows, "lag_seconds": lag_s, "refused_rows": refused_rows}
 
 
 async def _row(connection: Any, statement: str, arguments: list[object]) -> Any:
