@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.outbox.proof import parts
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, ROUND
 from tests.outbox.proof.tally import Found, line_of, page, read
 from tests.outbox.proof.world import Counted, World, broker_of
 from tests.support.postgres import Postgres, open_directory, started
@@ -39,6 +39,16 @@ def test_a_relay_that_is_killed_writes_each_event_once_and_in_order(
     assert counted.events > 0
     expected = Counted(commits=counted.commits, rollbacks=counted.rollbacks, events=counted.events)
     assert counted == expected
+
+
+def test_a_broker_that_is_killed_takes_each_row_once_and_in_order(
+    server: Postgres, broker: Broker, tmp_path: Path
+) -> None:
+    """Without a relay, from the database that it keeps its records in."""
+    with World(server, broker, ROUND, "proof_round", 1, tmp_path).open() as world:
+        counted = parts.round_kills(world, KILLS, lambda _: None)
+    assert counted.events > 0
+    assert counted == Counted(commits=counted.commits, rollbacks=counted.rollbacks, events=counted.events)
 
 
 def found_of(kind: str, counted: Counted, said: str | None = None) -> Found:

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from oncelog.tools.demo.postgres_server import find_programs
+from oncelog.tools.demo.postgres_server import find_programs, reachable_programs
 from tests.outbox.proof import failovers, numbers, parts
 from tests.outbox.proof.dying import STEPS
 from tests.outbox.proof.ledger import connected
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
-from tests.outbox.proof.tally import Found, line_of, page, read
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND
+from tests.outbox.proof.tally import ROUND_PARTS, Found, line_of, page, read
 from tests.outbox.proof.world import World, broker_of
-from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.postgres import Postgres, need_programs, open_directory, programs_by_version
 from tests.support.proofs import Broker, append, publish, say
 
-_PARTS = ("kills", "steps", "broker", "crashes", "takeovers", "promoted", "lost", "dropped", "others")
+_PARTS = ("kills", "steps", "broker", "crashes", "takeovers", "promoted", "lost", "dropped", "others", *ROUND_PARTS)
 _FEWER = 5
 """The kills of all but the first carrier are so many times fewer."""
 _TIMES = 5
@@ -40,10 +40,15 @@ class Run:
     carriers: tuple[str, ...]
     kills: int
     seed: int
+    programs: Path
+    """PostgreSQL's."""
 
     def chosen(self) -> Iterator[tuple[str, str, int]]:
         """Each part, with the relay and how often something is done to it."""
         for part in self.only:
+            if part in ROUND_PARTS:
+                yield part, ROUND, self.kills if part == "round_kills" else _TIMES
+                continue
             if part == "others":
                 yield from ((part, kind, max(1, self.kills // _FEWER)) for kind in (NAIVE, AT_LEAST_ONCE))
                 continue
@@ -62,7 +67,7 @@ class Run:
 def found(run: Run) -> Iterator[Found]:
     with ExitStack() as stack:
         work = stack.enter_context(open_directory())
-        server = Postgres(work / "data", need_programs())
+        server = Postgres(work / "data", reachable_programs(run.programs, work))
         stack.callback(server.stop, "immediate")
         broker = stack.enter_context(broker_of(run.broker_kind, work / "broker"))
         for number, (part, kind, count) in enumerate(run.chosen()):
@@ -72,7 +77,7 @@ def found(run: Run) -> Iterator[Found]:
 def one(run: Run, server: Postgres, broker: Broker, part: str, kind: str, count: int, directory: Path) -> Found:
     directory.mkdir(mode=0o711)
     began_s = time.monotonic()
-    name = f"{part}_{kind}" if kind in CARRIERS else f"other_{directory.name}"
+    name = f"{part}_{kind}" if kind in (*CARRIERS, ROUND) else f"other_{directory.name}"
     tell = partial(say, f"{part}, {kind}")
     tell("begins")
     with ExitStack() as stack:
@@ -83,7 +88,7 @@ def one(run: Run, server: Postgres, broker: Broker, part: str, kind: str, count:
         world = World(server, broker, kind, name, run.seed, directory)
         stack.enter_context(world.open())
         ending = _act(world, part, count, tell)
-        if part not in ("promoted", "lost"):
+        if part not in ("promoted", "lost", *ROUND_PARTS):
             world.drop_slot()
     counted, lost, said = ending
     result = Found(
@@ -115,6 +120,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
     parser.add_argument("--carriers", nargs="+", choices=tuple(STEPS), default=CARRIERS)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kinds", nargs="+", choices=numbers.KINDS, default=numbers.KINDS, help="of numbers")
+    parser.add_argument("--postgres", type=int, choices=sorted(programs_by_version()), help="which major version")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path(".outbox-proof/results.jsonl"))
     parser.add_argument("--write", type=Path, help="a file for the page")
@@ -124,12 +131,14 @@ def main() -> int:
     measured = arguments.results.with_name("numbers.jsonl")
     bad = 0
     if arguments.act == "run":
-        run = Run(arguments.broker, tuple(arguments.only), tuple(arguments.carriers), arguments.kills, arguments.seed)
+        programs = programs_by_version()[arguments.postgres] if arguments.postgres else need_programs()
+        chosen = tuple(arguments.only), tuple(arguments.carriers)
+        run = Run(arguments.broker, *chosen, arguments.kills, arguments.seed, programs)
         for each in found(run):
             append(arguments.results, line_of(each))
             bad += each.is_bad
     elif arguments.act == "numbers":
-        for line in numbers.measure(say):
+        for line in numbers.measure(say, arguments.kinds):
             append(measured, numbers.line_of(line))
     publish(page(read(arguments.results), numbers.table(measured)), arguments.write)
     return 1 if bad else 0

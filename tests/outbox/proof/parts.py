@@ -52,6 +52,29 @@ def kills(world: World, count: int, say: Say) -> Counted:
     return world.finish()
 
 
+def round_kills(world: World, count: int, say: Say) -> Counted:
+    """The broker that takes the rows, again and again. Take-overs by another node would be a part beside this one."""
+    for number in range(count):
+        pause(world.random.uniform(0.0, 0.8))
+        world.broker.kill()
+        pause(world.random.uniform(0.0, 0.3))
+        world.broker.start()
+        if (number + 1) % _SOME == 0:
+            say(f"{number + 1} of {count} kills")
+    return world.finish()
+
+
+def round_crashes(world: World, count: int, say: Say) -> Counted:
+    """PostgreSQL, while the broker takes rows."""
+    for number in range(count):
+        pause(world.random.uniform(0.2, 1.5))
+        world.server.stop("immediate")
+        pause(world.random.uniform(0.0, 0.5))
+        world.server.start()
+        say(f"{number + 1} of {count}")
+    return world.finish()
+
+
 def steps_of(carrier: str) -> list[tuple[str, str, int]]:
     """Steps, moments, and whether it is its first call or a later one."""
     return [(step, moment, nth) for step in STEPS[carrier] for moment in MOMENTS for nth in (1, 2)]

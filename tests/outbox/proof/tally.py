@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND
 from tests.outbox.proof.world import Counted
 from tests.support.proofs import read_lines
 
@@ -31,10 +31,14 @@ class Found:
     """What it said then; None where there is nothing to notice."""
     date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
 
+    def major(self, kind: str) -> str:
+        """The version of PostgreSQL, for this kind alone."""
+        return self.postgres.partition(".")[0] if self.kind == kind else ""
+
     @property
     def is_bad(self) -> bool:
         """A relay of ours failed."""
-        if self.kind not in CARRIERS:
+        if self.kind not in (*CARRIERS, ROUND):
             return False
         counted = self.counted
         wrong = counted.missing or counted.doubled or counted.disordered or counted.rolled_back
@@ -46,7 +50,7 @@ class Found:
 def read(results: Path) -> list[Found]:
     """Each part once: one that was run again replaces what it found before."""
     found = [Found(**{**line, "counted": Counted(**line["counted"])}) for line in read_lines(results)]
-    return list({(each.broker, each.part, each.kind): each for each in found}.values())
+    return list({(each.broker, each.part, each.kind, each.major(ROUND)): each for each in found}.values())
 
 
 def line_of(found: Found) -> dict[str, object]:
@@ -64,6 +68,10 @@ _PARTS = {
     "takeovers": "a second relay of the same name is started",
     "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",
     "dropped": "the slot is dropped, with commits behind it",
+}
+ROUND_PARTS = {
+    "round_kills": "the broker is killed (-9) and started again",
+    "round_crashes": "PostgreSQL is stopped `immediate` and started again",
 }
 _BROKERS = {"oncelog": "oncelog (`oncelog.flush.policy=fsync`)", "kafka": "Apache Kafka 4.3"}
 _COLUMNS = (
@@ -83,7 +91,7 @@ order of its commits.
 
 def page(found: Sequence[Found], measured: Iterable[str]) -> str:
     """docs/operate/outbox-proof.md."""
-    ours = [each for each in found if each.kind in CARRIERS]
+    ours = [each for each in found if each.kind in (*CARRIERS, ROUND)]
     missing, doubled, late, undone = (sum(getattr(each.counted, name) for each in ours) for name in _WRONG)
     lines = [
         _BEGINNING,
@@ -95,9 +103,12 @@ def page(found: Sequence[Found], measured: Iterable[str]) -> str:
         f"{version('oncelog').partition('+')[0]}, Python {platform.python_version()}, {platform.machine()}.",
     ]
     for broker, title in _BROKERS.items():
-        chosen = [each for each in found if each.broker == broker]
+        chosen = [each for each in found if each.broker == broker and each.kind != ROUND]
         if chosen:
             lines += ["", f"## {title}", "", *_section(chosen)]
+    in_rounds = [each for each in found if each.kind == ROUND]
+    if in_rounds:
+        lines += ["", "## oncelog in the same PostgreSQL, without a relay", "", _IN_ROUNDS, "", *_table(in_rounds)]
     return "\n".join([*lines, *measured, "", _REPEAT])
 
 
@@ -120,6 +131,10 @@ _OTHERS = (
     f"**{AT_LEAST_ONCE}** (`tests/outbox/proof/at_least_once.py`) reads a slot, and tells it what was produced: what "
     "was not told when it was killed is produced again, behind what came after it. Both have an idempotent producer."
 )
+_IN_ROUNDS = (
+    "The broker keeps its records in the database of the writers and [takes the rows itself](outbox-in-rounds.md): the "
+    "same writers, the same comparison. The version is that of PostgreSQL."
+)
 _REPEAT = """## Repeat it
 
 PostgreSQL comes as a wheel, or is the system's.
@@ -127,6 +142,7 @@ PostgreSQL comes as a wheel, or is the system's.
     make outbox-proof                    # a quarter of an hour; SEED=2 for other moments
     make outbox-proof BROKER=kafka       # Java, and ONCELOG_KAFKA_LIBS with Kafka's jars
     make outbox-proof KILLS=1000 ARGS='--only kills --carriers wal'
+    make outbox-proof ARGS='--only round_kills round_crashes --postgres 15'
     make outbox-proof ARGS=numbers       # what it costs, on a quiet machine
 
 A part that is run again replaces its row. The exit code is 1 if anything was missing, doubled, out of order, or rolled
@@ -135,14 +151,19 @@ back and yet read, or if a loss was not told.
 
 
 def _table(found: Iterable[Found]) -> list[str]:
-    lines = [_COLUMNS, "|---|---|" + "---:|" * (_COLUMNS.count("|") - 3)]
+    found = list(found)
+    columns = _COLUMNS.replace("carrier", "version") if found and found[0].kind == ROUND else _COLUMNS
+    lines = [columns, "|---|---|" + "---:|" * (_COLUMNS.count("|") - 3)]
     for each in found:
         counted = each.counted
         numbers = (
             each.faults, counted.commits, counted.rollbacks, counted.events,
             counted.missing, counted.doubled, counted.disordered, counted.rolled_back,
         )  # fmt: skip
-        first = (_PARTS[each.part], each.kind) if each.kind in CARRIERS else (f"{each.kind}, killed (-9)", "–")
+        if each.kind == ROUND:
+            first = ROUND_PARTS[each.part], each.postgres
+        else:
+            first = (_PARTS[each.part], each.kind) if each.kind in CARRIERS else (f"{each.kind}, killed (-9)", "–")
         lines.append(f"| {' | '.join((*first, *(f'{number:,}' for number in numbers)))} |")
     return lines
 
