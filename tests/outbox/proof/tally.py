@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUNDS
 from tests.outbox.proof.world import Counted
 from tests.support.proofs import read_lines
 
@@ -31,14 +31,15 @@ class Found:
     """What it said then; None where there is nothing to notice."""
     date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
 
-    def major(self, kind: str) -> str:
-        """The version of PostgreSQL, for this kind alone."""
-        return self.postgres.partition(".")[0] if self.kind == kind else ""
+    @property
+    def major(self) -> str:
+        """The version of PostgreSQL, where several were tried."""
+        return self.postgres.partition(".")[0] if self.kind in ROUNDS else ""
 
     @property
     def is_bad(self) -> bool:
         """A relay of ours failed."""
-        if self.kind not in (*CARRIERS, ROUND):
+        if self.kind not in (*CARRIERS, *ROUNDS):
             return False
         counted = self.counted
         wrong = counted.missing or counted.doubled or counted.disordered or counted.rolled_back
@@ -50,7 +51,7 @@ class Found:
 def read(results: Path) -> list[Found]:
     """Each part once: one that was run again replaces what it found before."""
     found = [Found(**{**line, "counted": Counted(**line["counted"])}) for line in read_lines(results)]
-    return list({(each.broker, each.part, each.kind, each.major(ROUND)): each for each in found}.values())
+    return list({(each.broker, each.part, each.kind, each.major): each for each in found}.values())
 
 
 def line_of(found: Found) -> dict[str, object]:
@@ -71,6 +72,7 @@ _PARTS = {
 }
 ROUND_PARTS = {
     "round_kills": "the broker is killed (-9) and started again",
+    "round_takeovers": "of two nodes the one that leads is killed (-9), the other takes over",
     "round_crashes": "PostgreSQL is stopped `immediate` and started again",
 }
 _BROKERS = {"oncelog": "oncelog (`oncelog.flush.policy=fsync`)", "kafka": "Apache Kafka 4.3"}
@@ -91,7 +93,7 @@ order of its commits.
 
 def page(found: Sequence[Found], measured: Iterable[str]) -> str:
     """docs/operate/outbox-proof.md."""
-    ours = [each for each in found if each.kind in (*CARRIERS, ROUND)]
+    ours = [each for each in found if each.kind in (*CARRIERS, *ROUNDS)]
     missing, doubled, late, undone = (sum(getattr(each.counted, name) for each in ours) for name in _WRONG)
     lines = [
         _BEGINNING,
@@ -103,10 +105,10 @@ def page(found: Sequence[Found], measured: Iterable[str]) -> str:
         f"{version('oncelog').partition('+')[0]}, Python {platform.python_version()}, {platform.machine()}.",
     ]
     for broker, title in _BROKERS.items():
-        chosen = [each for each in found if each.broker == broker and each.kind != ROUND]
+        chosen = [each for each in found if each.broker == broker and each.kind not in ROUNDS]
         if chosen:
             lines += ["", f"## {title}", "", *_section(chosen)]
-    in_rounds = [each for each in found if each.kind == ROUND]
+    in_rounds = [each for each in found if each.kind in ROUNDS]
     if in_rounds:
         lines += ["", "## oncelog in the same PostgreSQL, without a relay", "", _IN_ROUNDS, "", *_table(in_rounds)]
     return "\n".join([*lines, *measured, "", _REPEAT])
@@ -152,7 +154,7 @@ back and yet read, or if a loss was not told.
 
 def _table(found: Iterable[Found]) -> list[str]:
     found = list(found)
-    columns = _COLUMNS.replace("carrier", "version") if found and found[0].kind == ROUND else _COLUMNS
+    columns = _COLUMNS.replace("carrier", "version") if found and found[0].kind in ROUNDS else _COLUMNS
     lines = [columns, "|---|---|" + "---:|" * (_COLUMNS.count("|") - 3)]
     for each in found:
         counted = each.counted
@@ -160,7 +162,7 @@ def _table(found: Iterable[Found]) -> list[str]:
             each.faults, counted.commits, counted.rollbacks, counted.events,
             counted.missing, counted.doubled, counted.disordered, counted.rolled_back,
         )  # fmt: skip
-        if each.kind == ROUND:
+        if each.kind in ROUNDS:
             first = ROUND_PARTS[each.part], each.postgres
         else:
             first = (_PARTS[each.part], each.kind) if each.kind in CARRIERS else (f"{each.kind}, killed (-9)", "–")

@@ -14,7 +14,8 @@ from oncelog.client import Consumer, TopicPartition
 from oncelog.client.admin.client import Admin
 from oncelog.client.admin.descriptions import NewTopic
 from tests.outbox.proof.ledger import TOPICS, Change, Ledger, connected
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND, Relay, command_of, install
+from tests.outbox.proof.nodes import Nodes
+from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND, ROUNDS, Relay, command_of, install
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 from tests.support.postgres import Postgres
@@ -58,7 +59,7 @@ class Counted:
 
 @dataclass
 class World:
-    """`kind`: a carrier, or another design of a relay. Without one (`ROUND`) the world has a broker of its own."""
+    """`kind`: a carrier, or another design of a relay. Without one (`ROUNDS`) the world has a broker of its own."""
 
     server: Postgres
     broker: Broker
@@ -94,18 +95,24 @@ class World:
         """Makes the database, the topics, the outbox and the ledger, and starts the writers."""
         with connected(self.server.dsn) as connection:
             connection.execute(f"create database {self.name}")
+        if self.kind not in ROUNDS:
+            yield from self._opened()
+            return
+        settings = ("oncelog.postgres.allow.loss=true",)  # a test has no time for fsync
         if self.kind == ROUND:
-            settings = ("oncelog.postgres.allow.loss=true",)  # a test has no time for fsync
             self.broker = Daemon(self.directory / "data", *settings, storage=("--storage", self.dsn))
+            end = self.broker.kill
+        else:
+            self.broker = nodes = Nodes(self.directory, self.dsn, *settings)
+            end = nodes.end
         try:
             yield from self._opened()
         finally:
-            if self.kind == ROUND:
-                self.broker.kill()
+            end()
 
     def _opened(self) -> Iterator["World"]:
         asyncio.run(self._create_topics())
-        if self.kind != ROUND:
+        if self.kind not in ROUNDS:
             install(self.dsn, self.name, self.carrier)
         self.ledger.create()
         self.ledger.start()
