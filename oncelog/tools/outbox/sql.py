@@ -151,7 +151,8 @@ async def has_broker(connection: "AsyncConnection[Any]") -> bool:
     """Return whether a broker in this database takes what oncelog.produce writes."""
     found = await one(
         connection,
-        "select exists (select from pg_proc where oid = to_regprocedure(%s) and prosrc like '%%oncelog_outbox (%%')",
+        "select exists (select from pg_proc where oid = to_regprocedure(%s)"
+        " and strpos(prosrc, '.oncelog_outbox (') > 0)",
         [_FUNCTIONS[0]],
     )
     return bool(found[0])
