@@ -8,12 +8,20 @@ name does not exist for it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from oncelog.broker.requests.context import Peer
+from typing import NamedTuple, Protocol
 
 Address = tuple[str, int]
+
+
+class Client(Protocol):
+    """Who asks, as it has connected."""
+
+    @property
+    def listener_name(self) -> str: ...
+
+    @property
+    def advertised(self) -> Address:
+        """Of this node, for clients of that listener."""
 
 
 class OtherNode(NamedTuple):
@@ -33,16 +41,16 @@ class Nodes:
         self._node_id = node_id
         self.others: Sequence[OtherNode] = ()
 
-    def seen_by(self, peer: "Peer") -> list[NodeAddress]:
+    def seen_by(self, client: Client) -> list[NodeAddress]:
         """In the order of their ids."""
-        name = peer.listener_name
-        found = [NodeAddress(self._node_id, *peer.advertised)]
+        name = client.listener_name
+        found = [NodeAddress(self._node_id, *client.advertised)]
         found += [NodeAddress(each.node_id, *each.addresses[name]) for each in self.others if name in each.addresses]
         found.sort()
         return found
 
-    def address(self, node_id: int, peer: "Peer") -> Address | None:
+    def address(self, node_id: int, client: Client) -> Address | None:
         """None if the node is not known, or not to clients of this listener."""
         if node_id == self._node_id:
-            return peer.advertised
-        return next((each.addresses.get(peer.listener_name) for each in self.others if each.node_id == node_id), None)
+            return client.advertised
+        return next((each.addresses.get(client.listener_name) for each in self.others if each.node_id == node_id), None)
