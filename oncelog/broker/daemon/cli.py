@@ -40,6 +40,12 @@ def main() -> None:
 )
 @click.option("--schema", metavar="NAME", help="The schema in PostgreSQL; sets oncelog.postgres.schema.")
 @click.option(
+    "--node-id",
+    metavar="NUMBER",
+    help="Of this broker, if there are several on the same schema: one leads, the others stand by; sets node.id. "
+    "[default: 1]",
+)
+@click.option(
     "--config",
     "config_file",
     metavar="FILE",
@@ -66,6 +72,7 @@ def serve(
     data_dir: str | None,
     storage: str | None,
     schema: str | None,
+    node_id: str | None,
     config_file: Path | None,
     read_only: bool | None,
     overrides: tuple[str, ...],
@@ -88,6 +95,7 @@ def serve(
         ("oncelog.storage", "postgres" if is_dsn else storage),
         ("oncelog.postgres.dsn", storage if is_dsn else None),
         ("oncelog.postgres.schema", schema),
+        ("node.id", node_id),
     )
     cli = {key: value for key, value in given if value is not None}
     try:
