@@ -112,6 +112,8 @@ class Database:
     """Of the owner."""
     successor: int = NOBODY
     wanted: int = NOBODY
+    since_us: int = 0
+    """When the lease was taken."""
     nodes: dict[int, tuple[NodeRow, int]] = field(default_factory=dict)
     """With the time until which each is there."""
     attendant: "tuple[FakeTables, int] | None" = None
@@ -612,7 +614,7 @@ class FakeTables:
         is_attended = database.attendant is not None and database.attendant[1] == database.epoch
         return Lease(
             *(database.epoch, database.owner, database.until_us, left_ms, is_attended),
-            *(database.node_id, database.successor),
+            *(database.node_id, database.successor, (self._now_us() - database.since_us) / 1000),
         )
 
     def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:
@@ -622,7 +624,8 @@ class FakeTables:
             database.take_lease(self._random)
             database.owner, database.node_id, database.attendant = statement.owner, statement.node_id, None
             database.successor = database.wanted = NOBODY
-            database.until_us = self._now_us() + statement.lease_ms * 1000
+            database.since_us = self._now_us()
+            database.until_us = database.since_us + statement.lease_ms * 1000
             database.note()
         return TakenLease(database.epoch, database.is_elsewhere)
 

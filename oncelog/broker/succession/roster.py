@@ -4,7 +4,7 @@ Owns: when the row is renewed and looked at, the refusal of a node id that anoth
 best successor. Does not own: the tables (`storage.shared.tables`), what clients are told of it (`cluster.nodes`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from oncelog.broker.cluster.nodes import Nodes, OtherNode
 from oncelog.broker.storage.shared.statements import Statements
@@ -28,6 +28,16 @@ _LOOK_MS = 500
 _TRY_MS = 100
 _SOON_MS = 20
 """When something has changed that others should know."""
+
+
+def standing_by(rows: Iterable[NodeRow]) -> dict[int, int]:
+    """The nodes among these that can lead at once, with the round up to which each has followed."""
+    return {row.node_id: row.followed for row in rows if row.followed != NOBODY and not row.is_over}
+
+
+def best_successor(standing_by: Mapping[int, int]) -> int:
+    """The one that has followed furthest; `NOBODY` if there is none."""
+    return max(standing_by, key=lambda node_id: (standing_by[node_id], -node_id), default=NOBODY)
 
 
 class NodeIdTaken(OSError):
@@ -139,12 +149,12 @@ class Roster:
     @property
     def standing_by(self) -> dict[int, int]:
         """The nodes that can lead at once, with the round up to which each has followed."""
-        return {row.node_id: row.followed for row in self._alive_others if row.followed != NOBODY}
+        return standing_by(self._alive_others)
 
     @property
     def successor(self) -> int:
-        """The one that has followed furthest; `NOBODY` if none stands by."""
-        return max(self.standing_by, key=lambda node_id: (self.standing_by[node_id], -node_id), default=NOBODY)
+        """`NOBODY` if none stands by."""
+        return best_successor(self.standing_by)
 
     def end(self) -> Completion[None]:
         """Nobody sees it any more."""

@@ -39,7 +39,7 @@ VERSIONS = (
     """
     alter table oncelog_lease
       add column node_id int not null default -1, add column successor int not null default -1,
-      add column wanted int not null default -1;
+      add column wanted int not null default -1, add column since timestamptz not null default '-infinity';
     create table oncelog_node(
       node_id int primary key, owner text not null, addresses text not null, followed bigint not null,
       until timestamptz not null);

@@ -156,7 +156,8 @@ _RENEWED = "(extract(epoch from nullif(until, '-infinity')) * 1000000)::bigint"
 _LOOK = f"""
 select epoch, owner, coalesce({_RENEWED}, 0),
 coalesce(extract(epoch from nullif(until, '-infinity') - clock_timestamp()) * 1000, 0)::float,
-exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, successor
+exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, successor,
+coalesce(extract(epoch from clock_timestamp() - nullif(since, '-infinity')) * 1000, 0)::float
 from oncelog_leader, oncelog_lease
 """
 _PLACE = """
@@ -178,7 +179,7 @@ place = case when $1 then {_PLACE} else '' end
 """
 _TAKE_LEASE = """
 update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms', node_id = $3, successor = -1,
-wanted = -1
+wanted = -1, since = clock_timestamp()
 """
 _KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE}"
 _ATTEND = f"""

@@ -140,6 +140,8 @@ class Lease(NamedTuple):
     """Of the owner."""
     successor: int = NOBODY
     """The node to which it was given back."""
+    held_ms: float = 0
+    """Since it was taken."""
 
 
 class NodeAddress(NamedTuple):
