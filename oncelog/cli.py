@@ -11,7 +11,7 @@ import click
 _COMMANDS = {
     "acl": ("oncelog.tools.acl:acl", "Rights: list, add and remove access control rules."),
     "adopt": ("oncelog.tools.adopt.cli:adopt", "Make a data directory of a copy of Apache Kafka's."),
-    "cluster": ("oncelog.tools.cluster:cluster", "Describe the cluster: nodes, data directories, features."),
+    "cluster": ("oncelog.tools.cluster:cluster", "Nodes, data directories, features, which node leads."),
     "completion": ("oncelog.tools.completion:completion", "Print the shell's completion of this command."),
     "console": ("oncelog.console.cli:console", "Show a cluster and its transactions in a browser."),
     "config": ("oncelog.tools.config:config", "Settings of topics, groups and brokers."),

@@ -568,6 +568,7 @@ def test_no_command_is_left_out() -> None:
         "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
         *("log export", "log import"),  # in test_log_tables.py
+        *("cluster status", "cluster step-down"),  # in test_nodes.py
         *(f"spark {name}" for name in ("state", "repair", "forget", "report")),
         *("quota set", "token renew", "token expire"),
         *("user add", "user remove"),  # test_user.py
