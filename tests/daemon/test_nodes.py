@@ -2,24 +2,25 @@
 
 import json
 import os
+import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from oncelog.cli import main
+from tests.daemon.test_metrics import ask
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _schemas = count()
-_ROOT = Path(__file__).parent.parent.parent
 
 
 class Nodes:
@@ -36,17 +37,9 @@ class Nodes:
         self.daemons[node_id] = Daemon(self._directory / str(node_id), *overrides, storage=storage)
         return self.daemons[node_id]
 
-    def command(
-        self, name: str, *arguments: str, environ: dict[str, str] | None = None
-    ) -> "subprocess.CompletedProcess[str]":
+    def command(self, name: str, *arguments: str, environ: dict[str, str] | None = None) -> Result:
         """`oncelog cluster NAME`."""
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "oncelog", "cluster", name, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            env={**os.environ, "PYTHONPATH": str(_ROOT), **(environ or {})},
-        )
+        return CliRunner().invoke(main, ["cluster", name, *arguments], env=environ)
 
     def ask(self, name: str, *arguments: str) -> Any:
         done = self.command(name, self.dsn, "--schema", self.schema, "--json", *arguments)
@@ -55,18 +48,23 @@ class Nodes:
 
     def refused(self, name: str, *arguments: str) -> str:
         done = self.command(name, self.dsn, "--schema", self.schema, *arguments)
-        assert done.returncode == 2, done
+        assert done.exit_code == 2, done.output
         assert done.stderr.count("\n") == 1, done.stderr
         return done.stderr
 
-    @property
-    def states(self) -> dict[int, str]:
-        return {row["node_id"]: row["state"] for row in self.ask("status")["nodes"]}
+    def wait_until(self, is_so: Callable[[Any], bool]) -> Any:
+        """Ask for the status until it is so, and return it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so(found := self.ask("status")):
+            assert time.monotonic() < deadline, found
+        return found
 
     def wait_for(self, wanted: dict[int, str]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := self.states) != wanted:
-            assert time.monotonic() < deadline, found
+        self.wait_until(lambda status: states_of(status) == wanted)
+
+
+def states_of(status: Any) -> dict[int, str]:
+    return {row["node_id"]: row["state"] for row in status["nodes"]}
 
 
 @pytest.fixture(scope="module")
@@ -91,19 +89,18 @@ def test_status_shows_who_leads_who_stands_by_and_who_has_gone(nodes: Nodes) -> 
     assert alone["leading_seconds"] >= 0
     second = nodes.start(2)
     nodes.wait_for({1: "leads", 2: "stands by"})
-    found = nodes.ask("status")
+    found = nodes.wait_until(lambda status: status["nodes"][1]["rounds_behind"] == 0)
     assert [row["addresses"] for row in found["nodes"]] == [
         [f"PLAINTEXT://{daemon.bootstrap}"] for daemon in (first, second)
     ]
-    assert found["nodes"][1]["rounds_behind"] == 0
     environ = {"KAFKA_ONCELOG_POSTGRES_DSN": nodes.dsn, "KAFKA_ONCELOG_POSTGRES_SCHEMA": nodes.schema}
     table = nodes.command("status", environ=environ)
-    assert table.returncode == 0
+    assert table.exit_code == 0
     assert "stands by" in table.stdout
     second.kill()
     first.stop()
     done = nodes.command("status", nodes.dsn, "--schema", nodes.schema)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "Nobody leads" in done.stdout
 
 
@@ -132,7 +129,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(nodes: Nodes) -> None:
     first.stop()
     assert "nobody leads" in nodes.refused("step-down")
     elsewhere = nodes.command("status", nodes.dsn, "--schema", "elsewhere")
-    assert (elsewhere.returncode, "name another one with --schema" in elsewhere.stderr) == (2, True)
+    assert (elsewhere.exit_code, "name another one with --schema" in elsewhere.stderr) == (2, True)
     unreachable = nodes.command("status", "postgresql://somebody:secret@127.0.0.1:1/x")
     assert "is PostgreSQL running there?" in unreachable.stderr
     assert "secret" not in unreachable.stderr
@@ -149,4 +146,71 @@ def test_a_wish_that_is_not_fulfilled_in_time_is_withdrawn(nodes: Nodes) -> None
         assert nodes.ask("status")["wanted"] is None
     finally:
         first.process.send_signal(signal.SIGCONT)
-    assert nodes.states == {1: "leads", 2: "stands by"}
+    assert states_of(nodes.ask("status")) == {1: "leads", 2: "stands by"}
+
+
+def _events(daemon: Daemon, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in daemon.stderr_path.read_text().splitlines() if line.startswith("{")]
+    return [line for line in lines if line["event"] == event]
+
+
+def _metrics(daemon: Daemon) -> dict[str, float]:
+    text = ask(daemon, "/metrics")[2]
+    return {name: float(value) for name, value in re.findall(r"^oncelog_(node_\w+) (\S+)$", text, re.MULTILINE)}
+
+
+def test_metrics_and_readiness_tell_who_leads_and_who_stands_by(nodes: Nodes) -> None:
+    """The port is the same before and after a take-over, and a standby is as ready as a leader."""
+    port = "oncelog.metrics.listen=127.0.0.1:0"
+    first, second = nodes.start(1, port), nodes.start(2, port)
+    nodes.wait_for({1: "leads", 2: "stands by"})
+    assert [ask(daemon, "/readyz")[0] for daemon in (first, second)] == [200, 200]
+    leads, stands_by = _metrics(first), _metrics(second)
+    assert (leads["node_leads"], leads["node_takeovers"], "node_rounds_behind" in leads) == (1, 1, False)
+    assert (stands_by["node_leads"], stands_by["node_takeovers"], stands_by["node_others"]) == (0, 0, 1)
+    deadline = time.monotonic() + PATIENCE_S
+    while _metrics(second)["node_rounds_behind"]:
+        assert time.monotonic() < deadline
+    nodes.ask("step-down")
+    nodes.wait_for({1: "stands by", 2: "leads"})
+    assert {each["address"] for each in _events(second, "metrics.ready")} == {
+        _events(second, "metrics.ready")[0]["address"]
+    }
+    while _metrics(first).get("node_leads") != 0 or _metrics(second).get("node_leads") != 1:
+        assert time.monotonic() < deadline
+    assert (_metrics(first)["node_takeovers"], _metrics(second)["node_takeovers"]) == (1, 1)
+
+
+def test_each_change_is_a_line_in_the_log_that_says_why(nodes: Nodes) -> None:
+    """Who leads, since when and in which epoch; who has asked for it, or what has become of the leader before."""
+    first, second = nodes.start(1), nodes.start(2)
+    nodes.wait_for({1: "leads", 2: "stands by"})
+    (ready,) = _events(first, "broker.ready")
+    assert (ready["leader"], ready["message"]) == (1, "leads from now on: no broker has led before")
+    (standing_by,) = _events(second, "broker.standing_by")
+    assert (standing_by["leader"], standing_by["leader_epoch"]) == (1, ready["leader_epoch"])
+    assert re.fullmatch(r"stands by for node 1, which has led for [\d.]+ s", standing_by["message"])
+    nodes.ask("step-down")
+    nodes.wait_for({1: "stands by", 2: "leads"})
+    (stopping,) = _events(first, "broker.stopping")
+    assert "an operator wants node 2 to lead" in stopping["message"]
+    assert _events(second, "broker.ready")[-1]["message"] == "leads from now on: node 1 has handed over to this one"
+    second.kill()
+    nodes.wait_for({1: "leads", 2: "gone"})
+    assert "node 2 has had no connection" in _events(first, "broker.ready")[-1]["message"]
+    assert _events(first, "broker.ready")[-1]["takeover"] == 2
+
+
+def test_a_node_that_has_slept_past_its_lease_says_that_it_has_lost_it(nodes: Nodes) -> None:
+    first = nodes.start(1, "oncelog.postgres.lease.ms=3000")
+    nodes.start(2, "oncelog.postgres.lease.ms=3000")
+    nodes.wait_for({1: "leads", 2: "stands by"})
+    first.process.send_signal(signal.SIGSTOP)
+    try:
+        nodes.wait_until(lambda status: status["leader"] == 2)
+    finally:
+        first.process.send_signal(signal.SIGCONT)
+    nodes.wait_for({1: "stands by", 2: "leads"})
+    (lost,) = _events(first, "lease.lost")
+    assert "stood still" in lost["message"]
+    assert lost["led_seconds"] > 0

@@ -21,6 +21,7 @@ from oncelog.broker.observability.catalogue import (
     KEPT,
     LEFT_OUT,
     OF_COMMITTED,
+    OF_NODES,
     OF_PARTITIONS,
     OF_TABLES,
     OLDEST_DECIDED,
@@ -72,10 +73,9 @@ class Collection:
         self._refresh()
         found = _kept(self._broker.metrics)
         found += await self._table(OF_PARTITIONS, self._partitions(), left_out)
-        figures = self._broker.logs.store.figures()
-        for family in OF_TABLES:
-            samples = [Sample((), figures[family.name])] if family.name in figures else []
-            found.append(Sampled(family, samples))
+        found += _figures(OF_TABLES, self._broker.logs.store.figures())
+        standing = self._broker.standing
+        found += _figures(OF_NODES, {} if standing is None else standing.figures())
         found += transactions
         groups = Counter([group async for group in _in_slices(self._groups())])
         found.append(Sampled(GROUPS, [Sample(labels, count) for labels, count in sorted(groups.items())]))
@@ -152,6 +152,11 @@ async def _in_slices(rows: Iterator[T]) -> AsyncIterator[T]:
         yield row
         if count % _STEPS_A_TURN == 0:
             await asyncio.sleep(0)
+
+
+def _figures(families: tuple[Family, ...], figures: Mapping[str, float]) -> list[Sampled]:
+    """Those that are not among the figures have no sample."""
+    return [Sampled(each, [Sample((), figures[each.name])] if each.name in figures else []) for each in families]
 
 
 def _kept(metrics: Metrics) -> list[Sampled]:

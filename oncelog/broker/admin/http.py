@@ -89,6 +89,11 @@ class HttpServer:
         bound: tuple[str, int] = self._listening.getsockname()[:2]
         return bound
 
+    def answer_as(self, other: "HttpServer") -> None:
+        """Be another one from now on, but for the sockets."""
+        self.serve, self.access, self.log, self.events = other.serve, other.access, other.log, other.events
+        self._context = other._context
+
     async def close(self) -> None:
         if self._accepting is None or self._listening is None:
             return

@@ -5,8 +5,8 @@ Invariant: the text is written in a thread, so that no client waits for it.
 
     GET /metrics  Prometheus' text format
     GET /healthz  200 while the event loop turns
-    GET /readyz   200 when every coordinator has replayed its log and the disk or the database takes writes, else 503
-                  with the reason
+    GET /readyz   200 when every coordinator has replayed its log and the disk or the database takes writes, or when a
+                  node that stands by has followed the leader lately; else 503 with the reason
     GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
 """
 
@@ -52,6 +52,9 @@ class MetricsRoutes:
         raise HttpError(404, "no such path: there are /metrics, /healthz, /readyz and /witness")
 
     def _not_ready(self) -> str | None:
+        standing = self._broker.standing
+        if standing is not None and standing.trouble is not None:
+            return standing.trouble
         trouble = self._broker.logs.store.trouble
         if trouble is not None:
             is_database = self._broker.config.place.storage == "postgres"

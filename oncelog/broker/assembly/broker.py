@@ -103,6 +103,7 @@ def _assemble(
     nodes = Nodes(leadership.node_id) if succession is None else succession.nodes
     stored = Stored(slices, metrics, purgatory, rounds, logs, metadata, leadership, live_config, topics, nodes)
     broker, coordinators = make_broker(config, system, log, faults, stored)
+    broker.standing = None if succession is None else succession.standing
     if store.lease is not None:
         from oncelog.broker.handlers import current
 

@@ -20,6 +20,7 @@ from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, TakenLease
+from oncelog.broker.succession.standing import Standing
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import Stopwatch
 from oncelog.broker.turns.slices import Sliced
@@ -36,6 +37,7 @@ class Succession:
     terms: LeaseTerms
     taken: TakenLease
     nodes: Nodes
+    standing: Standing
 
 
 def open_postgres(

@@ -150,6 +150,7 @@ class _App:
             node_id=broker.leadership.node_id,
             listeners=[f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
             data_dir=self._config.place.path,
+            **({} if broker.standing is None else broker.standing.told),
         )
 
     def _faults(self, system: System) -> "Faults | None":

@@ -30,6 +30,7 @@ from oncelog.broker.turns.slices import ELEMENTS_HELD
 if TYPE_CHECKING:
     from oncelog.broker.admin.collection import Bound, Collection
     from oncelog.broker.admin.http import HttpServer
+    from oncelog.broker.admin.kept_port import KeptPort
     from oncelog.broker.admin.token import Token
     from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.faults.faults import Faults
@@ -44,9 +45,16 @@ class RunningBroker:
     """What `start` returns; it serves until `stop` or `abandon`."""
 
     def __init__(
-        self, config: BrokerConfig, broker: Broker, listeners: Listeners, log: Any, faults: "Faults | None"
+        self,
+        config: BrokerConfig,
+        broker: Broker,
+        listeners: Listeners,
+        log: Any,
+        faults: "Faults | None",
+        kept_metrics: "KeptPort | None",
     ) -> None:
         self.broker = broker
+        self._kept_metrics = kept_metrics
         self._faults = faults
         self.listeners = listeners
         self._config = config
@@ -68,20 +76,27 @@ class RunningBroker:
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
         kept: dict[str, list[socket]] | None = None,
+        kept_metrics: "KeptPort | None" = None,
         succession: "Succession | None" = None,
     ) -> Self:
-        """Start a broker on the running loop. `faults` and `succession` are as in `assemble`, the others as in
-        `Listeners`. Raises StartError."""
+        """Start a broker on the running loop. `faults` and `succession` are as in `assemble`, `kept_metrics` serves its
+        metrics if there is one, the others are as in `Listeners`. Raises StartError."""
         broker = await done(assemble(config, system, log, faults, None, succession))
         listeners = Listeners(broker, connection_count, run_in_thread, busy_poll, kept)
-        return await cls.serve(config, broker, listeners, log, faults)
+        return await cls.serve(config, broker, listeners, log, faults, kept_metrics)
 
     @classmethod
     async def serve(
-        cls, config: BrokerConfig, broker: Broker, listeners: Listeners, log: Any, faults: "Faults | None" = None
+        cls,
+        config: BrokerConfig,
+        broker: Broker,
+        listeners: Listeners,
+        log: Any,
+        faults: "Faults | None" = None,
+        kept_metrics: "KeptPort | None" = None,
     ) -> Self:
         """Listen with a broker that is assembled. Raises StartError."""
-        running = cls(config, broker, listeners, log, faults)
+        running = cls(config, broker, listeners, log, faults, kept_metrics)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
             await running._listen()
@@ -133,16 +148,21 @@ class RunningBroker:
             raise StartError("this broker was assembled without fault injection")
         return await self._serve("admin", address, lambda: admin_port(self.broker, faults, address, token))
 
-    async def _serve(self, name: str, address: HttpAddress, port: Callable[[], "HttpServer"]) -> tuple[str, int]:
+    async def _serve(
+        self, name: str, address: HttpAddress, port: Callable[[], "HttpServer"], kept: "KeptPort | None" = None
+    ) -> tuple[str, int]:
         """Start a port and return its address. `name` is that of the setting, and of the line in the log."""
         try:
             server = port()
-            bound = await server.start(address.bound_host, address.port)
+            if kept is None:
+                bound, close = await server.start(address.bound_host, address.port), server.close
+            else:
+                bound, close = await kept.start(server, address.bound_host, address.port), kept.release
         except ConfigError as error:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"oncelog.{name}.listen {address}: {error.strerror or error}") from error
-        self._beside.push_async_callback(server.close)
+        self._beside.push_async_callback(close)
         self._log.info(f"{name}.ready", address=format_host_port(*bound))
         return bound
 
@@ -200,7 +220,9 @@ class RunningBroker:
         from oncelog.broker.admin.ports import metrics_port
 
         address = parse_http_address(text)
-        await self._serve("metrics", address, lambda: metrics_port(self.broker, collection, address))
+        await self._serve(
+            "metrics", address, lambda: metrics_port(self.broker, collection, address), self._kept_metrics
+        )
 
     async def _start_statsd(self, collection: "Collection") -> None:
         address = self._config.statsd_address

@@ -15,6 +15,7 @@ from dataclasses import replace
 from socket import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncelog.broker.admin.kept_port import KeptPort
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.assembly.directory import SettingsError
@@ -32,6 +33,7 @@ from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Stateme
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.roster import NodeIdTaken, Roster
+from oncelog.broker.succession.standing import Standing
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
@@ -80,6 +82,8 @@ class Node:
         self._kept: dict[str, list[socket]] = {}
         self._has_served = self._has_loaded = False
         self._failing_since: MonotonicMs | None = None
+        self.standing = Standing(system.clock, config.get_int("node.id"))
+        self.kept_metrics = KeptPort(lambda: self.standing.trouble)
 
     async def run(self) -> None:
         """Until `stop`. Raises StartError."""
@@ -96,6 +100,7 @@ class Node:
             for sockets in self._kept.values():
                 for each in sockets:
                     each.close()
+            await self.kept_metrics.close()
 
     def _is_out_of_patience(self) -> bool:
         """A first start fails at once; a process that has served waits as long as a leader does."""
@@ -115,6 +120,7 @@ class Node:
             self._run_in_thread(_import_all, lambda _: None)
 
     async def _term(self) -> None:
+        self.standing.unsettle("it has not found out yet who leads")
         term = _Term(self.config, self._system, self.log)
         try:
             await term.begin()
@@ -158,6 +164,7 @@ class Node:
     async def _lead(self, term: "_Term", taken: TakenLease, standby: "_Standby") -> None:
         """Until the process stops, another node is wanted, or has taken the lease."""
         self.log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
+        self.standing.unsettle("it has the lease, and begins to lead")
         await standby.make_way()
         running = await RunningBroker.start(
             self.config,
@@ -168,8 +175,10 @@ class Node:
             run_in_thread=self._run_in_thread,
             busy_poll=self._busy_poll,
             kept=self._kept,
-            succession=Succession(term.tables, term.terms, taken, term.roster.nodes),
+            kept_metrics=self.kept_metrics,
+            succession=Succession(term.tables, term.terms, taken, term.roster.nodes, self.standing),
         )
+        self.standing.lead(term.roster, taken.epoch, term.before)
         term.roster.listen(_addresses(running))
         term.roster.watch(lambda seen: self._on_seen(term, running, seen))
         term.is_leading = True
@@ -183,7 +192,11 @@ class Node:
             stopping.cancel()
             ending.cancel()
         if term.is_lost:
-            self.log.warning("lease.lost", message="another node has taken the lease; stands by from now on")
+            self.log.warning(
+                "lease.lost",
+                led_seconds=round(self.standing.seconds, 1),
+                message="another node has taken the lease: this one stood still, or did not reach PostgreSQL",
+            )
             await running.abandon()
             return
         await self._hand_over(term, running)
@@ -205,9 +218,20 @@ class Node:
         if self._stop.is_set():
             running.listeners.kept = None
             self._kept.clear()
-        self.log.info("broker.stopping", successor=successor)
+        self.log.info(
+            "broker.stopping",
+            successor=successor,
+            led_seconds=round(self.standing.seconds, 1),
+            message=self._why(successor),
+        )
+        self.standing.unsettle("it has stopped to lead")
         await running.stop(is_handover=successor != NOBODY)
         self.log.info("broker.stopped")
+
+    def _why(self, successor: int) -> str:
+        if not self._stop.is_set():
+            return f"an operator wants node {successor} to lead; stands by from now on"
+        return "no node stands by" if successor == NOBODY else f"hands over to node {successor}"
 
 
 class _Standby:
@@ -250,16 +274,23 @@ class _Standby:
                 assembling = assemble_standby(node.config, term.system, node.log, follower, nodes, leader)
                 broker = await done(term.slices.run_own(assembling))
                 term.leadership = broker.leadership
-                self._running = await RunningBroker.serve(node.config, broker, node.listeners_of(broker), node.log)
+                broker.standing = node.standing
+                self._running = await RunningBroker.serve(
+                    node.config, broker, node.listeners_of(broker), node.log, kept_metrics=node.kept_metrics
+                )
+                node.standing.stand_by(term.roster, term.seen)
                 term.roster.listen(_addresses(self._running))
                 node.on_serving(self._running)
                 node.load_code()
                 while True:
+                    node.standing.on_followed(follower.number)
                     term.roster.follow(follower.number)
                     await asyncio.sleep(_FOLLOW_MS / 1000)
                     await done(term.slices.run_own(follower.follow()))
             except (FellBehind, KafkaError, ProtocolError, ValueError, OSError) as error:
-                node.log.info("standby.behind", error=str(error) or type(error).__name__)
+                reason = str(error) or type(error).__name__
+                node.standing.unsettle(f"it cannot follow the leader: {reason}")
+                node.log.info("standby.behind", error=reason, message="begins again to follow the leader")
                 running, self._running = self._running, None
                 if running is not None:
                     await running.abandon()
@@ -300,6 +331,10 @@ class _Term:
         self._leader_epoch = -1
         self.leadership: Leadership | None = None
         """As the standby tells of it."""
+        self.seen: Lease
+        """The newest of another node."""
+        self.before: Lease
+        """Which was taken."""
         self.over = asyncio.Event()
         """This node is to lead no more."""
         self.is_leading = False
@@ -323,7 +358,7 @@ class _Term:
         except NodeIdTaken as error:
             raise SettingsError(
                 f"cannot start from {self._config.place.name}: {error}; stop it, or give this one a node.id of its own "
-                "(--override node.id=N), or another schema with --schema."
+                "with --node-id, or another schema with --schema."
             ) from error
         except OSError as error:
             raise StartError(f"cannot start from {self._config.place.name}: {error}") from error
@@ -333,12 +368,17 @@ class _Term:
 
     def take(self) -> Completion[TakenLease]:
         taking: Sliced[TakenLease] = take_lease(
-            self.statements, self.system.clock, self._scheduler, self.terms, self._on_seen
+            *(self.statements, self.system.clock, self._scheduler, self.terms, self._on_seen, self._on_taken)
         )
         return self.slices.run_own(taking)
 
+    def _on_taken(self, seen: Lease) -> None:
+        self.before = seen
+
     def _on_seen(self, seen: Lease) -> None:
         self._wait_log(seen)
+        if seen.node_id not in (NOBODY, self.terms.node_id):
+            self.seen = seen
         if seen.epoch != self._leader_epoch and seen.node_id not in (NOBODY, self.terms.node_id):
             self._leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
             self.leader_changed.set()

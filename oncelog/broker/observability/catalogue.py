@@ -168,6 +168,15 @@ OF_TABLES = (
     Family("outbox_wait_seconds", GAUGE, "How long the oldest row waits; 0 if none does"),
 )
 """With `oncelog.storage=postgres`; `LogStore.figures` has a number for each."""
+OF_NODES = (
+    Family("node_leads", GAUGE, "1 while this node leads, 0 while it stands by"),
+    Family("node_others", GAUGE, "Other nodes at work on the same tables, as far as this one has seen"),
+    Family("node_takeovers", GAUGE, "How often this process has begun to lead"),
+    Family("node_since_seconds", GAUGE, "Since it leads, or stands by"),
+    Family("node_rounds_behind", GAUGE, "Rounds of the leader that a node which stands by has not looked at"),
+)
+"""With `oncelog.storage=postgres`; `Standing.figures` has a number for each. How often it has begun to lead is no
+counter: it outlives the reporters, and each would send anew what those before have sent."""
 TRANSACTIONAL_IDS = Family(
     "transactional_ids", GAUGE, "Transactional ids by the state of their transaction", "", ("state",)
 )
@@ -217,6 +226,7 @@ ALL = (
     *KEPT,
     *OF_PARTITIONS,
     *OF_TABLES,
+    *OF_NODES,
     TRANSACTIONAL_IDS,
     OLDEST_OPEN,
     OLDEST_DECIDED,

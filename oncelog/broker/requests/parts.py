@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.security.scram import ScramUsers
+    from oncelog.broker.succession.standing import Standing
     from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
     from oncelog.broker.turns.slices import Slices
 
@@ -93,6 +94,8 @@ class Broker:
     """The delegation tokens; None unless there is a key for them."""
     outbox: "Feeder | None" = None
     """Takes what SQL transactions produce; None unless the store is in PostgreSQL."""
+    standing: "Standing | None" = None
+    """What this node is among several; None if it is not one of several."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)
     """The wrappers around the handler of each API, the innermost first."""
     on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)

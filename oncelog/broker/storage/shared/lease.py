@@ -105,8 +105,10 @@ def take_lease(
     scheduler: Scheduler,
     terms: LeaseTerms,
     on_seen: Callable[[Lease], None] = lambda _: None,
+    on_taken: Callable[[Lease], None] = lambda _: None,
 ) -> Sliced[TakenLease]:
-    """Wait until the lease is free, and take it; `on_seen` is called with each look in vain. Raises OSError."""
+    """Wait until the lease is free, and take it; `on_seen` is called with each look in vain, `on_taken` with the last.
+    Raises OSError."""
     watch = LeaseWatch(terms)
     while True:
         asked_at_ms = clock.monotonic_ms()
@@ -118,6 +120,7 @@ def take_lease(
             yield taking
             taken = taking.result()
             if taken is not None:
+                on_taken(seen)
                 return taken
         on_seen(seen)
         pause: Completion[None] = Completion()

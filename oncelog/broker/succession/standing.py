@@ -1,0 +1,113 @@
+"""What this process is among the nodes, from one term to the next: for operators.
+
+Owns: since when it leads or stands by and why, how often it has begun to lead, whether a standby follows soundly, and
+the words for it. Does not own: what it does (`broker.daemon.succession`), how numbers are reported (`observability`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from oncelog.broker.storage.shared.tables import NOBODY, Lease
+from oncelog.broker.succession.roster import Roster
+from oncelog.broker.turns.ports import Clock
+
+_SOUND_MS = 5_000
+"""A standby that has followed since then could lead at once. A restart of PostgreSQL takes less."""
+
+
+class Standing:
+    def __init__(self, clock: Clock, node_id: int) -> None:
+        self._clock = clock
+        self._node_id = node_id
+        self._roster: Roster | None = None
+        self._is_leading = False
+        self._takeover_count = 0
+        self._begun_at_ms = self._followed_at_ms = clock.monotonic_ms()
+        self._followed = 0
+        self._unsettled: str | None = "it has not found out yet who leads"
+        """Why it neither leads nor stands by."""
+        self.told: Mapping[str, Any] = {}
+        """What the log has to say of it."""
+
+    def unsettle(self, reason: str) -> None:
+        """It neither leads nor stands by for now."""
+        self._unsettled = reason
+
+    def stand_by(self, roster: Roster, leader: Lease) -> None:
+        self._begin(roster, is_leading=False)
+        self._followed_at_ms = self._clock.monotonic_ms()
+        self.told = {
+            "leader": leader.node_id,
+            "leader_epoch": leader.epoch,
+            "message": f"stands by for {_name_of(leader)}, which has led for {_seconds(leader.held_ms)} s",
+        }
+
+    def on_followed(self, number: int) -> None:
+        """It knows the metadata log up to this round."""
+        self._followed, self._followed_at_ms = number, self._clock.monotonic_ms()
+
+    def lead(self, roster: Roster, epoch: int, before: Lease) -> None:
+        """`before` is the lease of the leader before, as it was when it was free."""
+        self._begin(roster, is_leading=True)
+        self._takeover_count += 1
+        self.told = {
+            "leader": self._node_id,
+            "leader_epoch": epoch,
+            "takeover": self._takeover_count,
+            "message": f"leads from now on: {why_free(before, self._node_id)}",
+        }
+
+    def _begin(self, roster: Roster, *, is_leading: bool) -> None:
+        self._roster, self._is_leading, self._unsettled = roster, is_leading, None
+        self._begun_at_ms = self._clock.monotonic_ms()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has led, or stood by."""
+        return (self._clock.monotonic_ms() - self._begun_at_ms) / 1000
+
+    def figures(self) -> Mapping[str, float]:
+        """By the names in the catalogue of metrics."""
+        found: dict[str, float] = {"node_takeovers": self._takeover_count}
+        if self._roster is None or self._unsettled is not None:
+            return found
+        found |= {
+            "node_leads": int(self._is_leading),
+            "node_others": len(self._roster.nodes.others),
+            "node_since_seconds": self.seconds,
+        }
+        if not self._is_leading:
+            found["node_rounds_behind"] = max(0, self._roster.seen.newest - self._followed)
+        return found
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it neither leads nor stands by as it should; None if it does."""
+        if self._unsettled is not None or self._is_leading:
+            return self._unsettled
+        silent_ms = self._clock.monotonic_ms() - self._followed_at_ms
+        if silent_ms <= _SOUND_MS:
+            return None
+        return f"it stands by, and has not been able to follow the leader for {_seconds(silent_ms)} s"
+
+
+def why_free(before: Lease, node_id: int) -> str:
+    """Why the lease could be taken."""
+    who = _name_of(before)
+    if not before.owner:
+        return "no broker has led before"
+    if before.left_ms <= 0 and not before.renewed:
+        return f"{who} has {'handed over to this one' if before.successor == node_id else 'given the lease back'}"
+    if before.left_ms <= 0:
+        return f"{who} has not renewed its lease in time"
+    if before.node_id == node_id != NOBODY:
+        return "an earlier start of this node has ended without giving the lease back"
+    return f"{who} has had no connection to PostgreSQL for a while"
+
+
+def _name_of(lease: Lease) -> str:
+    return f"the broker {lease.owner}" if lease.node_id == NOBODY else f"node {lease.node_id}"
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:.1f}"

@@ -1,0 +1,105 @@
+"""What a process is among the nodes: the numbers and words that operators get."""
+
+from random import Random
+
+import pytest
+
+from oncelog.broker.cluster.nodes import OtherNode
+from oncelog.broker.observability.catalogue import OF_NODES
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, SeenNodes
+from oncelog.broker.succession.roster import Roster
+from oncelog.broker.succession.standing import Standing, why_free
+from tests.fakes.tables import Database, FakeTables
+from tests.fakes.virtual_time import VirtualTime
+
+OTHERS = Lease(3, "other", 17, 9_000.0, is_attended=True, node_id=2, held_ms=61_000.0)
+
+
+class Scene:
+    """Node 1, which sees one other node and that the newest round is the ninth."""
+
+    def __init__(self) -> None:
+        self.time = VirtualTime()
+        statements = Statements(FakeTables(Database(), self.time, self.time, Random(1)), self.time, self.time)
+        self.roster = Roster(statements, self.time, self.time, 1, "one", 10_000)
+        self.roster.nodes.others = [OtherNode(2, {})]
+        self.roster.seen = SeenNodes((), 9, NOBODY)
+        self.standing = Standing(self.time, 1)
+
+
+def test_a_node_that_has_just_begun_is_not_ready() -> None:
+    standing = Scene().standing
+    assert standing.trouble is not None
+    assert standing.figures() == {"node_takeovers": 0}
+
+
+def test_a_standby_is_ready_while_it_follows() -> None:
+    """Once it has not for five seconds it says for how long, until it does again."""
+    scene = Scene()
+    standing = scene.standing
+    standing.stand_by(scene.roster, OTHERS)
+    scene.time.advance(5_000)
+    assert standing.trouble is None
+    scene.time.advance(1_000)
+    assert standing.trouble == "it stands by, and has not been able to follow the leader for 6.0 s"
+    standing.on_followed(7)
+    assert standing.trouble is None
+    assert standing.figures() == {
+        "node_leads": 0,
+        "node_others": 1,
+        "node_takeovers": 0,
+        "node_since_seconds": 6.0,
+        "node_rounds_behind": 2,
+    }
+    assert standing.told["leader"] == 2
+    assert "node 2, which has led for 61.0 s" in standing.told["message"]
+
+
+def test_what_leads_is_ready_however_long_it_followed_nobody() -> None:
+    scene = Scene()
+    scene.standing.lead(scene.roster, 4, OTHERS._replace(left_ms=0))
+    scene.time.advance(60_000)
+    assert scene.standing.trouble is None
+    found = scene.standing.figures()
+    assert (found["node_leads"], found["node_takeovers"], found["node_since_seconds"]) == (1, 1, 60.0)
+    assert "node_rounds_behind" not in found
+    assert (scene.standing.told["leader"], scene.standing.told["leader_epoch"]) == (1, 4)
+
+
+def test_each_leadership_of_a_process_counts_and_a_time_between_two_has_its_reason() -> None:
+    scene = Scene()
+    scene.standing.lead(scene.roster, 4, OTHERS)
+    scene.standing.unsettle("it has stopped to lead")
+    assert scene.standing.trouble == "it has stopped to lead"
+    assert scene.standing.figures() == {"node_takeovers": 1}
+    scene.standing.stand_by(scene.roster, OTHERS)
+    scene.standing.lead(scene.roster, 6, OTHERS)
+    assert scene.standing.figures()["node_takeovers"] == 2
+
+
+def test_every_figure_is_in_the_catalogue_and_the_other_way_round() -> None:
+    scene = Scene()
+    scene.standing.stand_by(scene.roster, OTHERS)
+    assert set(scene.standing.figures()) == {family.name for family in OF_NODES}
+
+
+REASONS: dict[str, tuple[Lease, str]] = {
+    "the first": (Lease(0, "", 0, 0, is_attended=False), "no broker has led before"),
+    "handed over": (OTHERS._replace(renewed=0, left_ms=0, successor=1), "node 2 has handed over to this one"),
+    "given back": (OTHERS._replace(renewed=0, left_ms=0), "node 2 has given the lease back"),
+    "for another": (OTHERS._replace(renewed=0, left_ms=0, successor=5), "node 2 has given the lease back"),
+    "over": (OTHERS._replace(left_ms=-3), "node 2 has not renewed its lease in time"),
+    "unattended": (OTHERS._replace(is_attended=False), "node 2 has had no connection to PostgreSQL for a while"),
+    "its own": (
+        OTHERS._replace(is_attended=False, node_id=1),
+        "an earlier start of this node has ended without giving the lease back",
+    ),
+    "no node": (OTHERS._replace(left_ms=-3, node_id=NOBODY), "the broker other has not renewed its lease in time"),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_the_log_says_why_the_lease_was_free(name: str) -> None:
+    lease, expected = REASONS[name]
+    assert why_free(lease, 1) == expected
