@@ -4,6 +4,7 @@ Owns: the table of pages. Does not own: requests (`reading`), meaning (`partitio
 `pending`), markup (the templates). A page changes nothing.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Formatter
@@ -17,11 +18,14 @@ from oncelog.console.messages import messages_of
 from oncelog.console.query import Query
 from oncelog.console.reading import MOST_DESCRIBED, Reader, now_ms
 from oncelog.console.trouble import UNREACHABLE, status_of
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.transaction_states import meaning_of
 
 Model = Mapping[str, Any]
 
 _TOPICS_A_PAGE = 50
+_TOPICS_COUNTED = 200
+"""The most topics whose partitions are counted by leader, each second that the overview is looked at."""
 _PARTITIONS_SUMMED = 64
 """The most partitions of a topic whose sums are shown in the list of topics: each costs four look-ups."""
 _PARTITIONS_A_PAGE = 12
@@ -59,6 +63,7 @@ async def _overview(reader: Reader, _: Query) -> Model:
     names = await reader.topic_names()
     return {
         "cluster": await reader.cluster(),
+        "led": await _led_by_node(reader, names),
         "topic_count": len(names),
         "groups": await reader.groups(),
         "states": states,
@@ -67,6 +72,20 @@ async def _overview(reader: Reader, _: Query) -> Model:
         "open_count": life_lines.count_of("open", states),
         "decided_count": life_lines.count_of("decided", states),
     }
+
+
+async def _led_by_node(reader: Reader, names: Sequence[str]) -> Mapping[int, int] | None:
+    """Return how many partitions each node leads: none is a broker that stands by. None if that would cost much, as
+    with many topics."""
+    if len(names) > _TOPICS_COUNTED:
+        return None
+    try:
+        topics = await reader.topics(names)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # it was deleted a moment ago
+            return None
+        raise
+    return Counter(leader for topic in topics for leader in topic.leaders)
 
 
 async def _life_lines(reader: Reader, listed: Sequence[ListedTransaction]) -> list[life_lines.LifeLine]:

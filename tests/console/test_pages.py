@@ -99,6 +99,16 @@ async def test_messages_have_their_fate_and_markers_are_among_them(cluster: Clus
     assert "shop-7 apples" in text and "ABORT, coordinator epoch" in text
 
 
+async def test_the_overview_says_how_many_partitions_each_node_leads(cluster: Cluster) -> None:
+    """One that leads none stands by."""
+    with Admin(cluster.bootstrap) as admin:
+        topics = admin.describe_topics(*admin.list_topics(include_internal=True))
+    count = sum(topic.partition_count for topic in topics)
+    async with console(cluster.bootstrap) as client:
+        page = text_of((await client.get("/")).text)
+    assert f"{cluster.bootstrap} {count:,} controller" in page
+
+
 async def test_messages_end_with_the_last_one_however_many_a_batch_has(cluster: Cluster) -> None:
     async with console(cluster.bootstrap) as client:
         page = (await client.get("/messages", params={"topic": "payments", "partition": "0"})).text
