@@ -24,7 +24,8 @@ BROKER_IMAGE = "localhost/oncelog-broker:local" if ENGINE == "podman" else "once
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 60
 _ATTEMPTS, _PAUSE_S = 240, 0.25
-_BROKERS, _CLIENTS = ("broker", "small-broker", "postgres-broker"), ("alice", "bob")
+_BROKERS = ("broker", "small-broker", "postgres-broker", "first-broker", "second-broker")
+_CLIENTS = ("alice", "bob")
 _ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
 _INTRODUCE = 'rest=$(grep -v " $2\\$" /etc/hosts); printf "%s\\n%s %s\\n" "$rest" "$1" "$2" >/etc/hosts'
 
@@ -95,7 +96,7 @@ class Container:
                 raise RuntimeError(f"{self.service} has stopped: {self.log()[-4000:]}")
             return self.is_healthy()
 
-        _wait(is_over, f"{self.service} did not become healthy")
+        wait_until(is_over, f"{self.service} did not become healthy")
 
     def is_healthy(self) -> bool:
         if ENGINE == "podman":
@@ -184,7 +185,7 @@ class WorkerEnded(Exception):
     """The process of a worker, or its container, is gone."""
 
 
-def _wait(is_so: Callable[[], bool], otherwise: str) -> None:
+def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
     pause = threading.Event()
     for _ in range(_ATTEMPTS):
         if is_so():
