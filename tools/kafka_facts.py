@@ -92,7 +92,7 @@ NOT_SERVED = {
 }
 
 OTHER_DEFAULTS = {
-    "node.id": ("none, required", "One node needs no number."),
+    "node.id": ("none, required", "A single node needs no number."),
     "listeners": ("PLAINTEXT://:9092", "By default nobody has to log in, so no other machine has access."),
     "controller.listener.names": ("none, required", "No controller listens beside the broker."),
     "log.dir": ("/tmp/kafka-logs", "Data should outlive a cleaned /tmp."),

@@ -17,8 +17,7 @@ PARTITIONS = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]
 
 async def prepare(bootstrap: str) -> None:
     async with Admin(bootstrap) as admin:
-        if TOPIC not in await admin.list_topics():
-            await admin.create_topics(NewTopic(TOPIC, len(PARTITIONS)))
+        await admin.create_topics(NewTopic(TOPIC, len(PARTITIONS)), exist_ok=True)
 
 
 def reader(bootstrap: str) -> Consumer:

@@ -6,11 +6,12 @@ Its data is in the container, and outlives a kill of it.
 
 import signal
 from pathlib import Path
+from tempfile import gettempdir
 
 from oncelog.tools.demo.postgres_server import PostgresServer, find_programs, reachable_programs
 
 _PORT = 5432
-_FOLDER = Path("/tmp/postgres")
+_FOLDER = Path(gettempdir()) / "oncelog-postgres"
 
 
 def main() -> None:

@@ -16,7 +16,13 @@ _STRING, _LIST, _INT, _LONG = ConfigType.STRING, ConfigType.LIST, ConfigType.INT
 
 NETWORK_KEYS = (
     # The node and its addresses.
-    ConfigKey("node.id", _INT, "1", "The id of this node; required in Kafka, 1 here.", 0),
+    ConfigKey(
+        "node.id",
+        _INT,
+        "1",
+        "The id of this node, of which each of several needs another; required in Kafka, 1 here.",
+        0,
+    ),
     ConfigKey("broker.id", _INT, "-1", "The older name of node.id.", -1),
     ConfigKey("cluster.id", _STRING, None, "The cluster id of a new data directory; random when empty."),
     ConfigKey("listeners", _LIST, "PLAINTEXT://127.0.0.1:9092", "Addresses to listen on; loopback by default here."),

@@ -82,7 +82,7 @@ class Node:
         self._kept: dict[str, list[socket]] = {}
         self._has_served = self._has_loaded = False
         self._failing_since: MonotonicMs | None = None
-        self.standing = Standing(system.clock, config.get_int("node.id"))
+        self.standing = Standing(system.clock, terms_of(config, system).node_id)
         self.kept_metrics = KeptPort(lambda: self.standing.trouble)
 
     async def run(self) -> None:
