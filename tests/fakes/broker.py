@@ -20,6 +20,7 @@ from oncelog.broker.faults.rule import Rule
 from oncelog.broker.log.store import LogStore
 from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher, Exchange
+from oncelog.broker.requests.parts import Broker
 from oncelog.broker.turns.machine import System
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.message import Message
@@ -80,7 +81,44 @@ class Reply:
         return message
 
 
-class VirtualBroker:
+class AnsweringBroker:
+    """A broker that is asked without sockets."""
+
+    time: VirtualTime
+    broker: Broker
+    dispatcher: Dispatcher
+    advertised: tuple[str, int] = (HOST, PORT)
+
+    def send(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
+        """Start a request and let the broker run until it has nothing left to do at this moment."""
+        reply = self.start(request, version, client_id=client_id, host=host)
+        self.time.settle()
+        return reply
+
+    def start(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
+        """Start a request, and no more than that: what it logs is not durable yet."""
+        return self.take(self.frame(request, version, client_id=client_id), request, version, host=host)
+
+    @staticmethod
+    def frame(request: Message, version: int, *, client_id: str = "client") -> memoryview:
+        """The request as it comes on a connection, without its length."""
+        module = import_module(type(request).__module__)
+        flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
+        header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
+        return memoryview(b"".join((header, *module.encode(request, version))))
+
+    def take(self, frame: memoryview, request: Message, version: int, *, host: str = "10.0.0.1") -> Reply:
+        """A frame has arrived."""
+        response = import_module(type(request).__module__.removesuffix("request") + "response")
+        exchange = self.dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", self.advertised))
+        return Reply(exchange, response, version)
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The answer to a request that needs no time."""
+        return self.send(request, version).message
+
+
+class VirtualBroker(AnsweringBroker):
     """A running broker; `killed` and `crashed` give the next one on what the stop has left of the disk, perhaps
     with other settings."""
 
@@ -135,34 +173,6 @@ class VirtualBroker:
     def lines(self) -> list[str]:
         """The messages of `warnings`."""
         return [str(event.get("message", event)) for event in self.warnings]
-
-    def send(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
-        """Start a request and let the broker run until it has nothing left to do at this moment."""
-        reply = self.start(request, version, client_id=client_id, host=host)
-        self.time.settle()
-        return reply
-
-    def start(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
-        """Start a request, and no more than that: what it logs is not durable yet."""
-        return self.take(self.frame(request, version, client_id=client_id), request, version, host=host)
-
-    @staticmethod
-    def frame(request: Message, version: int, *, client_id: str = "client") -> memoryview:
-        """The request as it comes on a connection, without its length."""
-        module = import_module(type(request).__module__)
-        flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
-        header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
-        return memoryview(b"".join((header, *module.encode(request, version))))
-
-    def take(self, frame: memoryview, request: Message, version: int, *, host: str = "10.0.0.1") -> Reply:
-        """A frame has arrived."""
-        response = import_module(type(request).__module__.removesuffix("request") + "response")
-        exchange = self.dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", (HOST, PORT)))
-        return Reply(exchange, response, version)
-
-    def ask(self, request: Message, version: int) -> Any:
-        """The answer to a request that needs no time."""
-        return self.send(request, version).message
 
     def let_pass(self, delay_ms: int) -> None:
         self.time.advance(delay_ms)

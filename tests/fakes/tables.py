@@ -88,6 +88,8 @@ _NOT_IN_FLIGHT = (
     LookAtLease | LookAtOutbox | TakeLease | AttendLease | KeepNode | LookAtNodes | FollowMetadata | ReadBlobs
 )
 """A take-over has nothing to do with them."""
+_LOCKING = AttendLease | KeepNode
+"""Of which nothing is left after their connection."""
 _ROUNDS_A_PIECE = 3
 _STATES = 400
 """How many of the last ones are kept, at most."""
@@ -116,10 +118,10 @@ class Database:
     """When the lease was taken."""
     nodes: dict[int, tuple[NodeRow, int]] = field(default_factory=dict)
     """With the time until which each is there."""
-    attendant: "tuple[FakeTables, int] | None" = None
-    """Which broker has a connection open that attends to the lease, and in which epoch."""
-    node_attendants: dict[int, "FakeTables"] = field(default_factory=dict)
-    """Which broker has a connection open that keeps the node id."""
+    attendant: tuple[object, int] | None = None
+    """Which connection attends to the lease, and in which epoch."""
+    node_attendants: dict[int, object] = field(default_factory=dict)
+    """Which connection keeps each node id."""
     is_elsewhere: bool = False
     """It was restored, and no start has gone on from there."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
@@ -176,16 +178,24 @@ class Database:
         if self.tick is not None:
             self.states.append(State(self.tick(), {name: copy(getattr(self, name)) for name in _ROWS}))
 
-    def take_lease(self, random: Random) -> int:
-        """What the broker before has sent happens before, or never, or later, as if that broker had slept."""
-        in_flight = list(self.in_flight)
-        self.in_flight.clear()
-        for effect in in_flight:
+    def take_lease(self, random: Random, seen: Lease | None = None) -> int | None:
+        """What the broker before has sent happens before, or never, or later, as if that broker had slept. None: the
+        lease is not as it was `seen`."""
+        never: list[Effect] = []
+        later: list[Effect] = []
+        for effect in list(self.in_flight):
             fate = random.choice(["before", "never", "later"])
             if fate == "before":
+                self.in_flight.remove(effect)
                 effect(self)
-            elif fate == "later":
-                self.late.append(effect)
+            else:
+                (never if fate == "never" else later).append(effect)
+        if seen is not None and (self.epoch, self.until_us) != (seen.epoch, seen.renewed):
+            return None
+        for effect in never + later:
+            if effect in self.in_flight:  # another has not made it happen
+                self.in_flight.remove(effect)
+                self.late += [effect] if effect in later else []
         self.epoch += LOST_EPOCHS if self.is_elsewhere else 1
         return self.epoch
 
@@ -409,6 +419,8 @@ class _Line:
     """The statements of one connection: one is in flight, and those behind it wait for its answer."""
 
     def __init__(self) -> None:
+        self.connection = object()
+        """Has the locks that it has taken, until it is cut."""
         self.waiting: deque[tuple[Statement[Any], Completion[Any]]] = deque()
         self.late: list[Effect] = []
         """Sent over connections that were cut, and still to happen: what is sent again waits for their locks."""
@@ -427,16 +439,25 @@ class FakeTables:
         *,
         takes_time: bool = True,
         cut_share: float = 0,
+        to_broker: Callable[[Callable[[], None]], None] = lambda function: function(),
     ) -> None:
-        """With the probability `cut_share` a connection is cut instead of an answer."""
+        """With the probability `cut_share` a connection is cut instead of an answer. `scheduler` and `clock` are the
+        database's, and `to_broker` runs what its broker does about an answer, where brokers have a time of their own.
+        """
         self._database = database
         self._scheduler = scheduler
         self._clock = clock
         self._random = random
         self._takes_time = takes_time
+        self._to_broker = to_broker
         self._rounds, self._lease, self._beside, self._attending, self._node, self._outbox = (_Line() for _ in range(6))
         self._written = database.written
         self.cut_share = cut_share
+        self.is_away = False
+        """The database refuses every connection."""
+        self._is_silent = False
+        self._unheard: list[Callable[[], object]] = []
+        self._cut_alls = 0
         self.cut_count = 0
         self.late_count = 0
         self.is_instant = False
@@ -488,34 +509,40 @@ class FakeTables:
     def _send(self, line: _Line, statement: Statement[Any], answered: Completion[Any]) -> None:
         fate = self._fate(statement)
         if fate is Fate.NEVER:
-            self._after(lambda: self._cut(answered, statement))
+            self._after(lambda: self._cut(line, answered))
             return
         # No take-over has to do with what a start asks of the lease.
         in_flight: list[Effect] = [] if isinstance(statement, _NOT_IN_FLIGHT) else self._database.in_flight
-        restores = self._database.restores
+        cut_alls, has_happened = self._cut_alls, False
 
         def effect(database: Database) -> None:
+            nonlocal has_happened
+            has_happened = True
             if line is not self._rounds:
                 # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
                 self._settle_late(line)
             answer = self._executed(database, statement)
             if database is self._database:  # its broker is alive, maybe
                 number = database.written
-                self._after(lambda: self._answer(answered, statement, fate, answer, number))
+                self._after(lambda: self._answer(line, answered, fate, answer, number, cut_alls))
 
         def begin() -> None:
-            if effect in in_flight:
+            is_there = effect in in_flight
+            is_cut = cut_alls != self._cut_alls
+            if is_there and not (is_cut and (isinstance(statement, _LOCKING) or self._random.random() < 0.5)):
                 in_flight.remove(effect)
                 effect(self._database)
-            elif self._database.restores > restores and fate is not Fate.LATE:
-                self._cut(answered, statement)
+            elif not has_happened and fate is not Fate.LATE and effect not in self._database.late:
+                if is_there:
+                    in_flight.remove(effect)
+                self._cut(line, answered)
 
         in_flight.append(effect)
         if fate is Fate.LATE:
             self.late_count += 1
             line.late.append(effect)
             self._after(begin, _LATE_MS)
-            self._after(lambda: self._cut(answered, statement))
+            self._after(lambda: self._cut(line, answered))
         else:
             self._after(begin, _LONG_MS if isinstance(statement, _LONG) else _DELAYS_MS)
 
@@ -536,35 +563,81 @@ class FakeTables:
                     self._execute(self._database, statement)
                 if self.end is not End.LOST:
                     raise PowerCut(f"at {type(statement).__name__}")
+        if self.is_away:
+            return Fate.NEVER
         if self._random.random() >= self.cut_share:
             return Fate.ANSWERED
-        fates = [Fate.LOST, Fate.NEVER, Fate.LATE] if _writes(statement) else [Fate.LOST, Fate.NEVER]
+        may_be_late = _writes(statement) and not isinstance(statement, _LOCKING)
+        fates = [Fate.LOST, Fate.NEVER, Fate.LATE] if may_be_late else [Fate.LOST, Fate.NEVER]
         return self._random.choice(fates)
 
     def _after(self, function: Callable[[], object], delays_ms: Sequence[int] = _DELAYS_MS) -> None:
+        def arrive() -> None:
+            if self._is_silent:
+                self._unheard.append(function)
+            else:
+                function()
+
         delay_ms = self._random.choice(delays_ms) if self._takes_time else 0
         if delay_ms:
-            self._scheduler.call_later(delay_ms, lambda: _do(function))
+            self._scheduler.call_later(delay_ms, arrive)
         else:
-            self._scheduler.call_soon(lambda: _do(function))
+            self._scheduler.call_soon(arrive)
 
     def _answer(
-        self, answered: Completion[Any], statement: Statement[Any], fate: Fate, answer: Completion[Any], number: int
+        self,
+        line: _Line,
+        answered: Completion[Any],
+        fate: Fate,
+        answer: Completion[Any],
+        number: int,
+        cut_alls: int,
     ) -> None:
-        if fate is Fate.LOST:
-            self._cut(answered, statement)
+        if fate is Fate.LOST or (fate is Fate.ANSWERED and cut_alls != self._cut_alls):
+            self._cut(line, answered)
         elif fate is Fate.ANSWERED:
-            self._written = max(self._written, number)
-            answer.then(answered._end_as)
+            self._to_broker(lambda: self._on_answer(answered, answer, number))
 
-    def _cut(self, answered: Completion[Any], statement: Statement[Any]) -> None:
+    def _on_answer(self, answered: Completion[Any], answer: Completion[Any], number: int) -> None:
+        self._written = max(self._written, number)
+        answer.then(answered._end_as)
+
+    def _cut(self, line: _Line, answered: Completion[Any]) -> None:
         self.cut_count += 1
-        if isinstance(statement, AttendLease):
-            self._leave_lease()
-        answered.fail(Unanswered("the connection was cut"))
+        self._release(line)
+        self._to_broker(lambda: answered.fail(Unanswered("the connection was cut")))
+
+    def _release(self, line: _Line) -> None:
+        """A server lets go of the locks of a connection that it knows to be cut."""
+        database, connection = self._database, line.connection
+        line.connection = object()
+        if database.attendant is not None and database.attendant[0] is connection:
+            database.attendant = None
+        for node_id in [node_id for node_id, each in database.node_attendants.items() if each is connection]:
+            del database.node_attendants[node_id]
+
+    def cut_all(self) -> None:
+        """Every connection of this broker, whatever it waits for."""
+        self._cut_alls += 1
+        self.leave()
+
+    def cut_attendance(self) -> None:
+        """The connection that attends to the lease."""
+        self._release(self._attending)
+
+    def be_silent(self) -> None:
+        """Nothing arrives on either side, and nobody notices."""
+        self._is_silent = True
+
+    def be_heard(self) -> None:
+        """What was sent meanwhile arrives."""
+        self._is_silent = False
+        unheard, self._unheard = self._unheard, []
+        for function in unheard:
+            function()
 
     def run_now(self, statement: Statement[T]) -> T:
-        fate = self._fate(statement)
+        fate = Fate.NEVER if self._is_silent else self._fate(statement)
         self._settle_late(self._beside)
         if fate in (Fate.ANSWERED, Fate.LOST):
             answer: T = self._execute(self._database, statement)
@@ -619,9 +692,8 @@ class FakeTables:
 
     def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:
         if database.owner != statement.owner:
-            if (database.epoch, database.until_us) != (statement.seen.epoch, statement.seen.renewed):
+            if database.take_lease(self._random, statement.seen) is None:
                 return None
-            database.take_lease(self._random)
             database.owner, database.node_id, database.attendant = statement.owner, statement.node_id, None
             database.successor = database.wanted = NOBODY
             database.since_us = self._now_us()
@@ -638,12 +710,16 @@ class FakeTables:
     def _attend_lease(self, database: Database, statement: AttendLease) -> Attendance:
         if not database.may_write(statement.epoch):
             return Attendance.NONE
-        before, database.attendant = database.attendant, (self, statement.epoch)
-        return Attendance.KEPT if before == database.attendant else Attendance.BEGUN
+        attendant = self._attending.connection, statement.epoch
+        if database.attendant is not None and database.attendant[1] == statement.epoch:
+            return Attendance.KEPT if database.attendant == attendant else Attendance.NONE
+        database.attendant = attendant
+        return Attendance.BEGUN
 
     def _keep_node(self, database: Database, statement: KeepNode) -> KeptNode:
         row = statement.row
-        if database.node_attendants.setdefault(row.node_id, self) is not self:
+        connection = self._node.connection
+        if database.node_attendants.setdefault(row.node_id, connection) is not connection:
             known, until_us = database.nodes.get(row.node_id, (row, 0))
             return KeptNode(False, known.owner, until_us)
         database.nodes[row.node_id] = row, self._now_us() + statement.lease_ms * 1000
@@ -654,16 +730,10 @@ class FakeTables:
         rows = [row._replace(is_over=until_us <= now_us) for row, until_us in database.nodes.values()]
         return SeenNodes(sorted(rows), database.newest, database.wanted)
 
-    def _leave_lease(self) -> None:
-        if self._database.attendant is not None and self._database.attendant[0] is self:
-            self._database.attendant = None
-
     def leave(self) -> None:
         """Its connections are closed."""
-        database = self._database
-        self._leave_lease()
-        for node_id in [node_id for node_id, each in database.node_attendants.items() if each is self]:
-            del database.node_attendants[node_id]
+        for line in (self._attending, self._node):
+            self._release(line)
 
 
 def _writes(statement: Statement[Any]) -> bool:
@@ -680,7 +750,3 @@ def at_hand(log: SharedLog) -> Iterator[None]:
     cache._fetches = Fetches(fetches._statements, cache._on_fetched)
     yield
     cache._fetches, tables.is_instant = fetches, False
-
-
-def _do(function: Callable[[], object]) -> None:
-    function()

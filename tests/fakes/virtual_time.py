@@ -98,6 +98,11 @@ class VirtualTime:
             self.settle()
         self._monotonic_ms = until_ms
 
+    def leap(self, delay_ms: int) -> None:
+        """Let time pass in which nothing runs, as of a process that stood still: every timer is late."""
+        self._monotonic_ms += delay_ms
+        self.settle()
+
     def _fire(self) -> None:
         _, _, timer = heappop(self._timers)
         function, timer.function = timer.function, _do_nothing

@@ -107,9 +107,14 @@ class Network:
         reader = FrameReader(_MAX_FRAME_BYTES)
         for part in (whole[:place], whole[place:]):
             for each in reader.feed(part):
-                reply = self._broker().take(each, request, version)
-                if not is_double:
-                    self._pending.append((client, ticket, reply))
+                self._take(client, ticket, each, request, version, is_double)
+
+    def _take(
+        self, client: Client, ticket: int, frame: memoryview, request: Any, version: int, is_double: bool
+    ) -> None:
+        reply = self._broker().take(frame, request, version)
+        if not is_double:
+            self._pending.append((client, ticket, reply))
 
     def collect(self) -> None:
         """Take the answers that are there."""

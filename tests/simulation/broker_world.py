@@ -140,7 +140,7 @@ class BrokerWorld:
         self._leading: dict[Partition, tuple[int, int]] = {}
         is_two = self.transaction_version == 2
         self.handovers = Handovers(self.random)
-        self.network = Network(self.random, self._later, self._asked, may_be_late=is_two)
+        self.network = self._networked(may_be_late=is_two)
         self._tables = [WatchedTable(partition) for partition in _TABLES]
         self._visitor = Visitor(Random(-seed - 2))
         for topic, partitions in ((LEGS[0][0], len(LEGS)), *((name, 1) for name in _TOPICS_OF_ONE)):
@@ -155,6 +155,9 @@ class BrokerWorld:
     def _begun(self, seed: int) -> VirtualBroker:
         """The first broker of this life."""
         return VirtualBroker(*self._settings, seed=seed)
+
+    def _networked(self, *, may_be_late: bool) -> Network:
+        return Network(self.random, self._later, self._asked, may_be_late=may_be_late)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 

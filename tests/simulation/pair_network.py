@@ -1,0 +1,168 @@
+"""The network between simulated clients and several nodes, of which one leads, as far as the clients know.
+
+Owns: whom a client asks. It asks any node for Metadata, goes to the leader that this names, and asks again after an
+error that says another leads, or after silence. Questions that any node may answer go to any.
+Invariant (I28): no answer to a read leaves a node once another has the lease.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from random import Random
+from typing import Any
+
+from oncelog.broker.handlers.current import _READS
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.message import Message
+from tests.fakes.broker import VirtualBroker
+from tests.fakes.node import Arrival, Node
+from tests.history.auditor import HistoryError
+from tests.simulation.broker_network import Client, Network
+
+_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_CONTROLLER})
+_OF_ANY_NODE = frozenset({"FindCoordinatorRequest", "MetadataRequest"})
+_NOBODY = -1
+_METADATA_VERSION = 9
+
+
+@dataclass
+class PairLosses:
+    redirected: int = 0
+    answers_of_standbys: int = 0
+
+
+class PairNetwork(Network):
+    def __init__(
+        self,
+        random: Random,
+        later: Callable[[int, Callable[[], None]], None],
+        nodes: Sequence[Node],
+        newest_epoch: Callable[[], int],
+        *,
+        may_be_late: bool,
+    ) -> None:
+        super().__init__(random, later, _no_broker, may_be_late=may_be_late)
+        self._nodes = nodes
+        self._newest_epoch = newest_epoch
+        self._leaders: dict[str, int] = {}
+        """Whom a client takes for the leader, by its name."""
+        self._asked: list[tuple[Arrival, Callable[[Any], None]]] = []
+        self._sent: list[tuple[Client, int, Any, Arrival]] = []
+        self.counts = PairLosses()
+
+    def _send(self, client: Client, ticket: int, request: Any, version: int) -> None:
+        if client.name in self._leaders or _is_of_any_node(request):
+            super()._send(client, ticket, request, version)
+            return
+
+        def on_answer(answer: Any) -> None:
+            if client.ticket == ticket and answer.controller_id != _NOBODY:
+                self._leaders[client.name] = answer.controller_id
+                super(PairNetwork, self)._send(client, ticket, request, version)
+
+        self._later(self._latency_ms(), lambda: self._ask_metadata(on_answer))
+
+    def _ask_metadata(self, on_answer: Callable[[Any], None]) -> None:
+        request = MetadataRequest(topics=[])
+        frame = VirtualBroker.frame(request, _METADATA_VERSION)
+        node = self._random.choice(self._nodes)
+        self._asked.append((node.take(frame, request, _METADATA_VERSION), on_answer))
+
+    def _take(
+        self, client: Client, ticket: int, frame: memoryview, request: Any, version: int, is_double: bool
+    ) -> None:
+        if _is_of_any_node(request):
+            node = self._random.choice(self._nodes)
+        else:
+            node_id = self._leaders.get(client.name, _NOBODY)
+            node = next((each for each in self._nodes if each.node_id == node_id), self._nodes[0])
+        arrival = node.take(frame, request, version, lambda: self._may_be_late or client.ticket == ticket)
+        self._sent.append((client, _NOBODY if is_double else ticket, request, arrival))
+
+    def collect(self) -> None:
+        self._collect_metadata()
+        sent, self._sent = self._sent, []
+        for client, ticket, request, arrival in sent:
+            if not arrival.is_there:
+                if not arrival.is_lost:
+                    self._sent.append((client, ticket, request, arrival))
+                continue
+            self._judge(request, arrival)
+            assert arrival.reply is not None
+            if arrival.reply.is_closed or ticket == _NOBODY:
+                continue
+            if self._strikes(0.02):
+                self.losses.lost_answers += 1
+                continue
+            if not self._is_answer(request, arrival):
+                continue
+            ready = client, ticket, arrival.reply, self._cuts
+            self._later(self._latency_ms(), lambda ready=ready: self._deliver(*ready))  # type: ignore[misc]
+
+    def _collect_metadata(self) -> None:
+        asked, self._asked = self._asked, []
+        for arrival, on_answer in asked:
+            if arrival.is_there:
+                assert arrival.reply is not None
+                if not arrival.reply.is_closed:
+                    on_answer(arrival.reply.message)
+            elif not arrival.is_lost:
+                self._asked.append((arrival, on_answer))
+
+    def _is_answer(self, request: Any, arrival: Arrival) -> bool:
+        """What a node that stands by knows may be of a moment ago: a client that must see what it has done asks again."""
+        assert arrival.serving is not None and arrival.reply is not None
+        if arrival.serving.epoch >= 0 or _is_of_any_node(request) or type(request).__name__ == "InitProducerIdRequest":
+            return True
+        self.counts.answers_of_standbys += 1
+        return not _ELSEWHERE.isdisjoint(_codes(arrival.reply.message))
+
+    def _judge(self, request: Any, arrival: Arrival) -> None:
+        serving, reply = arrival.serving, arrival.reply
+        assert serving is not None and reply is not None
+        if serving.epoch < 0 or reply.is_closed or _api_of(request) not in _READS:
+            return
+        newest = self._newest_epoch()
+        if newest > serving.epoch:
+            raise HistoryError(
+                f"I28, no read is answered by a node later than its lease: node {serving.node_id} answers "
+                f"{type(request).__name__} in epoch {serving.epoch}, and {newest} has begun"
+            )
+
+    def _deliver(self, client: Client, ticket: int, reply: Any, cuts: int) -> None:
+        if client.ticket == ticket and not _ELSEWHERE.isdisjoint(_codes(reply.message)):
+            self.counts.redirected += 1
+            self._leaders.pop(client.name, None)
+        super()._deliver(client, ticket, reply, cuts)
+
+    def _give_up(self, client: Client, ticket: int) -> None:
+        if client.ticket == ticket:
+            self._leaders.pop(client.name, None)
+        super()._give_up(client, ticket)
+
+
+def _no_broker() -> VirtualBroker:
+    raise AssertionError("several nodes are asked")
+
+
+def _is_of_any_node(request: Any) -> bool:
+    return type(request).__name__ in _OF_ANY_NODE or (
+        type(request).__name__ == "InitProducerIdRequest" and request.transactional_id is None
+    )
+
+
+def _api_of(request: Any) -> int:
+    return int(import_module(type(request).__module__).API_KEY)
+
+
+def _codes(message: Message) -> Iterator[int]:
+    """Every error code in a response."""
+    for name in message.FIELDS:
+        value = getattr(message, name)
+        if name.endswith("error_code"):
+            yield value
+        elif isinstance(value, list):
+            for entry in value:
+                if isinstance(entry, Message):
+                    yield from _codes(entry)

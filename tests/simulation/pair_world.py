@@ -1,0 +1,476 @@
+"""Two or three nodes over one set of tables, in virtual time: one leads, the others stand by, and any may fail.
+
+Owns: the time of each, and what happens to nodes: they are killed, stop, stand still, lose their machine, their
+connections or one lock, have clocks that go wrong, and are asked to step down. What clients ask and are told is judged
+as in the other worlds; what several nodes must keep besides is judged here:
+- I27: no round of an older epoch is behind a newer one in the journal.
+- I28: no read is answered by a node later than its lease (`pair_network`).
+- I29: transactions have one coordinator at a time.
+- I30: a leader that is well, and has been for a while, is not deposed.
+- I31: what a node that stands by knows of topics, users and epochs is what its leader had committed at some offset.
+- I32: in the end every node names one leader, and the same topics.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from traceback import format_exception
+from typing import Any
+from uuid import UUID
+
+from oncelog.broker.cluster.metadata_log import ClusterState
+from oncelog.broker.cluster.metadata_records import decode_metadata_record
+from oncelog.broker.storage.sections import LogKey, decode_checked
+from oncelog.broker.storage.shared.store import SharedSizes
+from oncelog.broker.storage.shared.tables import AppendRound, Lease, Statement
+from oncelog.broker.succession.follower import METADATA_KEY
+from oncelog.broker.turns.ports import MonotonicMs, WallMs
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.message import Message
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.topics import TRANSACTION_STATE
+from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes.broker import Reply
+from tests.fakes.node import EXPECTED_ENDS, Node, Surroundings
+from tests.fakes.tables import Database
+from tests.fakes.tables_broker import LateBroker
+from tests.fakes.virtual_time import VirtualTime
+from tests.history.auditor import HistoryError
+from tests.history.events import Partition, Restart
+from tests.simulation.broker_states import log_of
+from tests.simulation.broker_world import _READ, _SKEWS_MS, BrokerWorld, Tally
+from tests.simulation.pair_network import PairNetwork
+from tests.simulation.shared_world import NotedTable
+
+_CUT_SHARE = 0.01
+_SLACK_MS = 40_000
+"""A transaction that times out while nobody leads is ended by the next leader, which may fail before it has."""
+_WELL_MS = 3_000
+"""So long after its last trouble a leader is well."""
+_LAST_MARKERS_MS = 10_000
+_AGREED_MS = 20_000
+_AGAIN_MS = (100, 500, 2_000, 5_000)
+"""When a process that has ended is started again."""
+_LEASES_MS = (2_000, 4_000, 10_000)
+
+
+@dataclass
+class PairTally(Tally):
+    take_overs: int = 0
+    given_back: int = 0
+    kills: int = 0
+    lost_machines: int = 0
+    pauses: int = 0
+    cuts: int = 0
+    silences: int = 0
+    lost_locks: int = 0
+    steps_down: int = 0
+    failed_starts: int = 0
+    deposed: int = 0
+    redirected: int = 0
+    answers_of_standbys: int = 0
+    standby_looks: int = 0
+
+
+class ServerClock:
+    """What the database takes for the time: its wall clock, which may be set."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self._time = time
+        self.skew_ms = 0
+
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(self._time.monotonic_ms() + self.skew_ms)
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(self._time.wall_ms() + self.skew_ms)
+
+
+@dataclass
+class WatchedDatabase(Database):
+    on_round: Callable[[AppendRound], None] = lambda _: None
+    on_taken: Callable[["WatchedDatabase", int, int], None] = lambda *_: None
+    """With the node that had it, and the time until which it did."""
+
+    def execute(self, statement: Statement[Any]) -> Any:
+        answer = super().execute(statement)
+        if isinstance(statement, AppendRound) and answer:
+            self.on_round(statement)
+        return answer
+
+    def take_lease(self, random: Random, seen: Lease | None = None) -> int | None:
+        epoch = super().take_lease(random, seen)
+        if epoch is not None:
+            self.on_taken(self, self.node_id, self.until_us)
+        return epoch
+
+
+class Leader(LateBroker):
+    """Whichever node leads, to those who look on."""
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        self._step = step
+        self.disk = MemoryDisk()
+        self.time = VirtualTime()
+        self.is_there = False
+
+    def follow(self, nodes: list[Node], epoch: int) -> None:
+        serving = next((each.serving for each in nodes if each.serving and each.serving.epoch == epoch), None)
+        self.is_there = serving is not None
+        if serving is not None:
+            self.time, self.broker, self.dispatcher = serving.time, serving.broker, serving.dispatcher
+
+    def wait_for(self, reply: Reply) -> Reply:
+        for _ in range(10_000):
+            if reply.is_there:
+                break
+            self._step()
+        return reply
+
+
+@dataclass
+class Committed:
+    """The metadata log as it was committed, of one epoch after the other."""
+
+    state: ClusterState = field(default_factory=ClusterState)
+    next_offset: int = 0
+    known: dict[int, frozenset[str]] = field(default_factory=dict)
+    """What the state was at each offset at which a round ended."""
+
+    def on_round(self, body: bytes) -> None:
+        for key, span in decode_checked(memoryview(body)):
+            if key == METADATA_KEY and span is not None:
+                for header, batch in iter_batches(memoryview(span.data)):
+                    for record in decode_records(batch):
+                        if record.value is not None:
+                            decoded = decode_metadata_record(memoryview(record.value), record.offset)
+                            self.state.replay(decoded, record.offset)
+                    self.next_offset = header.next_offset
+                self.known[self.next_offset] = records_of(self.state)
+
+
+def records_of(state: ClusterState) -> frozenset[str]:
+    """But for those of deleted topics, which a snapshot leaves out once their files are gone."""
+    kept = (each for each in state.records() if getattr(each, "topic_id", None) not in state.removed)
+    return frozenset(map(repr, kept))
+
+
+class PairWorld(BrokerWorld):
+    def __init__(self, seed: int) -> None:
+        self._fate = Random(seed + 2**44)
+        self.tally: PairTally
+        self.broker: Leader
+        self.network: PairNetwork
+        self.database = WatchedDatabase()
+        self.server = VirtualTime()
+        self.server_clock = ServerClock(self.server)
+        self._rates = self._fate.choice([(1.0,), (1.0,), (0.999, 1.0, 1.001)])
+        self._well_from_ms: dict[int, int] = {}
+        self._committed = Committed()
+        self._newest_round = (0, 0)
+        self._coordinators: dict[LogKey, int] = {}
+        self._starting: set[int] = set()
+        super().__init__(seed)
+        if not self._clock_jumps:
+            self.recorder.history.slack_ms = _SLACK_MS
+        self._tables = [NotedTable(table.partition) for table in self._tables]
+        self._visitor.maybe_ask = lambda _: None  # type: ignore[method-assign]
+
+    def _nothing(self) -> PairTally:
+        return PairTally()
+
+    def _begun(self, seed: int) -> Leader:
+        self.around = Surroundings(
+            database=self.database,
+            server=self.server,
+            server_clock=self.server_clock,
+            settings=self._settings,
+            lease_ms=self._fate.choice(_LEASES_MS),
+            cut_share=_CUT_SHARE,
+            entropy=Random(seed),
+            sizes=self._sizes,
+        )
+        self.nodes = [Node(self.around, node_id) for node_id in range(1, self._fate.choice([3, 3, 4]))]
+        self.database.on_round, self.database.on_taken = self._on_round, self._on_taken
+        for node in self.nodes:
+            node.start(self.server.wall_ms())
+        leader = Leader(self._step)
+        while not leader.is_there:
+            self._step()
+            leader.follow(self.nodes, self.database.epoch)
+        return leader
+
+    def _networked(self, *, may_be_late: bool) -> PairNetwork:
+        return PairNetwork(self.random, self._later, self.nodes, lambda: self.database.epoch, may_be_late=may_be_late)
+
+    def _sizes(self) -> SharedSizes:
+        return SharedSizes(
+            row_bytes=self._fate.choice([200, 1_000_000]),
+            checkpoint_bytes=self._fate.choice([1_000, 10_000]),
+            chunk_bytes=self._fate.choice([1_000, 1_000_000]),
+            written_bytes=self._fate.choice([0, 2_000, 1_000_000]),
+            fetched_bytes=self._fate.choice([0, 2_000, 1_000_000]),
+        )
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        self.server.advance(1)
+        for node in self.nodes:
+            node.pass_time(1)
+            if node.process is not None and node.process.has_ended:
+                self._on_ended(node)
+
+    def _turn(self, step_ms: int) -> None:
+        for _ in range(step_ms):
+            self._step()
+            self.network.collect()
+        self._follow_leader()
+
+    def _follow_leader(self) -> None:
+        self.broker.follow(self.nodes, self.database.epoch)
+        self._look_at_standbys()
+        if self.broker.is_there:
+            for table in self._tables:
+                table.note(self.broker)
+            self._look()
+
+    def _start(self, partition: Partition) -> int:
+        return self.database.epoch
+
+    # --- what several nodes must keep ---------------------------------------------------------------------------------
+
+    def _on_round(self, statement: AppendRound) -> None:
+        number, epoch = self._newest_round
+        if statement.number > number and statement.epoch < epoch:
+            raise HistoryError(
+                f"I27, no round of an older epoch is behind a newer one: round {statement.number} of epoch "
+                f"{statement.epoch} behind {number} of {epoch}"
+            )
+        self._newest_round = max(self._newest_round, (statement.number, statement.epoch))
+        body = b"".join(statement.bodies)
+        if statement.is_followed:
+            self._committed.on_round(body)
+        for key, _ in decode_checked(memoryview(body)):
+            if key[0] == self._transactions_id and statement.epoch < self._coordinators.setdefault(key, 0):
+                raise HistoryError(
+                    f"I29, transactions have one coordinator at a time: {key} got records of epoch {statement.epoch} "
+                    f"after those of {self._coordinators[key]}"
+                )
+            self._coordinators[key] = statement.epoch
+
+    @property
+    def _transactions_id(self) -> UUID | None:
+        topic = self._committed.state.topics.get(TRANSACTION_STATE)
+        return None if topic is None else topic.topic_id
+
+    def _on_taken(self, database: WatchedDatabase, node_id: int, until_us: int) -> None:
+        now_ms = self.server.monotonic_ms()
+        self.tally.take_overs += 1
+        self.tally.given_back += not until_us
+        holder = next((each for each in self.nodes if each.node_id == node_id), None)
+        is_well = now_ms >= self._well_from_ms.get(node_id, 0)
+        if until_us and is_well and holder is not None and holder.process is not None:
+            raise HistoryError(f"I30, nobody deposes a leader that is well: node {node_id}, at {now_ms} ms")
+        self.tally.deposed += bool(until_us and holder is not None and holder.serving is not None)
+        self.recorder.history.power_cuts.append(self.recorder.tick())
+        self.recorder.history.restarts.append(Restart(self.recorder.tick(), "take-over"))
+        self.tally.stops += 1
+        for table in self._tables_or_none:
+            table.on_restart()
+
+    @property
+    def _tables_or_none(self) -> list[Any]:
+        return getattr(self, "_tables", [])
+
+    def _look_at_standbys(self) -> None:
+        for node in self.nodes:
+            term = None if node.process is None else node.process.term
+            if term is None or term.follower is None or term.leader_epoch != self.database.epoch:
+                continue
+            known = self._committed.known.get(term.follower.next_offset)
+            self.tally.standby_looks += 1
+            if known is not None and known != records_of(term.follower.state):
+                raise HistoryError(
+                    f"I31, a node that stands by knows what was committed: node {node.node_id} differs at offset "
+                    f"{term.follower.next_offset} in {sorted(known ^ records_of(term.follower.state))}"
+                )
+
+    # --- troubles -----------------------------------------------------------------------------------------------------
+
+    def _trouble(self) -> None:
+        if self.network.is_calm:
+            return
+        self._later(self._fate.choice([300, 1_000, 2_500]), self._trouble)
+        if self._clock_jumps and self._fate.random() < 0.5:
+            self._set_the_clock()
+        leading = [each for each in self.nodes if each.node_id == self.database.node_id]
+        node = self._fate.choice(self.nodes if not leading or self._fate.random() < 0.4 else leading)
+        self._fate.choice(
+            [
+                self._kill,
+                self._kill,
+                self._lose_the_machine,
+                self._stop,
+                self._pause,
+                self._pause,
+                self._cut,
+                self._cut,
+                self._silence,
+                self._lose_the_lock,
+                self._cut_all,
+                self._want,
+                self._change_rate,
+            ]
+        )(node)
+
+    def _set_the_clock(self) -> None:
+        for node in self.nodes:
+            if node.process is not None:
+                self.tally.clock_jumps += 1
+                node.process.time.wall_offset_ms += self._fate.choice(_SKEWS_MS)
+
+    def _excuse(self, node: Node, for_ms: int) -> None:
+        from_ms = self.server.monotonic_ms() + for_ms + _WELL_MS
+        self._well_from_ms[node.node_id] = max(from_ms, self._well_from_ms.get(node.node_id, 0))
+
+    def _kill(self, node: Node) -> None:
+        self.tally.kills += 1
+        node.kill()
+        self._again(node)
+
+    def _lose_the_machine(self, node: Node) -> None:
+        self.tally.lost_machines += 1
+        node.lose_the_machine()
+        self._again(node)
+
+    def _stop(self, node: Node) -> None:
+        if node.process is not None:
+            node.process.stop()
+
+    def _on_ended(self, node: Node) -> None:
+        process = node.process
+        assert process is not None
+        error = process.ended_by
+        if error is not None and not isinstance(error, EXPECTED_ENDS):
+            raise HistoryError("".join(format_exception(error))) from error
+        self.tally.failed_starts += error is not None
+        node.process = None
+        self._again(node)
+
+    def _again(self, node: Node) -> None:
+        if node.node_id not in self._starting:
+            self._starting.add(node.node_id)
+            self._later(self._fate.choice(_AGAIN_MS), lambda: self._start_again(node))
+
+    def _start_again(self, node: Node) -> None:
+        self._starting.discard(node.node_id)
+        if node.process is None:
+            node.start(self.server.wall_ms())
+            self._excuse(node, 0)
+
+    def _pause(self, node: Node) -> None:
+        if node.is_standing_still:
+            return
+        self.tally.pauses += 1
+        for_ms = self._fate.choice([100, 400, 650, 900, 2_000, self.around.lease_ms + 1_000])
+        self._excuse(node, for_ms)
+        process = node.process
+        node.stand_still()
+
+        def go_on() -> None:
+            if node.process is process and node.is_standing_still:
+                node.go_on()
+
+        self._later(for_ms, go_on)
+
+    def _cut(self, node: Node) -> None:
+        self.tally.cuts += 1
+        for_ms = self._fate.choice([0, 50, 400, 1_000, 5_000])
+        self._excuse(node, for_ms)
+        node.stay_away(True)
+        self._later(for_ms, lambda: node.stay_away(False))
+
+    def _cut_all(self, _: Node) -> None:
+        """The database starts again."""
+        self.tally.cuts += 1
+        for_ms = self._fate.choice([0, 50, 400, 1_500, self.around.lease_ms + 500])
+        for node in self.nodes:
+            self._excuse(node, for_ms)
+            node.stay_away(True)
+            self._later(for_ms, lambda node=node: node.stay_away(False))  # type: ignore[misc]
+
+    def _silence(self, node: Node) -> None:
+        tables = node.tables
+        if tables is None:
+            return
+        self.tally.silences += 1
+        for_ms = self._fate.choice([300, 1_500, 5_000, self.around.lease_ms + 1_000])
+        self._excuse(node, for_ms)
+        tables.be_silent()
+        self._later(for_ms, tables.be_heard)
+
+    def _lose_the_lock(self, node: Node) -> None:
+        if node.tables is not None:
+            self.tally.lost_locks += 1
+            node.tables.cut_attendance()
+
+    def _want(self, node: Node) -> None:
+        """An operator asks for another leader."""
+        self.tally.steps_down += 1
+        self.database.wanted = node.node_id
+
+    def _change_rate(self, node: Node) -> None:
+        node.rate = self._fate.choice(self._rates)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _settle(self, start_ms: int) -> None:
+        self.around.cut_share = 0
+        for node in self.nodes:
+            if node.is_standing_still:
+                node.go_on()
+            node.stay_away(False)
+            if node.tables is not None:
+                node.tables.cut_share = 0
+        super()._settle(start_ms)
+        end_ms = self._now_ms + _LAST_MARKERS_MS
+        while self._now_ms < end_ms and not all(map(self._is_stable, _READ)):
+            self._run_until(self._now_ms + 1_000)
+
+    def _is_stable(self, partition: Partition) -> bool:
+        log = log_of(self.broker, partition)
+        return log.last_stable_offset == log.high_watermark
+
+    def _read_everything(self) -> None:
+        end_ms = self._now_ms + _AGREED_MS
+        while self._now_ms < end_ms and len({self._named_by(node) for node in self.nodes}) > 1:
+            self._run_until(self._now_ms + 500)
+        named = {self._named_by(node) for node in self.nodes}
+        if len(named) > 1:
+            raise HistoryError(f"I32, in the end every node names one leader, and the same topics: {sorted(named)}")
+        super()._read_everything()
+        self.tally.redirected = self.network.counts.redirected
+        self.tally.answers_of_standbys = self.network.counts.answers_of_standbys
+
+    def _named_by(self, node: Node) -> str:
+        """What the node says of who leads what."""
+        answer = self._ask(node, MetadataRequest(topics=None), 9)
+        if answer is None:
+            return "no answer"
+        topics = [
+            (topic.name, [(each.partition_index, each.leader_id, each.leader_epoch) for each in topic.partitions])
+            for topic in answer.topics
+        ]
+        nodes = [(each.node_id, each.host) for each in answer.brokers]
+        return f"{answer.controller_id} of {nodes}: {sorted(topics)}"
+
+    def _ask(self, node: Node, request: Message, version: int) -> Any:
+        arrival = node.take(self.broker.frame(request, version), request, version)
+        for _ in range(1_000):
+            self._step()
+            if arrival.is_there:
+                assert arrival.reply is not None
+                return arrival.reply.message
+        return None
