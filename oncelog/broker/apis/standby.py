@@ -4,7 +4,8 @@ Owns: the error of each. Does not own: the responses (`handlers.standby`).
 
 A client goes to a leader or a coordinator by the address that Metadata or FindCoordinator has given it, and asks for
 another after these errors. Which node it asks for the rest is by chance: a node that stands by answers them from the
-metadata log, which it follows, or as a node that has no group and no transaction.
+metadata log, which it follows, or as a node that has no group and no transaction. Fetch is handled as by a node that
+leads none of the partitions: clients look for another leader only after an error of a partition, not of the response.
 """
 
 from oncelog.protocol.api_keys import ApiKey as K
@@ -16,6 +17,7 @@ ANSWERED = frozenset(
         K.SASL_HANDSHAKE,
         K.SASL_AUTHENTICATE,
         K.METADATA,
+        K.FETCH,
         K.FIND_COORDINATOR,
         K.DESCRIBE_CLUSTER,
         K.DESCRIBE_TOPIC_PARTITIONS,
@@ -34,7 +36,6 @@ ANSWERED = frozenset(
 )
 _OF_PARTITIONS = {
     K.PRODUCE,
-    K.FETCH,
     K.LIST_OFFSETS,
     K.OFFSET_FOR_LEADER_EPOCH,
     K.DELETE_RECORDS,
