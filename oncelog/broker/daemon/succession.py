@@ -208,7 +208,8 @@ class Node:
         if term.roster.nodes.others:  # who asks a standby for a coordinator creates no topic
             for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
                 if running.broker.topics.get(topic) is None:
-                    running.broker.topics.ensure_internal(topic)
+                    with suppress(KafkaError):  # its deletion is not durable yet: the next look comes soon
+                        running.broker.topics.ensure_internal(topic)
 
     async def _hand_over(self, term: "_Term", running: RunningBroker) -> None:
         successor = term.roster.successor if term.wanted == NOBODY else term.wanted
