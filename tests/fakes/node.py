@@ -7,6 +7,7 @@ What is on its way to a process that stands still arrives when it goes on; what 
 """
 
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from logging import INFO
 from random import Random
@@ -390,7 +391,8 @@ class Term:
         if self.roster.nodes.others:
             for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
                 if broker.topics.get(topic) is None:
-                    broker.topics.ensure_internal(topic)
+                    with suppress(KafkaError):
+                        broker.topics.ensure_internal(topic)
 
     def _on_failure(self, error: OSError) -> None:
         self.failures.append(error)

@@ -45,20 +45,20 @@ class PairNetwork(Network):
         super().__init__(random, later, _no_broker, may_be_late=may_be_late)
         self._nodes = nodes
         self._newest_epoch = newest_epoch
-        self._leaders: dict[str, int] = {}
-        """Whom a client takes for the leader, by its name."""
+        self._leaders: dict[Client, int] = {}
+        """Whom a client takes for the leader."""
         self._asked: list[tuple[Arrival, Callable[[Any], None]]] = []
         self._sent: list[tuple[Client, int, Any, Arrival]] = []
         self.counts = PairLosses()
 
     def _send(self, client: Client, ticket: int, request: Any, version: int) -> None:
-        if client.name in self._leaders or _is_of_any_node(request):
+        if client in self._leaders or _is_of_any_node(request):
             super()._send(client, ticket, request, version)
             return
 
         def on_answer(answer: Any) -> None:
             if client.ticket == ticket and answer.controller_id != _NOBODY:
-                self._leaders[client.name] = answer.controller_id
+                self._leaders[client] = answer.controller_id
                 super(PairNetwork, self)._send(client, ticket, request, version)
 
         self._later(self._latency_ms(), lambda: self._ask_metadata(on_answer))
@@ -75,7 +75,7 @@ class PairNetwork(Network):
         if _is_of_any_node(request):
             node = self._random.choice(self._nodes)
         else:
-            node_id = self._leaders.get(client.name, _NOBODY)
+            node_id = self._leaders.get(client, _NOBODY)
             node = next((each for each in self._nodes if each.node_id == node_id), self._nodes[0])
         arrival = node.take(frame, request, version, lambda: self._may_be_late or client.ticket == ticket)
         self._sent.append((client, _NOBODY if is_double else ticket, request, arrival))
@@ -111,7 +111,7 @@ class PairNetwork(Network):
                 self._asked.append((arrival, on_answer))
 
     def _is_answer(self, request: Any, arrival: Arrival) -> bool:
-        """What a node that stands by knows may be of a moment ago: a client that must see what it has done asks again."""
+        """What a node that stands by knows may be of a moment ago: who must see what it has done asks again."""
         assert arrival.serving is not None and arrival.reply is not None
         if arrival.serving.epoch >= 0 or _is_of_any_node(request) or type(request).__name__ == "InitProducerIdRequest":
             return True
@@ -133,12 +133,12 @@ class PairNetwork(Network):
     def _deliver(self, client: Client, ticket: int, reply: Any, cuts: int) -> None:
         if client.ticket == ticket and not _ELSEWHERE.isdisjoint(_codes(reply.message)):
             self.counts.redirected += 1
-            self._leaders.pop(client.name, None)
+            self._leaders.pop(client, None)
         super()._deliver(client, ticket, reply, cuts)
 
     def _give_up(self, client: Client, ticket: int) -> None:
         if client.ticket == ticket:
-            self._leaders.pop(client.name, None)
+            self._leaders.pop(client, None)
         super()._give_up(client, ticket)
 
 

@@ -21,6 +21,7 @@ from uuid import UUID
 from oncelog.broker.cluster.metadata_log import ClusterState
 from oncelog.broker.cluster.metadata_records import decode_metadata_record
 from oncelog.broker.storage.sections import LogKey, decode_checked
+from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.broker.storage.shared.tables import AppendRound, Lease, Statement
 from oncelog.broker.succession.follower import METADATA_KEY
@@ -32,7 +33,7 @@ from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import Reply
-from tests.fakes.node import EXPECTED_ENDS, Node, Surroundings
+from tests.fakes.node import EXPECTED_ENDS, Node, Process, Surroundings
 from tests.fakes.tables import Database
 from tests.fakes.tables_broker import LateBroker
 from tests.fakes.virtual_time import VirtualTime
@@ -90,8 +91,8 @@ class ServerClock:
 @dataclass
 class WatchedDatabase(Database):
     on_round: Callable[[AppendRound], None] = lambda _: None
-    on_taken: Callable[["WatchedDatabase", int, int], None] = lambda *_: None
-    """With the node that had it, and the time until which it did."""
+    on_taken: Callable[["WatchedDatabase"], None] = lambda _: None
+    """Called while it still has the row of the one before."""
 
     def execute(self, statement: Statement[Any]) -> Any:
         answer = super().execute(statement)
@@ -102,7 +103,7 @@ class WatchedDatabase(Database):
     def take_lease(self, random: Random, seen: Lease | None = None) -> int | None:
         epoch = super().take_lease(random, seen)
         if epoch is not None:
-            self.on_taken(self, self.node_id, self.until_us)
+            self.on_taken(self)
         return epoch
 
 
@@ -219,8 +220,15 @@ class PairWorld(BrokerWorld):
         self.server.advance(1)
         for node in self.nodes:
             node.pass_time(1)
-            if node.process is not None and node.process.has_ended:
-                self._on_ended(node)
+            if node.process is not None:
+                self._judge(node.process)
+                if node.process.has_ended:
+                    self._on_ended(node)
+
+    def _judge(self, process: Process) -> None:
+        for error in () if process.term is None else process.term.failures:
+            if not isinstance(error, Fenced):
+                raise HistoryError(f"nothing was lost, and node {process.node_id} finds: {error}") from error
 
     def _turn(self, step_ms: int) -> None:
         for _ in range(step_ms):
@@ -265,15 +273,16 @@ class PairWorld(BrokerWorld):
         topic = self._committed.state.topics.get(TRANSACTION_STATE)
         return None if topic is None else topic.topic_id
 
-    def _on_taken(self, database: WatchedDatabase, node_id: int, until_us: int) -> None:
+    def _on_taken(self, database: WatchedDatabase) -> None:
+        node_id, until_us = database.node_id, database.until_us
         now_ms = self.server.monotonic_ms()
         self.tally.take_overs += 1
         self.tally.given_back += not until_us
-        holder = next((each for each in self.nodes if each.node_id == node_id), None)
-        is_well = now_ms >= self._well_from_ms.get(node_id, 0)
-        if until_us and is_well and holder is not None and holder.process is not None:
+        alive = [each.process.term for each in self.nodes if each.process is not None and each.process.term is not None]
+        is_alive = any(term.terms.owner == database.owner for term in alive)
+        if until_us and is_alive and now_ms >= self._well_from_ms.get(node_id, 0):
             raise HistoryError(f"I30, nobody deposes a leader that is well: node {node_id}, at {now_ms} ms")
-        self.tally.deposed += bool(until_us and holder is not None and holder.serving is not None)
+        self.tally.deposed += bool(until_us and is_alive)
         self.recorder.history.power_cuts.append(self.recorder.tick())
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), "take-over"))
         self.tally.stops += 1
@@ -395,6 +404,8 @@ class PairWorld(BrokerWorld):
     def _cut_all(self, _: Node) -> None:
         """The database starts again."""
         self.tally.cuts += 1
+        self.database.attendant = None
+        self.database.node_attendants.clear()
         for_ms = self._fate.choice([0, 50, 400, 1_500, self.around.lease_ms + 500])
         for node in self.nodes:
             self._excuse(node, for_ms)
