@@ -8,10 +8,10 @@ A lease is free once it was given back or is over, by the clock of the database.
 connection open, which ends with its process: without one, and not renewed, for a while, the lease is free before its
 end. That while is longer than the owner takes to notice and to connect again.
 
-Why the owner's reads are never old, if monotonic clocks run equally fast: the lease is free only `unattended_ms` after
-the answer to a look that found no connection, and after no later look has found one, or another renewal. An owner
-counts from the moment in which it asked whether its connection is still there, and only from such that found the
-connection of before: after a new one it renews the lease first, which whoever looks sees.
+Why the owner's reads are never old, if no monotonic clock is faster than another by more than a fifth: the lease is
+free only `unattended_ms` after the answer to a look that found no connection, and after no later look has found one, or
+another renewal. An owner counts from the moment in which it asked whether its connection is still there, and only from
+such that found the connection of before: after a new one it renews the lease first, which whoever looks sees.
 """
 
 from collections.abc import Callable
@@ -43,6 +43,8 @@ _SUCCESSION_MS = 1_000
 """For so long only the successor takes a lease that was given back."""
 _RENEWALS = 5
 """In the time of one lease."""
+_COUNTED_SHARE = 0.8
+"""How much of the time until others may take the lease its owner counts on."""
 
 
 class LeaseHeld(OSError):
@@ -138,7 +140,9 @@ class LeaseKeeper:
         self._scheduler = scheduler
         self._clock = clock
         self._epoch = epoch
-        self._lease_ms, self._unattended_ms = terms.lease_ms, terms.unattended_ms
+        self._lease_ms = terms.lease_ms
+        self._counted_ms = round(terms.lease_ms * _COUNTED_SHARE)
+        self._counted_unattended_ms = round(terms.unattended_ms * _COUNTED_SHARE)
         self._over_at_ms = self._free_at_ms = clock.monotonic_ms()
         """By our own clock, and not later than others may take it: at its end, and unattended."""
         self._connection_count = 0
@@ -177,7 +181,7 @@ class LeaseKeeper:
             self._is_renewing = False
             error = answer.error
             if error is None:
-                self._over_at_ms = MonotonicMs(asked_at_ms + self._lease_ms)
+                self._over_at_ms = MonotonicMs(asked_at_ms + self._counted_ms)
                 if self._shown_count != connection_count:
                     self._shown_count = connection_count
                     self._attend_again(0)  # reads wait for it
@@ -221,7 +225,7 @@ class LeaseKeeper:
         self._attending = self._scheduler.call_later(delay_ms, self._attend)
 
     def _confirm(self, asked_at_ms: MonotonicMs) -> None:
-        self._free_at_ms = MonotonicMs(asked_at_ms + self._unattended_ms)
+        self._free_at_ms = MonotonicMs(asked_at_ms + self._counted_unattended_ms)
         if self.is_ours:
             confirmed, self._confirmed = self._confirmed, Completion()
             confirmed.complete(None)

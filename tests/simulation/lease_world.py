@@ -1,0 +1,183 @@
+"""The lease alone, among several nodes in virtual time: thousands of take-overs for a few of the whole broker.
+
+Owns: the time of each node, and what happens to it and to its connections. Judged in each millisecond is what
+`pair_world` judges with brokers:
+- I28: a node that takes the lease for its own, so that it would answer a read, has it.
+- I30: a leader that is well, and has been for a while, is not deposed.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.tables import TakenLease
+from oncelog.broker.system.ending import EndingScheduler
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Slices
+from tests.fakes.tables import FakeTables
+from tests.fakes.virtual_time import VirtualTime
+from tests.history.auditor import HistoryError
+from tests.simulation.pair_world import ServerClock, WatchedDatabase
+
+_WELL_MS = 3_000
+_CUT_SHARE = 0.05
+_LEASES_MS = (1_000, 2_000, 10_000)
+_PAUSES_MS = (20, 150, 300, 650, 750, 1_500, 4_000)
+_OUTAGES_MS = (0, 30, 150, 400, 700, 1_000, 3_000)
+
+
+class Candidate:
+    """It takes the lease when it is free, keeps it, and begins again once it has lost it."""
+
+    def __init__(self, world: "LeaseWorld", node_id: int) -> None:
+        self._world = world
+        self.node_id = node_id
+        self.rate = world.random.choice(world.rates)
+        self._owed_ms = 0.0
+        self._slept_ms = 0
+        self.is_standing_still = False
+        self.is_away = False
+        self.begin()
+
+    def begin(self) -> None:
+        """A process starts."""
+        world = self._world
+        world.starts += 1
+        self.time = VirtualTime()
+        self.time.leap(world.random.randrange(10_000))
+        self._scheduler = EndingScheduler(self.time)
+        self.tables = FakeTables(
+            *(world.database, world.server, world.server_clock, Random(world.random.random())),
+            cut_share=_CUT_SHARE,
+            to_broker=self.time.call_soon,
+        )
+        self.tables.is_away = self.is_away
+        self._statements = Statements(self.tables, self._scheduler, self.time)
+        self.is_standing_still, self._slept_ms = False, 0
+        self._take()
+
+    def _take(self) -> None:
+        self._world.starts += 1
+        self.terms = LeaseTerms(f"{self.node_id} {self._world.starts}", self._world.lease_ms, node_id=self.node_id)
+        self.keeper: LeaseKeeper | None = None
+        taking = take_lease(self._statements, self.time, self._scheduler, self.terms)
+        Slices(self._scheduler).run_own(taking).then(self._on_taken)
+
+    def _on_taken(self, taken: Completion[TakenLease]) -> None:
+        self.epoch = taken.result().epoch
+        self.keeper = LeaseKeeper(self._statements, self._scheduler, self.time, self.epoch, self.terms)
+        self.keeper.watch(lambda _: self._take())
+
+    def pass_time(self) -> None:
+        self._owed_ms += self.rate
+        whole_ms = int(self._owed_ms)
+        self._owed_ms -= whole_ms
+        if self.is_standing_still:
+            self._slept_ms += whole_ms
+        else:
+            self.time.advance(whole_ms)
+
+    def go_on(self) -> None:
+        self.is_standing_still = False
+        slept_ms, self._slept_ms = self._slept_ms, 0
+        self.time.leap(slept_ms)
+
+    def stay_away(self, is_away: bool) -> None:
+        self.is_away = self.tables.is_away = is_away
+        if is_away:
+            self.tables.cut_all()
+
+    def end(self) -> None:
+        self._scheduler.end()
+        self.tables.cut_all()
+        self.keeper = None
+
+
+class LeaseWorld:
+    def __init__(self, seed: int, rates: Sequence[float] = (1.0,)) -> None:
+        self.random = Random(seed)
+        self.rates = rates
+        self.server = VirtualTime()
+        self.server_clock = ServerClock(self.server)
+        self.database = WatchedDatabase(on_taken=self._on_taken)
+        self.lease_ms = self.random.choice(_LEASES_MS)
+        self.starts = 0
+        self.counts: Counter[str] = Counter()
+        self._well_from_ms: Counter[int] = Counter()
+        self.nodes = [Candidate(self, node_id) for node_id in range(1, self.random.choice([3, 3, 4]))]
+
+    def run(self, duration_ms: int) -> Counter[str]:
+        self._trouble()
+        for _ in range(duration_ms):
+            self.server.advance(1)
+            for node in self.nodes:
+                node.pass_time()
+                if node.keeper is not None and not node.is_standing_still and node.keeper.is_ours:
+                    self._judge(node)
+        return self.counts
+
+    def _judge(self, node: Candidate) -> None:
+        self.counts["led_ms"] += 1
+        if self.database.epoch > node.epoch:
+            raise HistoryError(
+                f"I28, no read is answered by a node later than its lease: node {node.node_id} has it in epoch "
+                f"{node.epoch} for {node.keeper and node.keeper.left_ms} ms, and {self.database.epoch} has begun"
+            )
+
+    def _on_taken(self, database: WatchedDatabase) -> None:
+        self.counts["take_overs"] += 1
+        now_ms = self.server.monotonic_ms()
+        holder = [node for node in self.nodes if node.terms.owner == database.owner]
+        if holder and now_ms >= self._well_from_ms[database.node_id]:
+            raise HistoryError(f"I30, nobody deposes a leader that is well: node {database.node_id}, at {now_ms} ms")
+
+    def _trouble(self) -> None:
+        self.server.call_later(self.random.choice([100, 400, 1_000, 3_000]), self._trouble)
+        leading = [node for node in self.nodes if node.keeper is not None]
+        node = self.random.choice(leading if leading and self.random.random() < 0.6 else self.nodes)
+        self.random.choice([self._kill, self._pause, self._cut, self._cut_all, self._silence, self._lose_the_lock])(
+            node
+        )
+
+    def _excuse(self, node: Candidate, for_ms: int) -> None:
+        self._well_from_ms[node.node_id] = max(
+            self._well_from_ms[node.node_id], self.server.monotonic_ms() + for_ms + _WELL_MS
+        )
+
+    def _kill(self, node: Candidate) -> None:
+        self._excuse(node, 0)
+        node.end()
+        node.begin()
+
+    def _pause(self, node: Candidate) -> None:
+        if not node.is_standing_still:
+            for_ms, time = self.random.choice(_PAUSES_MS), node.time
+            self._excuse(node, for_ms)
+            node.is_standing_still = True
+            self.server.call_later(for_ms, lambda: node.go_on() if node.time is time else None)
+
+    def _cut(self, node: Candidate) -> None:
+        for_ms = self.random.choice(_OUTAGES_MS)
+        self._excuse(node, for_ms)
+        node.stay_away(True)
+        self.server.call_later(for_ms, lambda: node.stay_away(False))
+
+    def _cut_all(self, _: Candidate) -> None:
+        for_ms = self.random.choice(_OUTAGES_MS)
+        for node in self.nodes:
+            self._excuse(node, for_ms)
+            node.stay_away(True)
+            self.server.call_later(for_ms, lambda node=node: node.stay_away(False))  # type: ignore[misc]
+
+    def _silence(self, node: Candidate) -> None:
+        for_ms, tables = self.random.choice(_OUTAGES_MS), node.tables
+        self._excuse(node, for_ms)
+        tables.be_silent()
+        self.server.call_later(for_ms, tables.be_heard)
+
+    def _lose_the_lock(self, node: Candidate) -> None:
+        """Once, or again and again: no cause for a take-over, as the next attempt comes in time."""
+        for _ in range(self.random.choice([1, 1, 5])):
+            self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)

@@ -1,0 +1,93 @@
+"""The lease among several nodes in virtual time: reads are never old, and nobody is deposed without a cause."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, LeaseWatch
+from oncelog.broker.storage.shared.tables import Lease
+from oncelog.broker.turns.ports import MonotonicMs
+from tests.history.auditor import HistoryError, require_at_least
+from tests.simulation.lease_world import LeaseWorld
+from tests.simulation.pair_world import WatchedDatabase
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+LIFE_MS = 20_000
+
+
+# The later ones are in `make sim` too.
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(20, 420, 100))])
+def test_the_lease_is_one_nodes_at_a_time_and_stays_with_one_that_is_well(first: int) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + (100 if first else 20)):
+        counts.update(LeaseWorld(seed).run(LIFE_MS))
+    require_at_least(counts, take_overs=40, led_ms=200_000)
+
+
+@pytest.mark.parametrize("seed", [1076, 1167, 1207, 1257])
+def test_reads_are_not_old_where_one_clock_is_slow_and_another_fast(seed: int) -> None:
+    """In these lives an owner that counts on all of the time has the lease for longer than others wait."""
+    LeaseWorld(seed, rates=(0.9, 1.1)).run(LIFE_MS)
+
+
+def _count_an_answer_from_its_arrival(patch: pytest.MonkeyPatch) -> None:
+    confirm = LeaseKeeper._confirm
+    patch.setattr(LeaseKeeper, "_confirm", lambda self, _: confirm(self, self._clock.monotonic_ms()))
+
+
+def _count_through_a_renewal(patch: pytest.MonkeyPatch) -> None:
+    is_free = LeaseWatch.is_free
+
+    def forgetful(self: LeaseWatch, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> bool:
+        self._seen = seen
+        return is_free(self, seen, asked_at_ms, answered_at_ms)
+
+    patch.setattr(LeaseWatch, "is_free", forgetful)
+
+
+def _take_what_is_unattended_for_a_moment(patch: pytest.MonkeyPatch) -> None:
+    """A leader that must connect again has no time for that."""
+    begin = LeaseWatch.__init__
+    patch.setattr(LeaseWatch, "__init__", lambda self, terms: begin(self, replace(terms, unattended_ms=60)))
+
+
+def _wait_for_less_than_an_attempt(patch: pytest.MonkeyPatch) -> None:
+    """Owner and others agree on it."""
+    begin = LeaseTerms.__init__
+
+    def hasty(self: LeaseTerms, *what: Any, **named: Any) -> None:
+        begin(self, *what, **named, unattended_ms=60)
+
+    patch.setattr(LeaseTerms, "__init__", hasty)
+
+
+def _take_a_lease_that_was_renewed(patch: pytest.MonkeyPatch) -> None:
+    take = WatchedDatabase.take_lease
+
+    def blind(self: WatchedDatabase, random: Random, seen: Lease | None = None) -> int | None:
+        return take(self, random, None)
+
+    patch.setattr(WatchedDatabase, "take_lease", blind)
+
+
+PLANTS: list[Plant] = [
+    _count_an_answer_from_its_arrival,
+    _count_through_a_renewal,
+    _take_what_is_unattended_for_a_moment,
+    _wait_for_less_than_an_attempt,
+    _take_a_lease_that_was_renewed,
+]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__.strip("_"))
+@pytest.mark.interpreted
+def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(HistoryError):
+        for seed in range(200):
+            LeaseWorld(seed).run(LIFE_MS)
