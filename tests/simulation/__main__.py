@@ -1,4 +1,5 @@
-"""`make sim SEEDS=200 FIRST=0`: lives of the log, its compaction, the clock and the whole broker, one for each seed.
+"""`make sim SEEDS=200 FIRST=0`: lives of the log, its compaction, the clock, the lease and the whole broker,
+one for each seed.
 
 Each life is its seed's alone, so worker processes share them out, one for each core; what is printed comes in the
 order of the seeds. The first life that breaks a rule ends the run, with the command that repeats it.
@@ -21,10 +22,12 @@ from oncelog.broker.assembly.broker import StartError
 from tests.history.auditor import HistoryError
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clock_world import ClockWorld
+from tests.simulation.lease_world import LeaseWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_mixes import COMPACTION
 from tests.simulation.log_world import LogWorld
 from tests.simulation.outbox_world import OutboxWorld
+from tests.simulation.pair_world import PairWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.shared_world import SharedWorld
 from tests.simulation.tables_world import TablesWorld
@@ -32,6 +35,7 @@ from tests.support.cores import core_count
 
 LOG_STEPS = 150
 CLOCK_TURNS = 300
+LEASE_MS = 20_000
 WORLDS = {
     "compaction": lambda seed: asdict(LogWorld(seed, COMPACTION).run(LOG_STEPS)),
     "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
@@ -40,6 +44,8 @@ WORLDS = {
     "restored": lambda seed: asdict(RestoredWorld(seed).run()),
     "tables": lambda seed: asdict(TablesWorld(seed).run()),
     "outbox": lambda seed: asdict(OutboxWorld(seed).run()),
+    "pair": lambda seed: asdict(PairWorld(seed).run()),
+    "lease": lambda seed: dict(LeaseWorld(seed).run(LEASE_MS)),
     "clock": lambda seed: dict(ClockWorld(seed).run(CLOCK_TURNS)),
 }
 
