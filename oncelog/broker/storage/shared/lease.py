@@ -4,9 +4,10 @@ Owns: when a lease may be taken, when it is renewed, and until when nobody else 
 not own: what it protects, which every statement sees to itself (`tables`): a broker that is wrong about its lease harms
 nobody, and reads at most what is old.
 
-A lease is free once it was given back or is over, by the clock of the database. While its owner is alive it also has a
-connection open, which ends with its process: without one, and not renewed, for a while, the lease is free before its
-end. That while is longer than the owner takes to notice and to connect again.
+A lease is free once it was given back, or not renewed for its whole time, by the clock of whoever looks: that of the
+database may be set. While its owner is alive it also has a connection open, which ends with its process: without one,
+and not renewed, for a while, the lease is free before its end. That while is longer than the owner takes to notice and
+to connect again.
 
 Why the owner's reads are never old, if no monotonic clock is faster than another by more than a fifth: the lease is
 free only `unattended_ms` after the answer to a look that found no connection, and after no later look has found one, or
@@ -60,8 +61,9 @@ class LeaseTerms:
     owner: str = "oncelog"
     """A name that no other start has; people read it."""
     lease_ms: int = 10_000
+    """Owner and others must agree on both times."""
     unattended_ms: int = _UNATTENDED_MS
-    """How long a lease has had no connection of its owner when it is free. Owner and others must agree."""
+    """How long a lease has had no connection of its owner when it is free."""
     node_id: int = NOBODY
     """Of this broker. Nobody else has it, so a lease of this node is of one that has ended."""
 
@@ -72,19 +74,23 @@ class LeaseWatch:
     def __init__(self, terms: LeaseTerms) -> None:
         self._terms = terms
         self._seen: Lease | None = None
-        self._looked_at_ms = MonotonicMs(0)
+        self._looked_at_ms = self._unrenewed_since = MonotonicMs(0)
         self._unattended_since: MonotonicMs | None = None
         self._given_back_since: MonotonicMs | None = None
 
     def is_free(self, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> bool:
         before, self._seen = self._seen, seen
         is_other = before is None or (before.epoch, before.renewed) != (seen.epoch, seen.renewed)
+        if is_other:
+            self._unrenewed_since = answered_at_ms
         if is_other or seen.is_attended or asked_at_ms - self._looked_at_ms > _LOOKS_LOST_MS:
             self._unattended_since = None
         self._looked_at_ms = answered_at_ms
-        if seen.left_ms <= 0:
+        if not seen.renewed:
             return self._is_ours_to_take(seen, asked_at_ms)
         self._given_back_since = None
+        if asked_at_ms - self._unrenewed_since >= self._terms.lease_ms:
+            return True
         if seen.is_attended:
             return False
         if seen.node_id == self._terms.node_id != NOBODY:

@@ -131,9 +131,9 @@ class Lease(NamedTuple):
     owner: str
     """Empty: nobody has ever had it."""
     renewed: int
-    """Changes with each renewal."""
+    """Changes with each renewal; 0 once it was given back."""
     left_ms: float
-    """Until it is over; not above 0 once it is, or was given back."""
+    """Until it is over, by the clock of the database; not above 0 once it is, or was given back."""
     is_attended: bool
     """Whether a connection of the owner is open."""
     node_id: int = NOBODY
