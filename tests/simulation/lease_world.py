@@ -7,7 +7,6 @@ Owns: the time of each node, and what happens to it and to its connections. Judg
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from random import Random
 
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
@@ -21,7 +20,10 @@ from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
 from tests.simulation.pair_world import ServerClock, WatchedDatabase
 
+_RATES = ((1.0,), (0.9, 1.1))
 _WELL_MS = 3_000
+_EPOCH_MS = 10**9
+"""By the clock of the database, which is never near the time that stands for "given back"."""
 _CUT_SHARE = 0.05
 _LEASES_MS = (1_000, 2_000, 10_000)
 _PAUSES_MS = (20, 150, 300, 650, 750, 1_500, 4_000)
@@ -96,11 +98,12 @@ class Candidate:
 
 
 class LeaseWorld:
-    def __init__(self, seed: int, rates: Sequence[float] = (1.0,)) -> None:
+    def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.rates = rates
+        self.rates = self.random.choice(_RATES)
         self.server = VirtualTime()
         self.server_clock = ServerClock(self.server)
+        self.server_clock.skew_ms = _EPOCH_MS
         self.database = WatchedDatabase(on_taken=self._on_taken)
         self.lease_ms = self.random.choice(_LEASES_MS)
         self.starts = 0
@@ -137,9 +140,8 @@ class LeaseWorld:
         self.server.call_later(self.random.choice([100, 400, 1_000, 3_000]), self._trouble)
         leading = [node for node in self.nodes if node.keeper is not None]
         node = self.random.choice(leading if leading and self.random.random() < 0.6 else self.nodes)
-        self.random.choice([self._kill, self._pause, self._cut, self._cut_all, self._silence, self._lose_the_lock])(
-            node
-        )
+        troubles = [self._kill, self._pause, self._cut, self._cut_all, self._silence, self._lose_the_lock]
+        self.random.choice([*troubles, self._set_the_clock])(node)
 
     def _excuse(self, node: Candidate, for_ms: int) -> None:
         self._well_from_ms[node.node_id] = max(
@@ -175,9 +177,15 @@ class LeaseWorld:
         for_ms, tables = self.random.choice(_OUTAGES_MS), node.tables
         self._excuse(node, for_ms)
         tables.be_silent()
+        if self.random.random() < 0.5:
+            self.server.call_later(self.random.randint(0, for_ms), tables.cut_attendance)
         self.server.call_later(for_ms, tables.be_heard)
 
     def _lose_the_lock(self, node: Candidate) -> None:
         """Once, or again and again: no cause for a take-over, as the next attempt comes in time."""
         for _ in range(self.random.choice([1, 1, 5])):
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
+
+    def _set_the_clock(self, _: Candidate) -> None:
+        """Of the database."""
+        self.server_clock.skew_ms += self.random.choice([-20_000, -1_000, 1_000, 20_000])

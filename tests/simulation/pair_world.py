@@ -176,7 +176,7 @@ class PairWorld(BrokerWorld):
         if not self._clock_jumps:
             self.recorder.history.slack_ms = _SLACK_MS
         self._tables = [NotedTable(table.partition) for table in self._tables]
-        self._visitor.maybe_ask = lambda _: None  # type: ignore[method-assign]
+        self._visitor.maybe_ask = lambda broker: None  # type: ignore[method-assign]
 
     def _nothing(self) -> PairTally:
         return PairTally()
