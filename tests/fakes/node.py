@@ -7,7 +7,6 @@ What is on its way to a process that stands still arrives when it goes on; what 
 """
 
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from dataclasses import dataclass
 from logging import INFO
 from random import Random
@@ -26,6 +25,7 @@ from oncelog.broker.storage.shared.lease import LeaseTerms, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, Statements
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
+from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.system.ending import EndingScheduler
@@ -35,7 +35,6 @@ from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.message import Message
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.fakes.broker import AnsweringBroker, Reply, SeededEntropy
 from tests.fakes.tables import Database, FakeTables
 from tests.fakes.virtual_time import VirtualTime
@@ -362,7 +361,7 @@ class Term:
 
     def _lead(self, taken: TakenLease) -> Sliced[None]:
         process, clock = self._process, self.system.clock
-        compaction = CompactionSettings(clock, _COMPACTION_BYTES, 0, self.problems.append)
+        compaction = CompactionSettings(self.scheduler, _COMPACTION_BYTES, 0, self.problems.append)
         sizes = process.around.sizes()
         self.store = yield from open_store(
             self.tables, clock, self.scheduler, self._on_failure, compaction, sizes, self.terms, taken=taken
@@ -389,10 +388,7 @@ class Term:
             self.wanted = seen.wanted
             self._is_over()
         if self.roster.nodes.others:
-            for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-                if broker.topics.get(topic) is None:
-                    with suppress(KafkaError):
-                        broker.topics.ensure_internal(topic)
+            maybe_create_coordinators(broker.topics)
 
     def _on_failure(self, error: OSError) -> None:
         self.failures.append(error)

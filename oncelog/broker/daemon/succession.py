@@ -31,6 +31,7 @@ from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.lease import LeaseKeeper, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
+from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.roster import NodeIdTaken, Roster
 from oncelog.broker.succession.standing import Standing
@@ -40,7 +41,6 @@ from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import KafkaError, ProtocolError
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults
@@ -205,11 +205,8 @@ class Node:
         if seen.wanted not in (NOBODY, term.terms.node_id) and seen.wanted in term.roster.standing_by:
             term.wanted = seen.wanted
             term.over.set()
-        if term.roster.nodes.others:  # who asks a standby for a coordinator creates no topic
-            for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-                if running.broker.topics.get(topic) is None:
-                    with suppress(KafkaError):  # its deletion is not durable yet: the next look comes soon
-                        running.broker.topics.ensure_internal(topic)
+        if term.roster.nodes.others:
+            maybe_create_coordinators(running.broker.topics)
 
     async def _hand_over(self, term: "_Term", running: RunningBroker) -> None:
         successor = term.roster.successor if term.wanted == NOBODY else term.wanted

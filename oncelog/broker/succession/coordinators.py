@@ -1,0 +1,19 @@
+"""The topics of the coordinators, which a leader among several nodes has before a client asks for them.
+
+Owns: nothing. A client that asks a node that stands by for its coordinator creates no topic there, and would ask for
+ever.
+"""
+
+from contextlib import suppress
+
+from oncelog.broker.cluster.topics import Topics
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+
+
+def maybe_create_coordinators(topics: Topics) -> None:
+    """Called again and again, whatever becomes of it."""
+    for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        if topics.get(topic) is None:
+            with suppress(KafkaError):  # the deletion of the one before is not durable yet
+                topics.ensure_internal(topic)
