@@ -28,6 +28,7 @@ from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, See
 from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.roster import Roster
+from oncelog.broker.succession.standing import Standing
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.broker.turns.machine import System
@@ -209,6 +210,7 @@ class Process:
         self.log = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log], wrapper_class=at_info).bind()
         self.config, _ = load_config(overrides=(*around.settings, f"node.id={node.node_id}"))
         self.node_id = node.node_id
+        self.standing = Standing(self.time, node.node_id)
         self.entropy = SeededEntropy(around.entropy.getrandbits(32))
         Slices(self.time).run_own(self._run()).then(self._on_end)
 
@@ -366,7 +368,7 @@ class Term:
         self.store = yield from open_store(
             self.tables, clock, self.scheduler, self._on_failure, compaction, sizes, self.terms, taken=taken
         )
-        succession = Succession(self.tables, self.terms, taken, self.roster.nodes)
+        succession = Succession(self.tables, self.terms, taken, self.roster.nodes, process.standing)
         assembled = assemble(process.config, self.system, process.log, None, self.store, succession)
         yield assembled
         serving = process.serve(assembled.result(), taken.epoch)

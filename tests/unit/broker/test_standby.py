@@ -1,89 +1,258 @@
-"""A node that stands by, beside one that leads: what it answers, in virtual time."""
+"""A node that stands by: it answers what it knows of the leader's metadata log, and says of the rest whom to ask."""
 
-from collections.abc import Callable
+from importlib import import_module
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+import structlog
 
-from oncelog.broker.storage.shared.store import SharedSizes
+from oncelog.broker.apis.descriptor import Api
+from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
+from oncelog.broker.apis.table import API_TABLE
+from oncelog.broker.assembly.standby import assemble_standby
+from oncelog.broker.cluster.nodes import Nodes, OtherNode
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.faults.error_answers import error_names
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Dispatcher
+from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.succession.follower import FellBehind, MetadataFollower
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.slices import Sliced, Slices
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from oncelog.protocol.generated.metadata_request import MetadataRequest
-from oncelog.protocol.message import Message
-from oncelog.protocol.topics import TRANSACTION_STATE
-from tests.fakes.node import Node, Surroundings
-from tests.fakes.tables import Database
-from tests.fakes.virtual_time import VirtualTime
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    IncrementalAlterConfigsRequest,
+)
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterConfigsResource as ChangedResource,
+)
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from oncelog.protocol.generated.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.fakes.broker import HOST, PORT, Reply, SeededEntropy, VirtualBroker, quiet_log
+from tests.fakes.tables import FakeTables
+from tests.fakes.tables_broker import TablesBroker
+from tests.support.listed_versions import EVERY_VERSION
+from tests.support.messages import filled_request
+
+LEADER = OtherNode(1, {"PLAINTEXT": ("leader.example", 19_092)})
+WITH_NAMES = {
+    ApiKey.DELETE_TOPICS: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], topic_names=["t"]),
+    ApiKey.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
+    ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnRequest(
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])]
+    ),
+    ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g"]),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(group_ids=["g"]),
+    ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["x"]),
+    ApiKey.DESCRIBE_PRODUCERS: DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])]),
+    ApiKey.OFFSET_FETCH: OffsetFetchRequest(
+        group_id="g",
+        topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])],
+        groups=[OffsetFetchRequestGroup(group_id="g")],
+    ),
+    ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersRequest(
+        markers=[WritableTxnMarker(topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])])]
+    ),
+}
+"""Requests whose lists are of plain values, which `filled_request` leaves empty."""
 
 
-class Pair:
-    """The first node leads, the other stands by."""
-
-    def __init__(self) -> None:
-        self.server = VirtualTime()
-        around = Surroundings(Database(), self.server, self.server, (), 10_000, 0, Random(1), SharedSizes)
-        self.leader, self.standby = Node(around, 1), Node(around, 2)
-        self.leader.start(self.server.wall_ms())
-        self.until(lambda: self.leader.serving is not None)
-        self.standby.start(self.server.wall_ms())
-        self.until(lambda: self.standby.serving is not None and bool(self._others))
-
-    @property
-    def _others(self) -> Any:
-        assert self.leader.serving is not None
-        return self.leader.serving.broker.nodes.others
-
-    def pass_time(self, delay_ms: int) -> None:
-        for _ in range(delay_ms):
-            self.server.advance(1)
-            for node in (self.leader, self.standby):
-                node.pass_time(1)
-
-    def until(self, has_happened: Callable[[], bool]) -> None:
-        for _ in range(20_000):
-            if has_happened():
-                return
-            self.pass_time(1)
-        raise AssertionError("it has not happened in 20 s")
-
-    def ask(self, node: Node, request: Message, version: int) -> Any:
-        assert node.serving is not None
-        arrival = node.take(node.serving.frame(request, version), request, version)
-        self.until(lambda: arrival.is_there)
-        assert arrival.reply is not None
-        return arrival.reply.message
+def _drop(*_: object) -> NoReturn:
+    raise structlog.DropEvent
 
 
-@pytest.fixture
-def pair() -> Pair:
-    return Pair()
+class Standby:
+    """Beside a leader, over the same tables, as node 2."""
+
+    def __init__(self, leader: TablesBroker, *overrides: str) -> None:
+        self.time = leader.time
+        tables = FakeTables(leader.database, self.time, self.time, Random(1), takes_time=False)
+        self.follower = MetadataFollower(Statements(tables, self.time, self.time))
+        self._slices = Slices(self.time)
+        self._run(self.follower.load())
+        config, _ = load_config(overrides=["node.id=2", *overrides])
+        system = System(self.time, SeededEntropy(1), self.time, None, None, lambda _: None)
+        nodes = Nodes(2)
+        nodes.others = [LEADER]
+        self.broker = self._run(assemble_standby(config, system, quiet_log(_drop), self.follower, nodes, 1))
+        self._dispatcher = Dispatcher(self.broker)
+
+    def _run(self, steps: Sliced[Any]) -> Any:
+        running = self._slices.run_own(steps)
+        self.time.settle()
+        return running.result()
+
+    def follow(self) -> None:
+        self._run(self.follower.follow())
+
+    def send(self, request: Any, version: int) -> Reply:
+        response = import_module(type(request).__module__.removesuffix("request") + "response")
+        frame = VirtualBroker.frame(request, version)
+        exchange = self._dispatcher.dispatch(frame, Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT)))
+        self.time.settle()
+        return Reply(exchange, response, version)
+
+    def ask(self, request: Any, version: int) -> Any:
+        return self.send(request, version).message
 
 
-@pytest.mark.parametrize("version", [4, 11])
-def test_a_fetch_from_a_standby_has_its_error_at_each_partition(pair: Pair, version: int) -> None:
-    """There a consumer looks for a reason to ask who leads, and before version 7 there is no other place."""
-    wanted = CreatableTopic(name="topic", num_partitions=2, replication_factor=1)
-    pair.ask(pair.leader, CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
-    pair.until(lambda: bool(pair.ask(pair.standby, MetadataRequest(topics=None), 9).topics))
-    partitions = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=100) for each in (0, 1)]
-    topics = [FetchTopic(topic="topic", partitions=partitions)]
-    answer = pair.ask(pair.standby, FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics), version)
-    found = [(each.partition_index, each.error_code) for each in answer.responses[0].partitions]
-    assert found == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+def make_topic(leader: VirtualBroker, name: str) -> None:
+    wanted = CreatableTopic(name=name, num_partitions=3, replication_factor=1)
+    leader.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
 
 
-def test_a_leader_has_the_topics_of_coordinators_again_after_their_deletion(pair: Pair) -> None:
-    """Also where it looks at the nodes before the deletion is durable."""
-    pair.until(lambda: _has_coordinators(pair))
-    for delay_ms in range(0, 600, 50):
-        pair.pass_time(delay_ms)
-        pair.ask(pair.leader, DeleteTopicsRequest(topic_names=[TRANSACTION_STATE], timeout_ms=1_000), 5)
-        pair.until(lambda: _has_coordinators(pair))
+@pytest.fixture(scope="module")
+def leader() -> TablesBroker:
+    leader = TablesBroker()
+    make_topic(leader, "topic")
+    return leader
 
 
-def _has_coordinators(pair: Pair) -> bool:
-    assert pair.leader.serving is not None
-    return pair.leader.serving.broker.topics.get(TRANSACTION_STATE) is not None
+@pytest.fixture(scope="module")
+def standby(leader: TablesBroker) -> Standby:
+    return Standby(leader)
+
+
+def test_it_is_said_of_each_api_what_a_standby_does() -> None:
+    served = {api.key for api in API_TABLE.values() if not api.is_refused}
+    assert ANSWERED | set(ELSEWHERE) == served
+    assert not ANSWERED & set(ELSEWHERE)
+
+
+ELSEWHERE_VERSIONS = [(api, version) for api, version in EVERY_VERSION if api.key in ELSEWHERE]
+
+
+@pytest.mark.parametrize(("api", "version"), ELSEWHERE_VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
+def test_a_request_for_the_leader_gets_the_error_that_makes_a_client_look_for_it(
+    standby: Standby, api: Api, version: int
+) -> None:
+    """Each thing that it names, and nothing else."""
+    before = standby.follower.next_offset
+    reply = standby.send(WITH_NAMES.get(api.key, filled_request(api)), version)
+    assert reply.is_there
+    if api.key is ApiKey.PRODUCE:  # with acks=0, which has no response
+        assert reply.is_closed
+    else:
+        assert error_names(reply.message) == [ELSEWHERE[api.key].name]
+    standby.follow()
+    assert standby.follower.next_offset == before
+
+
+def test_a_producer_that_needs_no_coordinator_asks_another_node(standby: Standby) -> None:
+    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    assert standby.ask(asked, 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_it_names_both_nodes_and_who_leads_what_in_which_epoch(leader: TablesBroker, standby: Standby) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="topic")])
+    metadata, truth = standby.ask(request, 12), leader.ask(request, 12)
+    assert [(each.node_id, each.host, each.port) for each in metadata.brokers] == [
+        (1, "leader.example", 19_092),
+        (2, HOST, PORT),
+    ]
+    assert (metadata.cluster_id, metadata.controller_id) == (truth.cluster_id, 1)
+    assert metadata.topics == truth.topics
+    cluster = standby.ask(DescribeClusterRequest(), 1)
+    assert ([each.broker_id for each in cluster.brokers], cluster.controller_id) == ([1, 2], 1)
+
+
+def test_a_topic_of_the_leader_is_known_once_it_was_followed(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="later")], allow_auto_topic_creation=True)
+    assert standby.ask(request, 12).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    make_topic(leader, "later")
+    standby.follow()
+    assert standby.ask(request, 12).topics == leader.ask(request, 12).topics
+
+
+def test_a_coordinator_is_the_leader_once_its_topic_is_there(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
+    found = standby.ask(request, 4).coordinators[0]
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    leader.ask(request, 4)
+    standby.follow()
+    found = standby.ask(request, 4).coordinators[0]
+    assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "leader.example", 19_092)
+
+
+def test_it_has_no_group_and_no_transaction(standby: Standby) -> None:
+    groups, transactions = standby.ask(ListGroupsRequest(), 4), standby.ask(ListTransactionsRequest(), 1)
+    assert (groups.error_code, list(groups.groups)) == (0, [])
+    assert (transactions.error_code, list(transactions.transaction_states)) == (0, [])
+
+
+def test_settings_that_the_leader_changes_take_effect(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    change = AlterableConfig(name="message.max.bytes", config_operation=0, value="7000")
+    resource = ChangedResource(resource_type=4, resource_name="", configs=[change])
+    leader.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    standby.follow()
+    assert standby.broker.config.get_int("message.max.bytes") == 7_000
+
+
+def test_answers_that_name_the_leader_wait_while_it_changes(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    standby.broker.leadership.unsettle()
+    replies = [standby.send(MetadataRequest(topics=[]), 12), standby.send(DescribeClusterRequest(), 1)]
+    assert not any(reply.is_there for reply in replies)
+    standby.broker.leadership.leader_node_id = 2
+    standby.broker.leadership.settle()
+    standby.time.settle()
+    assert [reply.message.controller_id for reply in replies] == [2, 2]
+
+
+def test_they_do_not_wait_for_ever(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    standby.broker.leadership.unsettle()
+    reply = standby.send(MetadataRequest(topics=[]), 12)
+    standby.time.advance(5_000)
+    assert reply.message.controller_id == 1
+
+
+def test_it_follows_through_snapshots_and_checkpoints_of_the_leader() -> None:
+    """Whatever is in the journal, in chunks, or only in a snapshot."""
+    leader = TablesBroker("metadata.log.max.record.bytes.between.snapshots=300")
+    follower, late = Standby(leader), Standby(leader)
+    for number in range(30):
+        make_topic(leader, f"topic-{number}")
+        leader.let_pass(1_000)
+        leader.broker.logs.step()
+        leader.time.settle()
+        follower.follow()
+        assert follower.broker.metadata.state.topics.keys() == leader.broker.metadata.state.topics.keys()
+    with pytest.raises(FellBehind):
+        late.follow()
+    assert Standby(leader).broker.metadata.state.topics == leader.broker.metadata.state.topics
+
+
+def test_changes_are_refused_by_each_row(standby: Standby) -> None:
+    """As for an administrator whose client has asked any node."""
+    asked = AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="topic", configs=[])])
+    assert [row.error_code for row in standby.ask(asked, 2).responses] == [ErrorCode.NOT_CONTROLLER]

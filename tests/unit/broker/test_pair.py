@@ -1,0 +1,89 @@
+"""A node that stands by, beside one that leads: what it answers, in virtual time."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog.broker.storage.shared.store import SharedSizes
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.message import Message
+from oncelog.protocol.topics import TRANSACTION_STATE
+from tests.fakes.node import Node, Surroundings
+from tests.fakes.tables import Database
+from tests.fakes.virtual_time import VirtualTime
+
+
+class Pair:
+    """The first node leads, the other stands by."""
+
+    def __init__(self) -> None:
+        self.server = VirtualTime()
+        around = Surroundings(Database(), self.server, self.server, (), 10_000, 0, Random(1), SharedSizes)
+        self.leader, self.standby = Node(around, 1), Node(around, 2)
+        self.leader.start(self.server.wall_ms())
+        self.until(lambda: self.leader.serving is not None)
+        self.standby.start(self.server.wall_ms())
+        self.until(lambda: self.standby.serving is not None and bool(self._others))
+
+    @property
+    def _others(self) -> Any:
+        assert self.leader.serving is not None
+        return self.leader.serving.broker.nodes.others
+
+    def pass_time(self, delay_ms: int) -> None:
+        for _ in range(delay_ms):
+            self.server.advance(1)
+            for node in (self.leader, self.standby):
+                node.pass_time(1)
+
+    def until(self, has_happened: Callable[[], bool]) -> None:
+        for _ in range(20_000):
+            if has_happened():
+                return
+            self.pass_time(1)
+        raise AssertionError("it has not happened in 20 s")
+
+    def ask(self, node: Node, request: Message, version: int) -> Any:
+        assert node.serving is not None
+        arrival = node.take(node.serving.frame(request, version), request, version)
+        self.until(lambda: arrival.is_there)
+        assert arrival.reply is not None
+        return arrival.reply.message
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return Pair()
+
+
+@pytest.mark.parametrize("version", [4, 11])
+def test_a_fetch_from_a_standby_has_its_error_at_each_partition(pair: Pair, version: int) -> None:
+    """There a consumer looks for a reason to ask who leads, and before version 7 there is no other place."""
+    wanted = CreatableTopic(name="topic", num_partitions=2, replication_factor=1)
+    pair.ask(pair.leader, CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
+    pair.until(lambda: bool(pair.ask(pair.standby, MetadataRequest(topics=None), 9).topics))
+    partitions = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=100) for each in (0, 1)]
+    topics = [FetchTopic(topic="topic", partitions=partitions)]
+    answer = pair.ask(pair.standby, FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics), version)
+    found = [(each.partition_index, each.error_code) for each in answer.responses[0].partitions]
+    assert found == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+def test_a_leader_has_the_topics_of_coordinators_again_after_their_deletion(pair: Pair) -> None:
+    """Also where it looks at the nodes before the deletion is durable."""
+    pair.until(lambda: _has_coordinators(pair))
+    for delay_ms in range(0, 600, 50):
+        pair.pass_time(delay_ms)
+        pair.ask(pair.leader, DeleteTopicsRequest(topic_names=[TRANSACTION_STATE], timeout_ms=1_000), 5)
+        pair.until(lambda: _has_coordinators(pair))
+
+
+def _has_coordinators(pair: Pair) -> bool:
+    assert pair.leader.serving is not None
+    return pair.leader.serving.broker.topics.get(TRANSACTION_STATE) is not None
