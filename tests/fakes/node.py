@@ -37,7 +37,8 @@ from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.message import Message
 from tests.fakes.broker import AnsweringBroker, Reply, SeededEntropy
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 PORT = 9092

@@ -11,7 +11,8 @@ from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, ope
 from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.message import Message
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.fakes.tables import Database, End, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import End, FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 SMALL = SharedSizes(row_bytes=200, checkpoint_bytes=1_000, chunk_bytes=500, written_bytes=500, fetched_bytes=500)

@@ -33,8 +33,8 @@ from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import Reply
+from tests.fakes.database import Database
 from tests.fakes.node import EXPECTED_ENDS, Node, Process, Surroundings
-from tests.fakes.tables import Database
 from tests.fakes.tables_broker import LateBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError

@@ -17,8 +17,8 @@ from oncelog.broker.outbox.rows import LARGEST_BYTES
 from oncelog.broker.storage.shared.tables import OutboxRow
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
+from tests.fakes.database import Database
 from tests.fakes.logs import read_records
-from tests.fakes.tables import Database
 from tests.history.auditor import HistoryError
 
 EVENTS = "events"

@@ -24,7 +24,8 @@ from oncelog.broker.storage.shared.tables import (
 )
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import FakeTables
 from tests.fakes.tables_broker import TablesBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError

@@ -14,7 +14,8 @@ from oncelog.tools.log.check import examine as examine_files
 from oncelog.tools.log.tables.check import examine
 from oncelog.tools.log.tables.content import TablesContent
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 from tests.simulation.tables_world import TablesWorld
 from tests.support.exported import InstantTables, contents, exported, imported

@@ -14,7 +14,7 @@ from oncelog.broker.storage.shared.outbox import SharedOutbox
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import AppendRound, OutboxRow, Statement
 from oncelog.broker.turns.completion import Completion
-from tests.fakes.tables import _EFFECTS, Database
+from tests.fakes.database import _EFFECTS, Database
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.outbox_world import OutboxWorld
 

@@ -9,8 +9,8 @@ import pytest
 
 from oncelog.broker.handlers import current
 from oncelog.broker.storage.shared.tables import AppendRound, Lease, ReadRounds
+from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.node import Term
-from tests.fakes.tables import _EFFECTS, Database
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.pair_world import PairWorld
 

@@ -10,7 +10,8 @@ from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.cluster import metadata_log
 from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
 from oncelog.broker.storage.shared.tables import AppendRound
-from tests.fakes.tables import _EFFECTS, Database, FakeTables
+from tests.fakes.database import _EFFECTS, Database
+from tests.fakes.tables import FakeTables
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.restored_world import RestoredWorld

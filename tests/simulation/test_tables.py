@@ -20,7 +20,7 @@ from oncelog.broker.storage.shared.tables import (
     ReplaceChunks,
 )
 from oncelog.broker.turns.completion import Completion
-from tests.fakes.tables import _EFFECTS, Database
+from tests.fakes.database import _EFFECTS, Database
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.tables_world import TablesWorld

@@ -8,7 +8,7 @@ from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.tables.content import TablesContent
 from oncelog.tools.log.tables.export import write
 from oncelog.tools.log.tables.filling import Source, fill
-from tests.fakes.tables import Database
+from tests.fakes.database import Database
 
 T = TypeVar("T")
 _EPOCH = 1

@@ -12,7 +12,8 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.tools.log.stopped_directory import NoLoop
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 from tests.support.damage import END_OFFSET, fill, produce
 

@@ -20,8 +20,9 @@ from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, ope
 from oncelog.broker.turns.slices import Sliced
 from tests.clients.administration import create, fetch, produce
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.database import Database
 from tests.fakes.late_store import LateLogStore
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.tables import FakeTables
 
 MEMORY = "oncelog.storage=memory"
 _NEEDS_FILES = re.compile(

@@ -14,8 +14,8 @@ from oncelog.protocol.generated.fetch_request import FetchPartition, FetchReques
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
 from oncelog.protocol.topics import TRANSACTION_STATE
+from tests.fakes.database import Database
 from tests.fakes.node import Node, Surroundings
-from tests.fakes.tables import Database
 from tests.fakes.virtual_time import VirtualTime
 
 

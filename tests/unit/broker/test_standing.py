@@ -10,7 +10,8 @@ from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, SeenNodes
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.succession.standing import Standing, why_free
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 OTHERS = Lease(3, "other", 17, 9_000.0, is_attended=True, node_id=2, held_ms=61_000.0)

@@ -17,7 +17,7 @@ from oncelog.cli import main
 from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.stopped_directory import NoLoop
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.tables import Database
+from tests.fakes.database import Database
 from tests.support.damage import TOPIC, fill, read_committed
 from tests.support.data_directories import load, store
 from tests.support.exported import contents as files_of

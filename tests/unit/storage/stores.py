@@ -29,10 +29,11 @@ from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.coroutines import WaitingCoroutines
+from tests.fakes.database import Database
 from tests.fakes.late_store import LateLogStore
 from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.tables import FakeTables
 from tests.support.postgres import Postgres, started
 
 T = TypeVar("T")

@@ -16,9 +16,10 @@ from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, ope
 from oncelog.broker.storage.shared.tables import FetchChunk, Statement
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
+from tests.fakes.database import Database
 from tests.fakes.logs import TOPIC_ID, Listener
 from tests.fakes.scheduler import ManualClock, ManualScheduler
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.tables import FakeTables
 
 T = TypeVar("T")
 

@@ -9,8 +9,9 @@ from oncelog.broker.storage.shared.beside import Beside
 from oncelog.broker.storage.shared.room import RETRY_MS, Room
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import MoveStarts
+from tests.fakes.database import Database
 from tests.fakes.logs import TOPIC_ID
-from tests.fakes.tables import Database, End, FakeTables
+from tests.fakes.tables import End, FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 _MOVED = MoveStarts(0, {(TOPIC_ID, 0): 5})

@@ -19,7 +19,8 @@ from oncelog.broker.storage.shared.tables import (
 )
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
-from tests.fakes.tables import Database, FakeTables
+from tests.fakes.database import Database
+from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from oncelog.broker.storage.shared.tables import (
 )
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from tests.fakes.database import Database
 from tests.fakes.logs import batch, read_records
-from tests.fakes.tables import Database
 from tests.unit.storage.tables_store import TablesStore, fetched
 
 KB = b"x" * 1_000

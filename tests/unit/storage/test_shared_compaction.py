@@ -11,8 +11,8 @@ from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.broker.storage.shared.tables import AddAside, DropAside, FetchChunk, ReplaceChunks, Statement, WriteBlob
 from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.records.record import decode_records
+from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.logs import batch
-from tests.fakes.tables import _EFFECTS, Database
 from tests.unit.storage.stores import STORES, Stored, _tables
 
 CHUNK_BYTES = 2000

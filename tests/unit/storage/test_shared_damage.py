@@ -12,8 +12,8 @@ from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches
+from tests.fakes.database import Database
 from tests.fakes.logs import TOPIC_ID, batch
-from tests.fakes.tables import Database
 from tests.unit.storage.stores import STORES, Stored, _tables
 
 DAMAGED: LogKey = (TOPIC_ID, 0)

@@ -13,8 +13,8 @@ from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.broker.storage.shared.tables import AddAside, ChunkRow, DropAside, ReplaceChunks
 from oncelog.protocol.errors import KafkaError
+from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.logs import batch
-from tests.fakes.tables import _EFFECTS, Database
 from tests.unit.storage.stores import STORES, Stored, _tables
 
 CHUNK_BYTES = 20_000

@@ -14,8 +14,8 @@ from oncelog.broker.storage.shared import joining
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import Record, decode_records
+from tests.fakes.database import Database
 from tests.fakes.logs import batch
-from tests.fakes.tables import Database
 from tests.simulation.log_model import known
 from tests.unit.storage.stores import STORES, Stored, _tables
 
