@@ -104,10 +104,10 @@ class Node:
 
     def _is_out_of_patience(self) -> bool:
         """A first start fails at once; a process that has served waits as long as a leader does."""
-        now_ms = self._system.clock.monotonic_ms()
+        monotonic_ms = self._system.clock.monotonic_ms()
         if self._failing_since is None:
-            self._failing_since = now_ms
-        return not self._has_served or now_ms - self._failing_since > _PATIENCE_MS
+            self._failing_since = monotonic_ms
+        return not self._has_served or monotonic_ms - self._failing_since > _PATIENCE_MS
 
     def on_serving(self, running: RunningBroker) -> None:
         self._has_served, self._failing_since = True, None

@@ -1,0 +1,221 @@
+"""The lease and the nodes in SQL.
+
+Owns: who may write, which connection shows that its owner is alive, and what a node that stands by reads. Does not own:
+over which connection each is asked (`tables`), what follows from the answers (`storage.shared.lease`, `succession`).
+
+The row of the epoch also says where the database was when it was written last: on which server and timeline, in which
+transaction. A row that was restored from a dump is of another transaction than it says.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from asyncpg import Connection, InsufficientPrivilegeError
+
+from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
+    Attendance,
+    AttendLease,
+    DropNode,
+    Followed,
+    FollowMetadata,
+    ForgetPlace,
+    GiveBackLease,
+    KeepNode,
+    KeepPlace,
+    KeptNode,
+    Lease,
+    LookAtLease,
+    LookAtNodes,
+    NodeAddress,
+    NodeRow,
+    ReadBlobs,
+    RenewLease,
+    SeenNodes,
+    TakeLease,
+    TakenLease,
+    WantLeader,
+)
+from oncelog.protocol.topics import METADATA_TOPIC_ID
+
+_OURS = "'oncelog_leader'::regclass::oid"
+"""The first half of the keys of our advisory locks: of these tables, and of no others."""
+_EPOCH_KEY = "(epoch & 2147483647)::int"
+_IS_OURS = f"locktype = 'advisory' and classid = {_OURS}"
+_OF_EPOCH = f"{_IS_OURS} and objsubid = 2 and objid = {_EPOCH_KEY}::oid"
+"""Two ints: the owner of the lease in this epoch is alive."""
+_OF_NODE = f"{_IS_OURS} and objsubid = 1 and objid = $1::int::oid"
+"""One bigint: this node is."""
+_OUR_DATABASE = "database = (select oid from pg_database where datname = current_database())"
+_RENEWED = "(extract(epoch from nullif(until, '-infinity')) * 1000000)::bigint"
+_LOOK = f"""
+select epoch, owner, coalesce({_RENEWED}, 0),
+coalesce(extract(epoch from nullif(until, '-infinity') - clock_timestamp()) * 1000, 0)::float,
+exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, successor,
+coalesce(extract(epoch from clock_timestamp() - nullif(since, '-infinity')) * 1000, 0)::float
+from oncelog_leader, oncelog_lease
+"""
+_PLACE = """
+(select system_identifier || '/' from pg_control_system()) || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+"""
+_EPOCH = f"""
+select epoch, place = {_PLACE} and xmin::text::bigint = mod(written::text::numeric, 4294967296)
+from oncelog_leader for update
+"""
+_END_OTHERS = f"""
+select pg_terminate_backend(pid) from pg_locks, oncelog_lease
+where relation = 'oncelog_leader'::regclass and mode = 'RowShareLock' and pid <> pg_backend_pid()
+and coalesce({_RENEWED}, 0) = $1
+"""
+"""A broker that stands still in the middle of a transaction would hold its lock on the epoch for as long."""
+_TAKE_EPOCH = f"""
+update oncelog_leader set epoch = $2, written = pg_current_xact_id(),
+place = case when $1 then {_PLACE} else '' end
+"""
+_TAKE_LEASE = """
+update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms', node_id = $3, successor = -1,
+wanted = -1, since = clock_timestamp()
+"""
+_KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE}"
+_ATTEND = f"""
+select case when epoch <> $1 then 'NONE'
+when exists (select from pg_locks where {_OF_EPOCH} and pid = pg_backend_pid()) then 'KEPT'
+when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN' else 'NONE' end from oncelog_leader
+"""
+_HAS_NODE = f"""
+select exists (select from pg_locks where {_OF_NODE} and pid = pg_backend_pid())
+or pg_try_advisory_lock({_OURS}::bigint << 32 | $1::int)
+"""
+_KEEP_NODE = """
+insert into oncelog_node values($1, $2, $3, $4, clock_timestamp() + $5 * interval '1 ms')
+on conflict (node_id) do update set owner = excluded.owner, addresses = excluded.addresses,
+followed = excluded.followed, until = excluded.until
+"""
+_NODES = """
+select node_id, owner, addresses, followed, until <= clock_timestamp() from oncelog_node order by node_id
+"""
+_NEWEST = "select coalesce((select max(number) from oncelog_journal), 0), number from oncelog_trim"
+_FOLLOWED_CHUNKS = """
+select body from oncelog_chunk as chunk where topic_id = $1 and partition = 0 and next_offset > $2
+and not exists (select from oncelog_aside as aside where aside.id = chunk.id) order by base_offset
+"""
+_FOLLOWED_ROUNDS = """
+select string_agg(body, ''::bytea order by part) from oncelog_journal
+where number > $1 and is_followed group by number order by number
+"""
+
+
+async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
+    return Lease(*await connection.fetchrow(_LOOK))
+
+
+async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLease | None:
+    seen = statement.seen
+    with suppress(InsufficientPrivilegeError):  # it was another user's broker; its transactions end by themselves
+        await connection.execute(_END_OTHERS, seen.renewed)
+    async with connection.transaction():
+        epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
+        owner, renewed = await connection.fetchrow(f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease")
+        if owner == statement.owner:  # an answer was lost
+            return TakenLease(epoch, not is_here)
+        if (epoch, renewed) != (seen.epoch, seen.renewed):
+            return None
+        is_here = is_here or not epoch
+        epoch += 1 if is_here else LOST_EPOCHS
+        await connection.execute(_TAKE_EPOCH, is_here, epoch)
+        await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms, statement.node_id)
+    return TakenLease(epoch, not is_here)
+
+
+async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
+    await connection.execute(
+        "update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms'", statement.lease_ms
+    )
+
+
+async def _attend_lease(connection: Connection, statement: AttendLease) -> Attendance:
+    return Attendance[await connection.fetchval(_ATTEND, statement.epoch)]
+
+
+async def _give_back_lease(connection: Connection, statement: GiveBackLease) -> None:
+    await connection.execute("update oncelog_lease set until = '-infinity', successor = $1", statement.successor)
+
+
+async def _keep_node(connection: Connection, statement: KeepNode) -> KeptNode:
+    row = statement.row
+    is_kept = await connection.fetchval(_HAS_NODE, row.node_id)
+    if is_kept:
+        addresses = json.dumps(row.addresses)
+        await connection.execute(_KEEP_NODE, row.node_id, row.owner, addresses, row.followed, statement.lease_ms)
+        await connection.execute("delete from oncelog_node where until < clock_timestamp() - interval '10 min'")
+        return KeptNode(is_kept, row.owner, 0)
+    found = await connection.fetchrow(
+        "select owner, (extract(epoch from until) * 1000000)::bigint from oncelog_node where node_id = $1", row.node_id
+    )
+    return KeptNode(is_kept, *(found or ("", 0)))
+
+
+async def _drop_node(connection: Connection, statement: DropNode) -> None:
+    await connection.execute(
+        "delete from oncelog_node where node_id = $1 and owner = $2", statement.node_id, statement.owner
+    )
+
+
+async def _look_at_nodes(connection: Connection, _: LookAtNodes) -> SeenNodes:
+    nodes = [
+        NodeRow(node_id, owner, tuple(NodeAddress(*each) for each in json.loads(addresses)), followed, is_over)
+        for node_id, owner, addresses, followed, is_over in await connection.fetch(_NODES)
+    ]
+    newest, trimmed = await connection.fetchrow(_NEWEST)
+    return SeenNodes(nodes, max(newest, trimmed), await connection.fetchval("select wanted from oncelog_lease"))
+
+
+async def _want_leader(connection: Connection, statement: WantLeader) -> None:
+    await connection.execute("update oncelog_lease set wanted = $1", statement.node_id)
+
+
+async def _read_blobs(connection: Connection, statement: ReadBlobs) -> dict[str, bytes]:
+    return dict(await connection.fetch("select * from oncelog_blob where starts_with(path, $1)", statement.prefix))
+
+
+async def _follow_metadata(connection: Connection, statement: FollowMetadata) -> Followed:
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        newest, trimmed = await connection.fetchrow(_NEWEST)
+        chunks: list[Any] = []
+        if trimmed > statement.above:
+            chunks = await connection.fetch(_FOLLOWED_CHUNKS, METADATA_TOPIC_ID, statement.from_offset)
+        rounds = await connection.fetch(_FOLLOWED_ROUNDS, max(statement.above, trimmed))
+        start_offset = await connection.fetchval(
+            "select start_offset from oncelog_start where topic_id = $1 and partition = 0", METADATA_TOPIC_ID
+        )
+    return Followed(max(newest, trimmed), start_offset or 0, [body for (body,) in chunks], [body for (body,) in rounds])
+
+
+async def _keep_place(connection: Connection, _: KeepPlace) -> None:
+    await connection.execute(_KEEP_PLACE)
+
+
+async def _forget_place(connection: Connection, _: ForgetPlace) -> None:
+    await connection.execute("update oncelog_leader set place = ''")
+
+
+ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
+    LookAtLease: _look_at_lease,
+    TakeLease: _take_lease,
+    AttendLease: _attend_lease,
+    KeepNode: _keep_node,
+    DropNode: _drop_node,
+    LookAtNodes: _look_at_nodes,
+    WantLeader: _want_leader,
+    ReadBlobs: _read_blobs,
+    FollowMetadata: _follow_metadata,
+    ForgetPlace: _forget_place,
+}
+WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
+    RenewLease: _renew_lease,
+    GiveBackLease: _give_back_lease,
+    KeepPlace: _keep_place,
+}
+"""What happens in a transaction that holds the lease."""
