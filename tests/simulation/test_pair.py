@@ -48,9 +48,9 @@ def _follow_the_next_leader_as_the_one_before(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Term, "_on_seen_lease", steady)
 
 
-def _follow_a_round_in_five_not(patch: pytest.MonkeyPatch) -> None:
+def _mark_no_round_as_one_to_follow(patch: pytest.MonkeyPatch) -> None:
     def forgetful(self: Database, statement: AppendRound) -> bool:
-        return self.append_round(replace(statement, is_followed=statement.is_followed and statement.number % 5 > 0))
+        return self.append_round(replace(statement, is_followed=False))
 
     patch.setitem(_EFFECTS, AppendRound, forgetful)
 
@@ -63,7 +63,7 @@ PLANTS: list[Plant] = [
     _answer_reads_whoever_leads,
     _begin_with_an_old_view,
     _follow_the_next_leader_as_the_one_before,
-    _follow_a_round_in_five_not,
+    _mark_no_round_as_one_to_follow,
     _let_a_deposed_leader_append,
 ]
 
