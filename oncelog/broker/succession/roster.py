@@ -58,7 +58,7 @@ class Roster:
         self._row = NodeRow(node_id, owner, ())
         self._lease_ms = lease_ms
         self._is_over = False
-        self._is_due = False
+        self._is_due = self._is_keeping = False
         self.nodes = Nodes(node_id)
         self.seen = SeenNodes((), 0, NOBODY)
         self._on_seen: Callable[[SeenNodes], None] = lambda _: None
@@ -109,8 +109,15 @@ class Roster:
 
     def _keep(self) -> None:
         self._is_due = False
-        if not self._is_over:
-            self._statements.ask(KeepNode(self._row, self._lease_ms)).then(lambda _: None)
+        if not self._is_over and not self._is_keeping:
+            self._is_keeping = True
+            row = self._row
+            self._statements.ask(KeepNode(row, self._lease_ms)).then(lambda _: self._on_kept(row))
+
+    def _on_kept(self, row: NodeRow) -> None:
+        self._is_keeping = False
+        if row.addresses != self._row.addresses:
+            self._tell()
 
     def _renew(self) -> None:
         if not self._is_over:
