@@ -51,6 +51,8 @@ class MetadataFollower:
         self._load_snapshot(reading.result())
         self.login_secret = asking.result().get(LOGIN_SECRET)
         yield from self.follow()
+        if self.state.cluster_id is None:
+            raise FellBehind  # the very first leader has not written it yet
 
     def _load_snapshot(self, blobs: Mapping[str, bytes]) -> None:
         found = MemoryBlobs()

@@ -464,7 +464,7 @@ class PostgresTables:
         self._fetches = Pool([Session(server) for _ in range(_FETCHING)])
         self._beside = Session(server, answer_ms=_BESIDE_MS)
         self._sessions = (
-            *(self._rounds, self._reads, self._lease, self._attending, self._node, self._beside),
+            *(self._attending, self._node, self._rounds, self._reads, self._lease, self._beside),
             self._outbox,
             *self._fetches.sessions,
         )
