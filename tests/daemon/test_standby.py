@@ -114,7 +114,13 @@ class Transactions:
         self.committed: list[int] = []
         self.errors: list[Exception] = []
         self._producer = TransactionalProducer(
-            {"bootstrap.servers": bootstrap, "transactional.id": "writer", "log_level": 0, "socket.timeout.ms": 3_000}
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": "writer",
+                "socket.timeout.ms": 3_000,
+                "topic.metadata.refresh.interval.ms": 1_000,  # else it may look for the leader once, too early
+                "log_level": 0,
+            }
         )
         self._is_over = False
         self._thread = threading.Thread(target=self._run)
