@@ -59,6 +59,10 @@ class Acceptor:
             for each in self._sockets:
                 self._loop.add_reader(each.fileno(), self._accept, each)
 
+    def change_broker(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.resume()
+
     def close(self, *, keeps_listening: bool = False) -> None:
         """With `keeps_listening` who connects now waits for whoever has these sockets next."""
         self._pause(None)

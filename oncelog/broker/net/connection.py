@@ -54,7 +54,8 @@ class Connection(asyncio.Protocol):
         open_connections: OpenConnections,
         on_lost: Callable[[], None] | None = None,
     ) -> None:
-        self._broker = broker
+        self.broker = broker
+        """Whose client it is."""
         self._dispatch: Dispatch = dispatcher.dispatch
         self._listener_name = listener_name
         self._advertised = advertised
@@ -106,7 +107,7 @@ class Connection(asyncio.Protocol):
         self._peer.throttle = self._throttle
         self._peer.login = login
         self._open_connections.add(self)
-        self._broker.metrics.connections += 1
+        self.broker.metrics.connections += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -124,7 +125,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_ending:
             return
-        self._broker.metrics.request_bytes += len(data)
+        self.broker.metrics.request_bytes += len(data)
         if self._busy_poll is not None:
             self._busy_poll.on_request()
         self.has_moved = True
@@ -160,7 +161,7 @@ class Connection(asyncio.Protocol):
 
     def await_admission(self, timeout_ms: int) -> None:
         """Close the connection if the client is not admitted in time."""
-        self._admission_timer = self._broker.scheduler.call_later(timeout_ms, self._on_not_admitted)
+        self._admission_timer = self.broker.scheduler.call_later(timeout_ms, self._on_not_admitted)
 
     def await_login(self, login: "SaslLogin", max_request_bytes: int) -> None:
         """Require a login: until the client is admitted, requests go to `login` and are of up to
@@ -174,7 +175,7 @@ class Connection(asyncio.Protocol):
         self._stop_admission_timer()
         self._peer.principal = principal
         self._dispatch = dispatch
-        self._reader.max_frame_bytes = self._broker.config.get_int("socket.request.max.bytes")
+        self._reader.max_frame_bytes = self.broker.config.get_int("socket.request.max.bytes")
 
     def _on_not_admitted(self) -> None:
         self._admission_timer = None
@@ -278,7 +279,7 @@ class Connection(asyncio.Protocol):
 
     def _pump_soon(self) -> None:
         self._pump_is_due = True
-        self._broker.scheduler.call_soon(self._pump_due)
+        self.broker.scheduler.call_soon(self._pump_due)
 
     def _pump_due(self) -> None:
         self._pump_is_due = False
@@ -312,7 +313,7 @@ class Connection(asyncio.Protocol):
             self.close(exchange.closes)
         elif exchange.parts is not None:
             size = exchange.size_bytes
-            self._broker.metrics.response_bytes += size + 4
+            self.broker.metrics.response_bytes += size + 4
             self._output_bytes += size + 4
             self._output += (size.to_bytes(4, "big"), *exchange.parts)
 
@@ -372,16 +373,16 @@ class Connection(asyncio.Protocol):
 
     def _throttle(self, wait_ms: int) -> None:
         """Read no more of a client that is above a quota, and start none of its requests, for this time (KIP-219)."""
-        monotonic_ms = self._broker.clock.monotonic_ms()
+        monotonic_ms = self.broker.clock.monotonic_ms()
         self._throttled_until_ms = max(self._throttled_until_ms, monotonic_ms + wait_ms)
         if self._throttle_timer is None:
-            self._throttle_timer = self._broker.scheduler.call_later(wait_ms, self._end_throttle)
-            self._broker.scheduler.call_soon(self._maybe_pause_reading)
+            self._throttle_timer = self.broker.scheduler.call_later(wait_ms, self._end_throttle)
+            self.broker.scheduler.call_soon(self._maybe_pause_reading)
 
     def _end_throttle(self) -> None:
-        left_ms = self._throttled_until_ms - self._broker.clock.monotonic_ms()
+        left_ms = self._throttled_until_ms - self.broker.clock.monotonic_ms()
         if left_ms > 0:
-            self._throttle_timer = self._broker.scheduler.call_later(left_ms, self._end_throttle)
+            self._throttle_timer = self.broker.scheduler.call_later(left_ms, self._end_throttle)
             return
         self._throttle_timer = None
         self.has_moved = True
@@ -426,7 +427,7 @@ class Connection(asyncio.Protocol):
         self._forget()
         transport.write_eof()
         transport.resume_reading()
-        self._broker.scheduler.call_later(_HANG_UP_MS, transport.close)
+        self.broker.scheduler.call_later(_HANG_UP_MS, transport.close)
 
     def close(self, reason: str | None = None) -> None:
         """Close for `reason` (logged) or because the broker stops (silently); completed responses are still sent."""
@@ -434,21 +435,21 @@ class Connection(asyncio.Protocol):
             return
         self.is_closing = True
         if reason is not None:
-            self._broker.logger.warning(
+            self.broker.logger.warning(
                 "connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason
             )
         self._forget()
         self._transport.close()
 
     def close_idle(self) -> None:
-        self._broker.logger.info("connection.idle", peer=self._peer.address, listener=self._listener_name)
+        self.broker.logger.info("connection.idle", peer=self._peer.address, listener=self._listener_name)
         if self._write_paused:
             self.abort()
         else:
             self.close()
 
     def close_for_memory(self, reason: str) -> None:
-        broker = self._broker
+        broker = self.broker
         broker.metrics.connections_closed_slow += 1
         broker.logger.warning("connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason)
         self.abort()

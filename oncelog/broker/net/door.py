@@ -52,8 +52,21 @@ class Door:
         self._protocol = protocol
         self._sasl_parts = _sasl_parts(broker) if protocol.has_sasl else None
         self._passage = self._read(broker.config)
-        broker.live_config.check(self._check)
-        broker.live_config.watch(self._on_change)
+        self._watch()
+
+    def _watch(self) -> None:
+        self._broker.live_config.check(self._check)
+        self._broker.live_config.watch(self._on_change)
+
+    def change_broker(self, broker: "Broker") -> None:
+        """Another broker of this process has the users and settings; logins that have begun go on with these."""
+        self._broker = broker
+        if self._sasl_parts is not None:
+            users = broker.scram_users = self._sasl_parts.users
+            users.replace(broker.metadata.state.security.scram_credentials, broker.login_secret(), broker.tokens)
+            _watch_users(broker, users)
+        self._watch()
+        self._on_change(ResourceType.BROKER, "")
 
     def _read(self, config: BrokerConfig) -> _Passage:
         """Return the security settings, with all files read. Raises ConfigError."""
@@ -104,7 +117,7 @@ class Door:
         connection.await_admission(config.get_int("oncelog.authentication.timeout.ms"))
         if passage.sasl is not None:
             authentication = Authentication(passage.sasl.mechanisms, passage.sasl.max_session_ms)
-            login = SaslLogin(self._broker, self._dispatcher, connection, authentication)
+            login = SaslLogin(self._dispatcher, connection, authentication)
             most = config.get_of_listener(self._listener_name, "sasl.server.max.receive.size")
             connection.await_login(login, int(most))
         if passage.context is None:
@@ -142,5 +155,9 @@ def _scram_users(broker: "Broker") -> ScramUsers:
         return broker.entropy.uuid().hex + broker.entropy.uuid().hex
 
     users = ScramUsers(known, broker.login_secret(), nonce, broker.tokens)
-    broker.metadata.state.security.watch(lambda _: users.on_change())
+    _watch_users(broker, users)
     return users
+
+
+def _watch_users(broker: "Broker", users: ScramUsers) -> None:
+    broker.metadata.state.security.watch(lambda _: users.on_change())

@@ -61,11 +61,12 @@ class Listeners:
         self._broker = broker
         self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
+        self._doors: list[Door] = []
         self._open = OpenConnections(broker, busy_poll)
         self._quotas = ConnectionQuotas(
-            lambda: broker.config,
+            lambda: self._broker.config,
             descriptor_count,
-            lambda host: 0.0 if broker.quotas is None else broker.quotas.connect(host),
+            lambda host: 0.0 if self._broker.quotas is None else self._broker.quotas.connect(host),
         )
         self._follow = FollowWarnings(broker.logger, default_gateways)
         self._joining: set[asyncio.Task[None]] = set()
@@ -91,6 +92,18 @@ class Listeners:
         self._acceptors.append(Acceptor(self._broker, bound.name, sockets, self._quotas, on_accepted))
         self.endpoints.append(bound)
         return bound
+
+    def change_broker(self, broker: "Broker") -> None:
+        """Let another broker of this process answer: clients stay connected, and logged in. What they have asked before
+        the one before answers."""
+        self._broker = broker
+        self._dispatcher.change_broker(broker)
+        self._open.change_broker(broker)
+        for door in self._doors:
+            door.change_broker(broker)
+        for acceptor in self._acceptors:
+            acceptor.change_broker(broker)
+        broker.live_config.watch(lambda _type, _name: self._resume())
 
     @property
     def connection_count(self) -> int:
@@ -143,7 +156,9 @@ class Listeners:
             return None
         from oncelog.broker.net.door import Door  # a start without it does not pay for it
 
-        return Door(self._broker, self._dispatcher, endpoint.name, endpoint.protocol)
+        door = Door(self._broker, self._dispatcher, endpoint.name, endpoint.protocol)
+        self._doors.append(door)
+        return door
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         config = self._broker.config

@@ -11,7 +11,7 @@ Invariants
 - A connection without a session's end has no trace of its login in the path of its requests.
 """
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.net.connection import Connection
@@ -24,19 +24,13 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ProtocolError
 
-if TYPE_CHECKING:
-    from oncelog.broker.requests.parts import Broker
-
 T = TypeVar("T")
 
 
 class SaslLogin:
     """The login of one connection by SASL, a `Login`."""
 
-    def __init__(
-        self, broker: "Broker", dispatcher: Dispatcher, connection: Connection, authentication: Authentication
-    ) -> None:
-        self._broker = broker
+    def __init__(self, dispatcher: Dispatcher, connection: Connection, authentication: Authentication) -> None:
         self._dispatcher = dispatcher
         self._connection = connection
         self._authentication = authentication
@@ -50,7 +44,9 @@ class SaslLogin:
             raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
         api_key, version = frame[0] << 8 | frame[1], frame[2] << 8 | frame[3]
         if authentication.state is SaslState.COMPLETE:
-            if api_key != ApiKey.SASL_HANDSHAKE and authentication.has_ended(self._broker.clock.monotonic_ms()):
+            if api_key != ApiKey.SASL_HANDSHAKE and authentication.has_ended(
+                self._connection.broker.clock.monotonic_ms()
+            ):
                 raise CloseConnection("its session has ended, and it has not logged in again (KIP-368)")
             return self._dispatcher.dispatch(frame, peer)
         try:
@@ -76,7 +72,7 @@ class SaslLogin:
     def takes_handshake(self) -> bool:
         authentication = self._authentication
         if authentication.state is SaslState.COMPLETE:
-            return authentication.may_begin_again(self._broker.clock.monotonic_ms())
+            return authentication.may_begin_again(self._connection.broker.clock.monotonic_ms())
         return authentication.state in (SaslState.INITIAL, SaslState.HANDSHAKE)
 
     @property
@@ -89,7 +85,7 @@ class SaslLogin:
 
     def on_handshake(self, mechanism: str, version: int) -> bool:
         """Whether the mechanism is enabled; if not, the login has failed."""
-        if self._authentication.on_handshake(mechanism, version, self._broker.clock.monotonic_ms()):
+        if self._authentication.on_handshake(mechanism, version, self._connection.broker.clock.monotonic_ms()):
             return True
         self._refuse(
             f"the client asked for a SASL mechanism that is not in sasl.enabled.mechanisms: {mechanism[:100]!r}"
@@ -135,7 +131,7 @@ class SaslLogin:
 
     def _taken(self, outcome: Outcome) -> LoginStep:
         authentication = self._authentication
-        session_ms = authentication.complete(outcome, self._broker.clock.monotonic_ms())
+        session_ms = authentication.complete(outcome, self._connection.broker.clock.monotonic_ms())
         if authentication.state is SaslState.COMPLETE and authentication.principal is not None:
             has_no_end = authentication.session_ends_ms is None
             dispatch = self._dispatcher.dispatch if has_no_end else self.dispatch
@@ -179,8 +175,8 @@ class SaslLogin:
         self._connection.end(reason)
 
     def _later(self, function: Any) -> None:
-        delay_ms = self._broker.config.get_int("connection.failed.authentication.delay.ms")
-        self._broker.scheduler.call_later(delay_ms, function)
+        delay_ms = self._connection.broker.config.get_int("connection.failed.authentication.delay.ms")
+        self._connection.broker.scheduler.call_later(delay_ms, function)
 
 
 def _close(exchange: Exchange, reason: str) -> None:

@@ -38,6 +38,7 @@ def _ignore(_error: Exception | None) -> None:
 class TrackedConnection(Holder, Protocol):
     """A connection as its supervisor sees it."""
 
+    broker: "Broker"
     last_moved_ms: int
 
     def check_activity(self, monotonic_ms: MonotonicMs) -> None:
@@ -80,6 +81,11 @@ class OpenConnections:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def change_broker(self, broker: "Broker") -> None:
+        self._broker = broker
+        for connection in self._all:
+            connection.broker = broker
 
     def add(self, connection: TrackedConnection) -> None:
         connection.last_moved_ms = self._broker.clock.monotonic_ms()

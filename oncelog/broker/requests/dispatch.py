@@ -344,6 +344,14 @@ class Dispatcher:
         """The requests that wait for an import, by API."""
         broker.on_around.append(self._put_around)
 
+    def change_broker(self, broker: "Broker") -> None:
+        """Let another broker handle what comes from now on. The one before ends what it has begun."""
+        self._broker.on_around.remove(self._put_around)
+        self._broker, self._observer = broker, broker.request_observer
+        for api_key in self._loaded:
+            self._on_imported(API_TABLE[api_key])
+        broker.on_around.append(self._put_around)
+
     def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
         """Start one request, perhaps one whose exchange was already returned. Raises ProtocolError when the bytes are
         not a request that we serve."""

@@ -132,11 +132,16 @@ class ScramUsers:
     ) -> None:
         """Looks up `known`, by user and number of the mechanism, again at each login. `secret` decides the salts of
         unknown users; `nonce` is random and new at each call; `tokens` is None where no tokens exist."""
-        self._known = known
-        self._tokens = tokens
-        self._secret = secret
         self._usual: dict[int, tuple[int, int]] = {}
         self.nonce: Final = nonce
+        self.replace(known, secret, tokens)
+
+    def replace(self, known: Mapping[tuple[str, int], Credential], secret: bytes, tokens: Tokens | None = None) -> None:
+        """Look them up here from now on, in logins that have begun, too."""
+        self._known = known
+        self._secret = secret
+        self._tokens = tokens
+        self.on_change()
 
     def on_change(self) -> None:
         """Forget the usual credential: the known users have changed."""
