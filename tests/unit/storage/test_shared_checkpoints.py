@@ -143,6 +143,16 @@ def test_a_checkpoint_is_due_by_time_and_without_anything_new_none_is_written() 
     assert len(running.tables.sent_of(Checkpoint)) == 2
 
 
+def test_a_checkpoint_is_due_earlier_while_another_node_would_read_the_journal() -> None:
+    running = TablesStore(Database(), checkpoint_bytes=64_000)
+    for is_there, written in ((True, 1), (False, 1), (True, 2)):
+        running.store.await_successor(is_there=is_there)
+        running.append(batch(value=KB))
+        running.scheduler.run()
+        running.step(3_000)
+        assert len(running.tables.sent_of(Checkpoint)) == written
+
+
 def test_thousands_of_logs_move_in_slices() -> None:
     """No turn moves more than some hundred of them."""
     running = TablesStore(Database(), 2_000, checkpoint_bytes=100_000)

@@ -22,6 +22,8 @@ from oncelog.broker.turns.slices import Sliced
 T = TypeVar("T")
 _CHECKPOINT_MS = 10_000
 """How long a good part of the limit stays in the journal."""
+_AWAITED_CHECKPOINT_MS = 3_000
+"""The same, where clients would wait for another node to read it."""
 _GOOD_PART = 64
 _LONGEST_MS = 300_000
 """How long anything does. A start replays little; what is written more often becomes many small chunks."""
@@ -83,6 +85,8 @@ class Checkpoints:
         self._grown_ms = clock.monotonic_ms()
         """When the first of them did."""
         self._is_in_flight = False
+        self.is_awaited = False
+        """Whether another node stands by: what the journal has it reads before it leads."""
         self.written_count = self.written_bytes = 0
         self.written_at_ms = self._grown_ms
         """When the newest was."""
@@ -118,7 +122,8 @@ class Checkpoints:
         if self._journal_bytes >= self._limit_bytes:
             return True
         is_good_part = self._journal_bytes * _GOOD_PART >= self._limit_bytes
-        return self._clock.monotonic_ms() - self._grown_ms >= (_CHECKPOINT_MS if is_good_part else _LONGEST_MS)
+        good_part_ms = _AWAITED_CHECKPOINT_MS if self.is_awaited else _CHECKPOINT_MS
+        return self._clock.monotonic_ms() - self._grown_ms >= (good_part_ms if is_good_part else _LONGEST_MS)
 
     def statement(self, taken: TakenCheckpoint) -> tuple[Checkpoint, Callable[[], Sliced[None]]]:
         """What to write once the round is committed, and what to do once that has happened. What was deleted meanwhile
@@ -163,6 +168,8 @@ class Checkpoints:
             log.checkpointed = row.next_offset
             yield _MOVED_ELEMENTS
         self._is_in_flight = False
+        self.is_awaited = False
+        """Whether another node stands by: what the journal has it reads before it leads."""
         self.written_count += 1
         self.written_bytes += sum([row.size_bytes for row in taken.rows.values()])
         self.written_at_ms = self._clock.monotonic_ms()

@@ -373,6 +373,10 @@ class SharedLogStore:
 
     # -- the rest
 
+    def await_successor(self, *, is_there: bool) -> None:
+        """Whether another node stands by."""
+        self._checkpoints.is_awaited = is_there
+
     def volume_bytes(self) -> tuple[int, int]:
         return _UNKNOWN_VOLUME
 
@@ -463,7 +467,7 @@ def open_store(
     terms = terms or LeaseTerms()
     statements = Statements(tables, scheduler, clock, outage_listener)
     if taken is None:
-        taken = yield from take_lease(statements, clock, scheduler, terms, on_seen)
+        taken = yield from take_lease(statements, clock, scheduler, terms, lambda seen, _: on_seen(seen))
     lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms)
     found = yield from find(statements, taken.epoch)
     return SharedLogStore(
