@@ -83,6 +83,10 @@ class WireBroker:
     def let_pass(self, delay_ms: int) -> None:
         select.select([], [], [], delay_ms / 1000)
 
+    @property
+    def connection_count(self) -> int:
+        return len(self._all)
+
     def close(self) -> None:
         for connection in self._all:
             connection.close()

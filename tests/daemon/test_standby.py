@@ -28,6 +28,13 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.metadata_response import MetadataResponse
+from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
+from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
+from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S
@@ -118,7 +125,6 @@ class Transactions:
                 "bootstrap.servers": bootstrap,
                 "transactional.id": "writer",
                 "socket.timeout.ms": 3_000,
-                "topic.metadata.refresh.interval.ms": 1_000,  # else it may look for the leader once, too early
                 "log_level": 0,
             }
         )
@@ -202,19 +208,47 @@ def test_every_node_names_both_and_the_one_that_leads(pair: Pair) -> None:
     _make_topic(pair.nodes[2].bootstrap)
     addresses = {number: node.bootstrap for number, node in pair.nodes.items()}
     for node in pair.nodes.values():
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        client = WireBroker(node.bootstrap)
 
-        def has_followed(admin: AdminClient = admin) -> bool:
-            metadata = admin.list_topics(timeout=PATIENCE_S)
-            found = {each.id: f"{each.host}:{each.port}" for each in metadata.brokers.values()}
-            return found == addresses and "topic" in metadata.topics
+        def ask(client: WireBroker = client) -> MetadataResponse:
+            answer: MetadataResponse = client.ask(MetadataRequest(topics=None), 12)
+            return answer
+
+        def has_followed(ask: Callable[[], MetadataResponse] = ask) -> bool:
+            metadata = ask()
+            found = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
+            return found == addresses and "topic" in {topic.name for topic in metadata.topics}
 
         until(has_followed)
-        metadata = admin.list_topics(timeout=PATIENCE_S)
-        leaders = {each.leader for each in metadata.topics["topic"].partitions.values()}
+        metadata = ask()
+        (leaders,) = ({each.leader_id for each in row.partitions} for row in metadata.topics if row.name == "topic")
         assert (metadata.controller_id, leaders) == (1, {1})
+        client.close()
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
         cluster = admin.describe_cluster().result(PATIENCE_S)
         assert ({each.id for each in cluster.nodes}, cluster.controller.id) == ({1, 2}, 1)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_client_of_the_standby_stays_connected_when_that_begins_to_lead(pair: Pair, end: str) -> None:
+    """And learns who leads by what it had asked meanwhile. The one that has ended may come back: it is still named."""
+    client = WireBroker(pair.nodes[2].bootstrap)
+    assert client.ask(MetadataRequest(topics=[]), 12).controller_id == 1
+    assert _create_topic(client, "topic") == ErrorCode.NOT_CONTROLLER
+    getattr(pair.nodes[1], end)()
+    metadata = client.ask(MetadataRequest(topics=[]), 12)
+    assert metadata.controller_id == 2
+    assert {each.node_id for each in metadata.brokers} == {1, 2}
+    assert _create_topic(client, "topic") == ErrorCode.NONE
+    client.close()
+
+
+def _create_topic(client: WireBroker, name: str) -> int:
+    """By the one connection of this client."""
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=GIVES_UP_MS), 5)
+    assert client.connection_count == 1
+    return int(answer.topics[0].error_code)
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
@@ -291,3 +325,13 @@ def test_a_user_that_the_leader_has_made_logs_in_at_the_standby_and_has_the_same
     stranger = AdminClient({"bootstrap.servers": pair.nodes[2].bootstrap, **login, "sasl.password": "wrong"})
     with pytest.raises(KafkaException):
         stranger.list_topics(timeout=GIVES_UP_MS / 1000)
+    client = WireBroker(pair.nodes[2].bootstrap)
+    client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    client.ask(SaslAuthenticateRequest(auth_bytes=b"\0admin\0secret"), 2)
+    pair.nodes[1].kill()
+    until(lambda: pair.leader == 2)
+    assert client.ask(MetadataRequest(topics=[]), 12).controller_id == 2
+    assert _create_topic(client, "another") == ErrorCode.NONE
+    client.close()
+    again = AdminClient({"bootstrap.servers": pair.nodes[2].bootstrap, **login})
+    assert set(again.list_topics(timeout=PATIENCE_S).topics) == {"seen"}

@@ -301,7 +301,7 @@ class Database:
 
     def drop_node(self, statement: DropNode) -> None:
         if statement.node_id in self.nodes and self.nodes[statement.node_id][0].owner == statement.owner:
-            del self.nodes[statement.node_id]
+            self.nodes[statement.node_id] = self.nodes[statement.node_id][0]._replace(followed=NOBODY), 0
 
     def want_leader(self, statement: WantLeader) -> None:
         self.wanted = statement.node_id

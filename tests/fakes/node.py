@@ -24,15 +24,16 @@ from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseTerms, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, Statements
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease, WantLeader
 from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
+from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.succession.standing import Standing
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.broker.turns.machine import System
-from oncelog.broker.turns.ports import Clock
+from oncelog.broker.turns.ports import Clock, MonotonicMs
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.message import Message
@@ -45,6 +46,7 @@ PORT = 9092
 _FOLLOW_MS = 200
 _AGAIN_MS = 200
 _FLUSH_MS = 30_000
+_NOTICE_MS = 1_000
 _STEP_MS = 100
 _KEEPALIVE_MS = 11_000
 """After so long a server takes the connections of a machine that is gone for cut."""
@@ -66,6 +68,10 @@ class Serving(AnsweringBroker):
         """It takes no requests any more."""
         self.is_over = False
         """Its connections are closed."""
+
+    def change_broker(self, broker: Broker, epoch: int) -> None:
+        self.broker, self.epoch = broker, epoch
+        self.dispatcher.change_broker(broker)
 
 
 class Arrival:
@@ -247,7 +253,11 @@ class Process:
         self.leave()
 
     def serve(self, broker: Broker, epoch: int = -1) -> Serving:
-        self.serving = Serving(self.node_id, self.time, broker, epoch)
+        """Whoever is connected stays so."""
+        if self.serving is None:
+            self.serving = Serving(self.node_id, self.time, broker, epoch)
+        else:
+            self.serving.change_broker(broker, epoch)
         return self.serving
 
     def leave(self) -> None:
@@ -283,6 +293,7 @@ class Term:
         self.follower: MetadataFollower | None = None
         self.leader_epoch = -1
         self.leader_node_id = NOBODY
+        self.leader_seen = LeaderSeen(process.time, self.scheduler)
         self.store: SharedLogStore | None = None
         self.over: Completion[None] = Completion()
         self.is_lost = False
@@ -317,12 +328,14 @@ class Term:
         self._end_standby()
         return taking.result() if taking.done else None
 
-    def _on_seen_lease(self, seen: Lease) -> None:
+    def _on_seen_lease(self, seen: Lease, asked_at_ms: MonotonicMs) -> None:
         if seen.epoch != self.leader_epoch and seen.node_id not in (NOBODY, self.terms.node_id):
             self.leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
             self._end_standby()
             self._standby = self._serve_as_standby()
             self.slices.run_own(self._standby)
+        elif seen.is_kept and seen.left_ms > 0:
+            self.leader_seen.on_seen(asked_at_ms)
 
     def _end_standby(self) -> None:
         if self._standby is not None:
@@ -342,7 +355,9 @@ class Term:
                     follower,
                     self.roster.nodes,
                     self.leader_node_id,
+                    self.leader_seen,
                 )
+                self._name_leader(self.leader_node_id)
                 self._process.serve(broker)
                 self.follower = follower
                 self._listen()
@@ -355,7 +370,11 @@ class Term:
             finally:
                 self.follower = None
                 self.roster.follow(NOBODY)
-                self._process.leave()
+
+    def _name_leader(self, node_id: int) -> None:
+        """To those who have asked the broker before."""
+        if self._process.serving is not None:
+            self._process.serving.broker.leadership.leader_node_id = node_id
 
     def _listen(self) -> None:
         self.roster.listen([NodeAddress("PLAINTEXT", *address_of(self._process.node_id))])
@@ -372,7 +391,9 @@ class Term:
         succession = Succession(self.tables, self.terms, taken, self.roster.nodes, process.standing)
         assembled = assemble(process.config, self.system, process.log, None, self.store, succession)
         yield assembled
+        self._name_leader(process.node_id)
         serving = process.serve(assembled.result(), taken.epoch)
+        self.leader_seen.release()
         self._listen()
         self.roster.watch(lambda seen: self._on_seen_nodes(serving.broker, seen))
         self._step(serving)
@@ -390,6 +411,8 @@ class Term:
         if seen.wanted not in (NOBODY, self.terms.node_id) and seen.wanted in self.roster.standing_by:
             self.wanted = seen.wanted
             self._is_over()
+        assert self.store is not None
+        self.store.await_successor(is_there=bool(self.roster.standing_by))
         if self.roster.nodes.others:
             maybe_create_coordinators(broker.topics)
 
@@ -407,6 +430,8 @@ class Term:
         successor = self.roster.successor if self.wanted == NOBODY else self.wanted
         assert self.store is not None
         self.store.lease.successor = successor
+        if successor not in (NOBODY, self.wanted):
+            yield _first_of(self.statements.once(WantLeader(successor)), self._pause(_NOTICE_MS))
         serving.is_closing = True
         logs = serving.broker.logs
         if not serving.broker.rounds.is_over:

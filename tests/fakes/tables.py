@@ -356,7 +356,7 @@ class FakeTables:
         is_attended = database.attendant is not None and database.attendant[1] == database.epoch
         return Lease(
             *(database.epoch, database.owner, database.until_us, left_ms, is_attended),
-            *(database.node_id, database.successor, (self._now_us() - database.since_us) / 1000),
+            *(database.node_id, database.successor, (self._now_us() - database.since_us) / 1000, database.wanted),
         )
 
     def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:

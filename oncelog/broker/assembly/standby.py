@@ -5,6 +5,7 @@ there what they find in a leader. Does not own: how that log is followed (`succe
 answered (`broker.handlers.standby`), when it begins to lead: another broker takes its place then.
 """
 
+from functools import partial
 from typing import Any
 
 from oncelog.broker.assembly.broker import Stored, make_broker, make_topics, put_around_handlers
@@ -25,6 +26,7 @@ from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.memory.store import MemoryLogStore
 from oncelog.broker.succession.follower import MetadataFollower
+from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.generated.config_record import ConfigRecord
@@ -32,9 +34,16 @@ from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 
 
 def assemble_standby(
-    config: BrokerConfig, system: System, log: Any, follower: MetadataFollower, nodes: Nodes, leader_node_id: int
+    config: BrokerConfig,
+    system: System,
+    log: Any,
+    follower: MetadataFollower,
+    nodes: Nodes,
+    leader_node_id: int,
+    leader: LeaderSeen,
 ) -> Sliced[Broker]:
-    """`follower` has loaded what there is; its records take effect as it follows."""
+    """`follower` has loaded what there is; its records take effect as it follows. `leader` is told when the node that
+    leads was seen."""
     store = MemoryLogStore(system.clock)
     if follower.login_secret is not None:
         store.blobs.write_atomically(LOGIN_SECRET, follower.login_secret)
@@ -50,7 +59,7 @@ def assemble_standby(
     topics = make_topics(config, live_config, system, metadata, leadership, logs, slices)
     stored = Stored(slices, metrics, purgatory, rounds, logs, metadata, leadership, live_config, topics, nodes)
     broker, coordinators = make_broker(config, system, log, None, stored)
-    broker.put_around_handlers(standby.around_handler)
+    broker.put_around_handlers(partial(standby.around_handler, leader))
     put_around_handlers(broker, None)
     load_coordinators(config, coordinators, rounds.durability, FileReports(log, metrics), log)
 

@@ -25,7 +25,6 @@ from oncelog.broker.turns.ports import Scheduler
 from oncelog.protocol.topics import METADATA_TOPIC
 
 _RETRY_MS = 1_000
-_UNSETTLED_MS = 5_000
 NO_LEADER = -1
 """In the place of a node id."""
 
@@ -49,8 +48,6 @@ class Leadership:
         self.leader_node_id = node_id
         """The node that leads every partition that is not lost, and the metadata log: this one, unless it stands by;
         `NO_LEADER` if that is not known."""
-        self.settled: Completion[None] | None = None
-        """While the leader is gone and no other is known: completes once one is, or in vain after a while."""
         self.is_durable = False
         """Whether the epochs of this start are durable: before that nothing may be appended."""
         self._metadata = metadata
@@ -73,18 +70,6 @@ class Leadership:
                 listener.on_epochs_changed()
 
         self._metadata.register(self.node_id, incarnation_id, may_be_older=may_be_older).then(on_written)
-
-    def unsettle(self) -> None:
-        """The leader is gone; who asks for it had better wait than try it."""
-        if self.settled is None:
-            settled: Completion[None] = Completion()
-            self.settled = settled
-            self._scheduler.call_later(_UNSETTLED_MS, lambda: None if settled.done else self.settle())
-
-    def settle(self) -> None:
-        settled, self.settled = self.settled, None
-        if settled is not None:
-            settled.complete(None)
 
     def watch(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)

@@ -3,6 +3,9 @@
 Owns: the addresses, as clients are told. Does not own: how this node learns of others (`broker.succession`), who leads
 (`broker.cluster.leadership`).
 
+Clients know the nodes from Metadata, and ask for it again when they have to. A node that has ended is named there for
+some minutes: a client that had forgotten it would not know that it is back, and could ask nobody once its leader ends.
+
 A client is told the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
 name does not exist for it.
 """
@@ -28,12 +31,15 @@ class OtherNode(NamedTuple):
     node_id: int
     addresses: Mapping[str, Address]
     """By the name of the listener."""
+    is_gone: bool = False
+    """It has ended a while ago, and may come back."""
 
 
 class NodeAddress(NamedTuple):
     node_id: int
     host: str
     port: int
+    is_gone: bool = False
 
 
 class Nodes:
@@ -45,7 +51,11 @@ class Nodes:
         """In the order of their ids."""
         name = client.listener_name
         found = [NodeAddress(self._node_id, *client.advertised)]
-        found += [NodeAddress(each.node_id, *each.addresses[name]) for each in self.others if name in each.addresses]
+        found += [
+            NodeAddress(each.node_id, *each.addresses[name], each.is_gone)
+            for each in self.others
+            if name in each.addresses
+        ]
         found.sort()
         return found
 

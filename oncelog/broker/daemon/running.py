@@ -78,11 +78,14 @@ class RunningBroker:
         kept: dict[str, list[socket]] | None = None,
         kept_metrics: "KeptPort | None" = None,
         succession: "Succession | None" = None,
+        before: "RunningBroker | None" = None,
     ) -> Self:
         """Start a broker on the running loop. `faults` and `succession` are as in `assemble`, `kept_metrics` serves its
-        metrics if there is one, the others are as in `Listeners`. Raises StartError."""
+        metrics if there is one, `before` has the clients that it goes on with, the others are as in `Listeners`. Raises
+        StartError."""
         broker = await done(assemble(config, system, log, faults, None, succession))
-        listeners = Listeners(broker, connection_count, run_in_thread, busy_poll, kept)
+        listeners = None if before is None else await before.make_way()
+        listeners = listeners or Listeners(broker, connection_count, run_in_thread, busy_poll, kept)
         return await cls.serve(config, broker, listeners, log, faults, kept_metrics)
 
     @classmethod
@@ -95,11 +98,15 @@ class RunningBroker:
         faults: "Faults | None" = None,
         kept_metrics: "KeptPort | None" = None,
     ) -> Self:
-        """Listen with a broker that is assembled. Raises StartError."""
+        """Listen with a broker that is assembled; if the listeners are open already, go on with their clients. Raises
+        StartError."""
         running = cls(config, broker, listeners, log, faults, kept_metrics)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
-            await running._listen()
+            if listeners.endpoints:
+                listeners.change_broker(broker)
+            else:
+                await running._listen()
             address = config.get("oncelog.admin.listen")
             if address and broker.leadership.is_ours:
                 await running.start_admin(parse_http_address(address))
@@ -121,10 +128,11 @@ class RunningBroker:
         self._summary.report()
         self._report_repeats(is_last=True)
 
-    async def make_way(self) -> None:
-        """Accept no more connections, and free the ports of reports; those that are open are served as before."""
-        await self.listeners.stop_accepting()
+    async def make_way(self) -> Listeners:
+        """Leave the clients to the next broker of this process, which is assembled, and free the ports of reports."""
+        self._end_turns()
         await self._beside.aclose()
+        return self.listeners
 
     async def abandon(self) -> None:
         """Close every socket as the system does for a process that is killed: nothing is answered or flushed."""

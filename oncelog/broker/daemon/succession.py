@@ -21,18 +21,19 @@ from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.assembly.directory import SettingsError
 from oncelog.broker.assembly.postgres import Succession, WaitLog, open_tables, terms_of
 from oncelog.broker.assembly.standby import assemble_standby
-from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.daemon.running import RunningBroker, done
+from oncelog.broker.daemon.running import RunningBroker, done, ended
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.listener import Listeners
 from oncelog.broker.requests.dispatch import RunInThread, import_api
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.lease import LeaseKeeper, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease
+from oncelog.broker.storage.shared.store import SharedLogStore
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, SeenNodes, TakenLease, WantLeader
 from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
+from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.roster import NodeIdTaken, Roster
 from oncelog.broker.succession.standing import Standing
 from oncelog.broker.system.ending import EndingScheduler
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _FOLLOW_MS = 200
 _AGAIN_MS = 200
 """After a failure to follow, or to reach the database."""
+_NOTICE_S = 1
 _PATIENCE_MS = 120_000
 """As a leader has (`storage.shared.statements`)."""
 
@@ -165,7 +167,7 @@ class Node:
         """Until the process stops, another node is wanted, or has taken the lease."""
         self.log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
         self.standing.unsettle("it has the lease, and begins to lead")
-        await standby.make_way()
+        await standby.stop_following()
         running = await RunningBroker.start(
             self.config,
             term.system,
@@ -177,6 +179,7 @@ class Node:
             kept=self._kept,
             kept_metrics=self.kept_metrics,
             succession=Succession(term.tables, term.terms, taken, term.roster.nodes, self.standing),
+            before=standby.running,
         )
         self.standing.lead(term.roster, taken.epoch, term.before)
         term.roster.listen(_addresses(running))
@@ -205,6 +208,9 @@ class Node:
         if seen.wanted not in (NOBODY, term.terms.node_id) and seen.wanted in term.roster.standing_by:
             term.wanted = seen.wanted
             term.over.set()
+        store = running.broker.logs.store
+        if isinstance(store, SharedLogStore):
+            store.await_successor(is_there=bool(term.roster.standing_by))
         if term.roster.nodes.others:
             maybe_create_coordinators(running.broker.topics)
 
@@ -223,6 +229,10 @@ class Node:
             message=self._why(successor),
         )
         self.standing.unsettle("it has stopped to lead")
+        if successor not in (NOBODY, term.wanted):
+            # Those that stand by know it before clients ask them whether this node leads.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended(term.statements.once(WantLeader(successor))), _NOTICE_S)
         await running.stop(is_handover=successor != NOBODY)
         self.log.info("broker.stopped")
 
@@ -238,24 +248,23 @@ class _Standby:
     def __init__(self, node: Node, term: "_Term") -> None:
         self._node = node
         self._term = term
-        self._running: RunningBroker | None = None
+        self.running: RunningBroker | None = None
         self._follower: MetadataFollower | None = None
         self.tasks: list[asyncio.Task[None]] = []
         """At most one, that serves."""
 
     async def begin(self) -> None:
         """Another node leads than before: nothing that was followed can be trusted."""
-        await self.end()
+        await self.stop_following()
         self.tasks = [asyncio.create_task(self._serve())]
 
     async def end(self) -> None:
-        await self._stop_following()
-        self._term.leadership = None
-        running, self._running = self._running, None
+        await self.stop_following()
+        running, self.running = self.running, None
         if running is not None:
             await running.abandon()
 
-    async def _stop_following(self) -> None:
+    async def stop_following(self) -> None:
         tasks, self.tasks = self.tasks, []
         for task in tasks:
             task.cancel()
@@ -269,16 +278,20 @@ class _Standby:
                 self._follower = follower = MetadataFollower(term.statements)
                 await done(term.slices.run_own(follower.load()))
                 nodes, leader = term.roster.nodes, term.leader_node_id
-                assembling = assemble_standby(node.config, term.system, node.log, follower, nodes, leader)
+                assembling = assemble_standby(
+                    node.config, term.system, node.log, follower, nodes, leader, term.leader_seen
+                )
                 broker = await done(term.slices.run_own(assembling))
-                term.leadership = broker.leadership
                 broker.standing = node.standing
-                self._running = await RunningBroker.serve(
-                    node.config, broker, node.listeners_of(broker), node.log, kept_metrics=node.kept_metrics
+                self._name_leader(leader)
+                before = self.running
+                listeners = node.listeners_of(broker) if before is None else await before.make_way()
+                self.running = await RunningBroker.serve(
+                    node.config, broker, listeners, node.log, kept_metrics=node.kept_metrics
                 )
                 node.standing.stand_by(term.roster, term.seen)
-                term.roster.listen(_addresses(self._running))
-                node.on_serving(self._running)
+                term.roster.listen(_addresses(self.running))
+                node.on_serving(self.running)
                 node.load_code()
                 while True:
                     node.standing.on_followed(follower.number)
@@ -289,29 +302,23 @@ class _Standby:
                 reason = str(error) or type(error).__name__
                 node.standing.unsettle(f"it cannot follow the leader: {reason}")
                 node.log.info("standby.behind", error=reason, message="begins again to follow the leader")
-                running, self._running = self._running, None
-                if running is not None:
-                    await running.abandon()
                 await asyncio.sleep(_AGAIN_MS / 1000)
             finally:
                 term.roster.follow(NOBODY)
 
-    async def make_way(self) -> None:
-        """This process leads soon: who connects now waits for that, and so does who has asked for the leader."""
-        await self._stop_following()
-        if self._running is not None and self._term.leadership is not None:
-            self._term.leadership.unsettle()
-            await self._running.make_way()
+    def _name_leader(self, node_id: int) -> None:
+        """To those who have asked the broker before."""
+        if self.running is not None:
+            self.running.broker.leadership.leader_node_id = node_id
 
     async def step_aside(self) -> None:
-        """It leads: who has asked is told so, and connects again."""
-        if self._running is None or self._follower is None or self._term.leadership is None:
-            return
-        with suppress(FellBehind, KafkaError, ProtocolError, ValueError, OSError):
-            await done(self._term.slices.run_own(self._follower.follow()))  # the epochs of this leadership
-        self._term.leadership.leader_node_id = self._term.terms.node_id
-        self._term.leadership.settle()
-        self.tasks = [asyncio.create_task(self._running.listeners.close())]
+        """This process leads, and has the clients: who has asked before for the leader is told so."""
+        running, self.running = self.running, None
+        if running is not None and self._follower is not None:
+            with suppress(FellBehind, KafkaError, ProtocolError, ValueError, OSError):
+                await done(self._term.slices.run_own(self._follower.follow()))  # the epochs of this leadership
+            running.broker.leadership.leader_node_id = self._term.terms.node_id
+        self._term.leader_seen.release()
 
 
 class _Term:
@@ -327,8 +334,7 @@ class _Term:
         """Another node leads, or another than before."""
         self.leader_node_id = NOBODY
         self._leader_epoch = -1
-        self.leadership: Leadership | None = None
-        """As the standby tells of it."""
+        self.leader_seen = LeaderSeen(system.clock, self._scheduler)
         self.seen: Lease
         """The newest of another node."""
         self.before: Lease
@@ -373,18 +379,15 @@ class _Term:
     def _on_taken(self, seen: Lease) -> None:
         self.before = seen
 
-    def _on_seen(self, seen: Lease) -> None:
+    def _on_seen(self, seen: Lease, asked_at_ms: MonotonicMs) -> None:
         self._wait_log(seen)
         if seen.node_id not in (NOBODY, self.terms.node_id):
             self.seen = seen
         if seen.epoch != self._leader_epoch and seen.node_id not in (NOBODY, self.terms.node_id):
             self._leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
             self.leader_changed.set()
-        elif self.leadership is not None:
-            if seen.is_attended and seen.left_ms > 0:
-                self.leadership.settle()
-            else:
-                self.leadership.unsettle()
+        elif seen.is_kept and seen.left_ms > 0:
+            self.leader_seen.on_seen(asked_at_ms)
 
     def _on_disk_failure(self, error: OSError) -> None:
         if isinstance(error, Fenced) or not (self.is_leading or isinstance(error, RoundsLost)):

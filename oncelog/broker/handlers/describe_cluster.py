@@ -1,7 +1,8 @@
 """DescribeCluster (60), versions 0–2: the nodes, each under its address for the client's listener (KIP-700).
 
 - v1+ endpoint types (KIP-919): this is a broker endpoint; controllers are MISMATCHED_ENDPOINT_TYPE, with the message of
-  Kafka's broker, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): there are none.
+  Kafka's broker, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): nodes that ended
+  a while ago.
 """
 
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
@@ -27,8 +28,9 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
         cluster_id=broker.cluster_id,
         controller_id=broker.leadership.controller.node_id,
         brokers=[
-            DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=None)
-            for node_id, host, port in broker.nodes.seen_by(context.peer)
+            DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=None, is_fenced=is_gone)
+            for node_id, host, port, is_gone in broker.nodes.seen_by(context.peer)
+            if request.include_fenced_brokers or not is_gone
         ],
         cluster_authorized_operations=operations,
     )

@@ -117,7 +117,7 @@ class _View:
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=node_id, host=host, port=port)
-                for node_id, host, port in broker.nodes.seen_by(self._context.peer)
+                for node_id, host, port, _ in broker.nodes.seen_by(self._context.peer)
             ],
             cluster_id=broker.cluster_id,
             controller_id=broker.leadership.controller.node_id,

@@ -3,12 +3,12 @@
 Owns: the response. Does not own: which APIs are handled as always, and the error of each of the others
 (`broker.apis.standby`).
 
-- While the leader is gone, and it is not known yet who follows, answers that name it wait: a client that tried it in
-  vain would pause before it asks again, for longer than the change takes.
+- Answers that name the leader wait until it was seen (`broker.succession.leader_seen`).
 - An idempotent producer without a transactional id may ask any node for its producer id, and asks no coordinator:
   COORDINATOR_LOAD_IN_PROGRESS makes it ask again, perhaps another node.
 """
 
+from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.descriptor import Refused
@@ -16,6 +16,7 @@ from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.handlers.shared.refused_requests import refused_response
 from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest
@@ -25,11 +26,11 @@ _OF_THE_LEADER = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DES
 _REASON = "This node stands by, and another one leads."
 
 
-def around_handler(api: ApiKey, handle: Handler) -> Handler:
+def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
     """Return the handler that names an error; `handle` itself if a node that stands by knows the answer."""
     error = ELSEWHERE.get(api)
     if api in _OF_THE_LEADER:
-        return _once_settled(handle)
+        return partial(_once_seen, leader, handle)
     if api in ANSWERED or error is None:
         return handle
     kept = API_TABLE[api].read_only
@@ -72,9 +73,5 @@ def _refuse_fetch(_context: RequestContext, request: FetchRequest) -> FetchRespo
     )
 
 
-def _once_settled(handle: Handler) -> Handler:
-    def answer(context: RequestContext, request: Any) -> Any:
-        settled = context.broker.leadership.settled
-        return handle(context, request) if settled is None else settled.map(lambda _: handle(context, request))
-
-    return answer
+def _once_seen(leader: LeaderSeen, handle: Handler, context: RequestContext, request: Any) -> Any:
+    return leader.when_seen().map(lambda _: handle(context, request))

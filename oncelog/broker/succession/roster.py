@@ -144,19 +144,19 @@ class Roster:
     def _take(self, seen: SeenNodes) -> None:
         self.seen = seen
         self.nodes.others = [
-            OtherNode(row.node_id, {each.listener: (each.host, each.port) for each in row.addresses})
-            for row in self._alive_others
+            OtherNode(row.node_id, {each.listener: (each.host, each.port) for each in row.addresses}, row.is_over)
+            for row in self._others
         ]
         self._on_seen(seen)
 
     @property
-    def _alive_others(self) -> list[NodeRow]:
-        return [row for row in self.seen.nodes if row.node_id != self._row.node_id and not row.is_over]
+    def _others(self) -> list[NodeRow]:
+        return [row for row in self.seen.nodes if row.node_id != self._row.node_id]
 
     @property
     def standing_by(self) -> dict[int, int]:
         """The nodes that can lead at once, with the round up to which each has followed."""
-        return standing_by(self._alive_others)
+        return standing_by(self._others)
 
     @property
     def successor(self) -> int:
@@ -164,6 +164,6 @@ class Roster:
         return best_successor(self.standing_by)
 
     def end(self) -> Completion[None]:
-        """Nobody sees it any more."""
+        """Nobody takes it for one that is at work any more."""
         self._is_over = True
         return self._statements.once(DropNode(self._row.node_id, self._row.owner))

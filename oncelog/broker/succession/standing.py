@@ -73,7 +73,7 @@ class Standing:
             return found
         found |= {
             "node_leads": int(self._is_leading),
-            "node_others": len(self._roster.nodes.others),
+            "node_others": sum(not each.is_gone for each in self._roster.nodes.others),
             "node_since_seconds": self.seconds,
         }
         if not self._is_leading:

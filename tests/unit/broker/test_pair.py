@@ -10,6 +10,7 @@ from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
@@ -82,6 +83,30 @@ def test_a_leader_has_the_topics_of_coordinators_again_after_their_deletion(pair
         pair.pass_time(delay_ms)
         pair.ask(pair.leader, DeleteTopicsRequest(topic_names=[TRANSACTION_STATE], timeout_ms=1_000), 5)
         pair.until(lambda: _has_coordinators(pair))
+
+
+def test_a_node_that_has_ended_is_named_as_one_that_may_come_back(pair: Pair) -> None:
+    """In Metadata, from which clients know whom to ask; DescribeCluster has it for those that ask for fenced ones."""
+    assert pair.standby.process is not None
+    pair.standby.process.stop()
+    pair.until(lambda: any(each.is_gone for each in pair._others))
+    metadata = pair.ask(pair.leader, MetadataRequest(topics=[]), 12)
+    assert [each.node_id for each in metadata.brokers] == [1, 2]
+    alive, all_of_them = (
+        pair.ask(pair.leader, DescribeClusterRequest(include_fenced_brokers=fenced), 2).brokers
+        for fenced in (False, True)
+    )
+    assert [each.broker_id for each in alive] == [1]
+    assert [(each.broker_id, each.is_fenced) for each in all_of_them] == [(1, False), (2, True)]
+
+
+def test_a_leader_that_hands_over_says_so_before_its_clients_ask(pair: Pair) -> None:
+    """No answer of the standby names it from then on."""
+    assert pair.leader.process is not None
+    assert pair.standby.serving is not None
+    pair.leader.process.stop()
+    pair.until(lambda: pair.leader.serving is None or pair.leader.serving.is_closing)
+    assert pair.ask(pair.standby, MetadataRequest(topics=[]), 12).controller_id == 2
 
 
 def _has_coordinators(pair: Pair) -> bool:

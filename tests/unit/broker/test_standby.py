@@ -16,8 +16,10 @@ from oncelog.broker.config.settings import load_config
 from oncelog.broker.faults.error_answers import error_names
 from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher
+from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
+from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.api_keys import ApiKey
@@ -100,7 +102,10 @@ class Standby:
         system = System(self.time, SeededEntropy(1), self.time, None, None, lambda _: None)
         nodes = Nodes(2)
         nodes.others = [LEADER]
-        self.broker = self._run(assemble_standby(config, system, quiet_log(_drop), self.follower, nodes, 1))
+        self.leader_seen = LeaderSeen(self.time, self.time)
+        self.broker = self._run(
+            assemble_standby(config, system, quiet_log(_drop), self.follower, nodes, 1, self.leader_seen)
+        )
         self._dispatcher = Dispatcher(self.broker)
 
     def _run(self, steps: Sliced[Any]) -> Any:
@@ -119,7 +124,14 @@ class Standby:
         return Reply(exchange, response, version)
 
     def ask(self, request: Any, version: int) -> Any:
-        return self.send(request, version).message
+        reply = self.send(request, version)
+        self.leader_seen.release()
+        self.time.settle()
+        return reply.message
+
+    def take_part(self, broker: Broker) -> None:
+        """Another broker has its clients."""
+        self._dispatcher.change_broker(broker)
 
 
 def make_topic(leader: VirtualBroker, name: str) -> None:
@@ -217,23 +229,50 @@ def test_settings_that_the_leader_changes_take_effect(leader: TablesBroker) -> N
     assert standby.broker.config.get_int("message.max.bytes") == 7_000
 
 
-def test_answers_that_name_the_leader_wait_while_it_changes(leader: TablesBroker) -> None:
+def test_answers_that_name_the_leader_wait_until_it_was_seen_later(leader: TablesBroker) -> None:
+    """By a look that begins when the database would have noticed its end."""
     standby = Standby(leader)
-    standby.broker.leadership.unsettle()
     replies = [standby.send(MetadataRequest(topics=[]), 12), standby.send(DescribeClusterRequest(), 1)]
-    assert not any(reply.is_there for reply in replies)
-    standby.broker.leadership.leader_node_id = 2
-    standby.broker.leadership.settle()
+    standby.leader_seen.on_seen(standby.time.monotonic_ms())
     standby.time.settle()
-    assert [reply.message.controller_id for reply in replies] == [2, 2]
+    assert not any(reply.is_there for reply in replies)
+    standby.time.advance(20)
+    replies.append(standby.send(MetadataRequest(topics=[]), 12))
+    standby.leader_seen.on_seen(standby.time.monotonic_ms())
+    standby.time.settle()
+    assert [reply.is_there for reply in replies] == [True, True, False]
 
 
-def test_they_do_not_wait_for_ever(leader: TablesBroker) -> None:
+def test_they_name_who_leads_when_they_leave(leader: TablesBroker) -> None:
     standby = Standby(leader)
-    standby.broker.leadership.unsettle()
     reply = standby.send(MetadataRequest(topics=[]), 12)
-    standby.time.advance(5_000)
-    assert reply.message.controller_id == 1
+    standby.broker.leadership.leader_node_id = 2
+    standby.leader_seen.release()
+    standby.time.settle()
+    assert reply.message.controller_id == 2
+
+
+def test_each_of_them_waits_for_five_seconds_at_most(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    early = standby.send(MetadataRequest(topics=[]), 12)
+    standby.time.advance(3_000)
+    late = standby.send(MetadataRequest(topics=[]), 12)
+    standby.time.advance(2_000)
+    assert (early.is_there, late.is_there) == (True, False)
+    standby.time.advance(3_000)
+    assert late.message.controller_id == 1
+
+
+def test_a_broker_that_takes_its_place_has_its_clients_and_what_they_ask_next(leader: TablesBroker) -> None:
+    """Also of an API that the one before has loaded; what was asked before is answered still."""
+    standby = Standby(leader)
+    resource = AlterConfigsResource(resource_type=2, resource_name="topic", configs=[])
+    alter = AlterConfigsRequest(resources=[resource], validate_only=True)
+    assert standby.ask(alter, 2).responses[0].error_code == ErrorCode.NOT_CONTROLLER
+    waiting = standby.send(MetadataRequest(topics=[]), 12)
+    standby.take_part(leader.broker)
+    assert standby.ask(alter, 2).responses[0].error_code == ErrorCode.NONE
+    assert waiting.message.controller_id == 1
 
 
 def test_it_follows_through_snapshots_and_checkpoints_of_the_leader() -> None:

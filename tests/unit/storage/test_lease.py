@@ -39,7 +39,7 @@ class Candidate:
 
     def begin(self) -> Completion[TakenLease]:
         return Slices(self.time).run_own(
-            take_lease(self.statements, self.time, self.time, self.terms, self.seen.append)
+            take_lease(self.statements, self.time, self.time, self.terms, lambda seen, _: self.seen.append(seen))
         )
 
     def take(self) -> TakenLease:

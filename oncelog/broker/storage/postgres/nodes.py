@@ -54,7 +54,7 @@ _LOOK = f"""
 select epoch, owner, coalesce({_RENEWED}, 0),
 coalesce(extract(epoch from nullif(until, '-infinity') - clock_timestamp()) * 1000, 0)::float,
 exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, successor,
-coalesce(extract(epoch from clock_timestamp() - nullif(since, '-infinity')) * 1000, 0)::float
+coalesce(extract(epoch from clock_timestamp() - nullif(since, '-infinity')) * 1000, 0)::float, wanted
 from oncelog_leader, oncelog_lease
 """
 _PLACE = """
@@ -159,7 +159,8 @@ async def _keep_node(connection: Connection, statement: KeepNode) -> KeptNode:
 
 async def _drop_node(connection: Connection, statement: DropNode) -> None:
     await connection.execute(
-        "delete from oncelog_node where node_id = $1 and owner = $2", statement.node_id, statement.owner
+        "update oncelog_node set until = clock_timestamp(), followed = -1 where node_id = $1 and owner = $2",
+        *(statement.node_id, statement.owner),
     )
 
 

@@ -35,6 +35,8 @@ from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler, Timer
 from oncelog.broker.turns.slices import Sliced
 
 _LOOK_MS = 50
+_LOOK_SOON_MS = 10
+"""At a lease that its owner is about to give back."""
 _LOOKS_LOST_MS = 400
 """Between two looks that are further apart than this anything may have happened."""
 _ATTEND_MS = 150
@@ -112,11 +114,11 @@ def take_lease(
     clock: Clock,
     scheduler: Scheduler,
     terms: LeaseTerms,
-    on_seen: Callable[[Lease], None] = lambda _: None,
+    on_seen: Callable[[Lease, MonotonicMs], None] = lambda _seen, _asked_at_ms: None,
     on_taken: Callable[[Lease], None] = lambda _: None,
 ) -> Sliced[TakenLease]:
-    """Wait until the lease is free, and take it; `on_seen` is called with each look in vain, `on_taken` with the last.
-    Raises OSError."""
+    """Wait until the lease is free, and take it; `on_seen` is called with each look in vain and when it began,
+    `on_taken` with the last. Raises OSError."""
     watch = LeaseWatch(terms)
     while True:
         asked_at_ms = clock.monotonic_ms()
@@ -130,9 +132,10 @@ def take_lease(
             if taken is not None:
                 on_taken(seen)
                 return taken
-        on_seen(seen)
+        on_seen(seen, asked_at_ms)
         pause: Completion[None] = Completion()
-        scheduler.call_later(_LOOK_MS, lambda pause=pause: pause.complete(None))  # type: ignore[misc]
+        look_ms = _LOOK_MS if seen.wanted == NOBODY else _LOOK_SOON_MS
+        scheduler.call_later(look_ms, lambda pause=pause: pause.complete(None))  # type: ignore[misc]
         yield pause
 
 

@@ -142,6 +142,13 @@ class Lease(NamedTuple):
     """The node to which it was given back."""
     held_ms: float = 0
     """Since it was taken."""
+    wanted: int = NOBODY
+    """The node to which it will soon be given."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Its owner is there, and about to stay."""
+        return bool(self.renewed) and self.is_attended and self.wanted in (NOBODY, self.node_id)
 
 
 class NodeAddress(NamedTuple):
@@ -161,7 +168,7 @@ class NodeRow(NamedTuple):
     followed: int = -1
     """The round up to which it knows the metadata log, if it stands by; a leader has all of it."""
     is_over: bool = False
-    """It has not been renewed in time."""
+    """It has ended, or was not renewed in time."""
 
 
 class SeenNodes(NamedTuple):
@@ -272,7 +279,7 @@ class KeepNode(Statement[KeptNode]):
 
 @dataclass(frozen=True)
 class DropNode(Statement[None]):
-    """Be seen no more."""
+    """The node is not at work any more. Where it was is known for a while."""
 
     node_id: int
     owner: str
