@@ -334,8 +334,8 @@ class Term:
             self._end_standby()
             self._standby = self._serve_as_standby()
             self.slices.run_own(self._standby)
-        elif seen.is_kept and seen.left_ms > 0:
-            self.leader_seen.on_seen(asked_at_ms)
+        else:
+            self.leader_seen.on_look(seen, asked_at_ms)
 
     def _end_standby(self) -> None:
         if self._standby is not None:

@@ -2,7 +2,7 @@
 
 Owns: whom a client asks. It asks any node for Metadata, goes to the leader that this names, and asks again after an
 error that says another leads, or after silence. Questions that any node may answer go to any.
-Invariant (I28): no answer to a read leaves a node once another has the lease.
+Invariant (I28): no answer to a read, and no refusal, leaves a node once another has the lease.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from oncelog.broker.handlers.current import _READS
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
@@ -21,9 +21,27 @@ from tests.history.auditor import HistoryError
 from tests.simulation.broker_network import Client, Network
 
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_CONTROLLER})
+_OF_ONE_THAT_ENDS = _ELSEWHERE | {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 _OF_ANY_NODE = frozenset({"FindCoordinatorRequest", "MetadataRequest"})
 _NOBODY = -1
 _METADATA_VERSION = 9
+_READS = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+    }
+)
 
 
 @dataclass
@@ -121,13 +139,16 @@ class PairNetwork(Network):
     def _judge(self, request: Any, arrival: Arrival) -> None:
         serving, reply = arrival.serving, arrival.reply
         assert serving is not None and reply is not None
-        if serving.epoch < 0 or reply.is_closed or _api_of(request) not in _READS:
+        if serving.epoch < 0 or reply.is_closed:
             return
+        codes = {ErrorCode(code) for code in _codes(reply.message)} - _OF_ONE_THAT_ENDS
+        if _api_of(request) not in _READS and not codes:
+            return  # what it has changed is durable, by whatever way the answer takes
         newest = self._newest_epoch()
         if newest > serving.epoch:
             raise HistoryError(
                 f"I28, no read is answered by a node later than its lease: node {serving.node_id} answers "
-                f"{type(request).__name__} in epoch {serving.epoch}, and {newest} has begun"
+                f"{type(request).__name__} with {codes} in epoch {serving.epoch}, and {newest} has begun"
             )
 
     def _deliver(self, client: Client, ticket: int, reply: Any, cuts: int) -> None:

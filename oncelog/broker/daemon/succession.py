@@ -386,8 +386,8 @@ class _Term:
         if seen.epoch != self._leader_epoch and seen.node_id not in (NOBODY, self.terms.node_id):
             self._leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
             self.leader_changed.set()
-        elif seen.is_kept and seen.left_ms > 0:
-            self.leader_seen.on_seen(asked_at_ms)
+        else:
+            self.leader_seen.on_look(seen, asked_at_ms)
 
     def _on_disk_failure(self, error: OSError) -> None:
         if isinstance(error, Fenced) or not (self.is_leading or isinstance(error, RoundsLost)):

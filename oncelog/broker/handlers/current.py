@@ -1,49 +1,44 @@
-"""Keeps back what was read while another broker may already have led, where one may take over.
+"""Keeps back what a leader answers while another broker may already have led, where one may take over.
 
 Owns: which answers wait. Does not own: the lease (`HeldLease`).
-Invariant: an answer to a read leaves once nobody else can have led until it was read, by this node's own clock; a node
-that has lost its lease answers no read any more.
+Invariant: an answer leaves once nobody else can have led until it was given, by this node's own clock; a node that has
+lost its lease answers nothing any more. That is true of what was read, and of each refusal: a leader that was asleep
+would refuse what producers did at the one after it.
 
-What changes something is answered once it is durable, which needs the lease anyhow.
+What was appended is answered once it is durable, which needs the lease anyhow.
 """
 
 from functools import partial
 from typing import Any
 
 from oncelog.broker.log.store import HeldLease
-from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 
-_READS = frozenset(
-    {
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.LIST_GROUPS,
-        ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
-    }
-)
+_OF_ANY_NODE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 def around_handler(lease: HeldLease, api: ApiKey, handle: Handler) -> Handler:
-    """Return the handler whose answers wait; `handle` itself if its API reads no records, offsets or states."""
-    if api not in _READS:
+    """Return the handler whose answers wait; `handle` itself if its API needs no leader."""
+    if api in _OF_ANY_NODE:
         return handle
 
     current = partial(_current, lease)
 
     def answer(context: RequestContext, request: Any) -> Any:
-        outcome = handle(context, request)
-        return outcome.map(current) if isinstance(outcome, Completion) else current(outcome)
+        return current(handle(context, request))
 
     return answer
 
 
-def _current(lease: HeldLease, response: Any) -> Any:
-    return response if lease.is_ours else lease.when_confirmed().map(lambda _: response)
+def _current(lease: HeldLease, outcome: Any) -> Any:
+    if isinstance(outcome, Completion):
+        return outcome.map(partial(_current, lease))
+    if isinstance(outcome, Pipelined):
+        if not outcome.completion.done:
+            return outcome
+        return Pipelined(outcome.completion, lambda done: _current(lease, outcome.respond(done)))
+    if outcome is None or lease.is_ours:
+        return outcome
+    return lease.when_confirmed().map(lambda _: outcome)

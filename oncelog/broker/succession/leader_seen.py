@@ -11,11 +11,14 @@ gone, for the next one.
 
 from collections import deque
 
+from oncelog.broker.storage.shared.tables import NOBODY, Lease
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 
 _NOTICED_MS = 20
 """After so long a database knows that the connection of a process has ended."""
+_WISH_MS = 2_000
+"""A leader that is to give the lease away and has it still after so long stays."""
 _LONGEST_MS = 5_000
 """Then it is answered by what was known last, as while the database is away."""
 
@@ -26,6 +29,7 @@ class LeaderSeen:
         self._scheduler = scheduler
         self._waiting: deque[tuple[MonotonicMs, Completion[None]]] = deque()
         """In the order in which they came."""
+        self._wanted_since: MonotonicMs | None = None
 
     def when_seen(self) -> Completion[None]:
         """Completes once the leader was seen later than now, or in vain after a while."""
@@ -36,9 +40,17 @@ class LeaderSeen:
         self._waiting.append((monotonic_ms, seen))
         return seen
 
-    def on_seen(self, asked_at_ms: MonotonicMs) -> None:
-        """A look that began then has found the leader."""
-        self._release(MonotonicMs(asked_at_ms - _NOTICED_MS))
+    def on_look(self, seen: Lease, asked_at_ms: MonotonicMs) -> None:
+        """A look that began then has found this."""
+        if seen.renewed and seen.is_attended and seen.left_ms > 0 and self._stays(seen, asked_at_ms):
+            self._release(MonotonicMs(asked_at_ms - _NOTICED_MS))
+
+    def _stays(self, seen: Lease, asked_at_ms: MonotonicMs) -> bool:
+        if seen.wanted in (NOBODY, seen.node_id):
+            self._wanted_since = None
+        elif self._wanted_since is None:
+            self._wanted_since = asked_at_ms
+        return self._wanted_since is None or asked_at_ms - self._wanted_since > _WISH_MS
 
     def release(self) -> None:
         """It is known who leads from now on."""

@@ -18,6 +18,7 @@ from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.tables import Lease
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.turns.machine import System
@@ -62,6 +63,7 @@ from tests.fakes.tables_broker import TablesBroker
 from tests.support.listed_versions import EVERY_VERSION
 from tests.support.messages import filled_request
 
+LEASE = Lease(1, "leader", 17, 9_000, is_attended=True, node_id=1)
 LEADER = OtherNode(1, {"PLAINTEXT": ("leader.example", 19_092)})
 WITH_NAMES = {
     ApiKey.DELETE_TOPICS: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], topic_names=["t"]),
@@ -233,14 +235,44 @@ def test_answers_that_name_the_leader_wait_until_it_was_seen_later(leader: Table
     """By a look that begins when the database would have noticed its end."""
     standby = Standby(leader)
     replies = [standby.send(MetadataRequest(topics=[]), 12), standby.send(DescribeClusterRequest(), 1)]
-    standby.leader_seen.on_seen(standby.time.monotonic_ms())
+    standby.leader_seen.on_look(LEASE, standby.time.monotonic_ms())
     standby.time.settle()
     assert not any(reply.is_there for reply in replies)
     standby.time.advance(20)
     replies.append(standby.send(MetadataRequest(topics=[]), 12))
-    standby.leader_seen.on_seen(standby.time.monotonic_ms())
+    standby.leader_seen.on_look(LEASE, standby.time.monotonic_ms())
     standby.time.settle()
     assert [reply.is_there for reply in replies] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        LEASE._replace(is_attended=False),
+        LEASE._replace(left_ms=0),
+        LEASE._replace(renewed=0, left_ms=0),
+        LEASE._replace(wanted=2),
+    ],
+)
+def test_they_wait_while_the_leader_is_gone_or_about_to_go(leader: TablesBroker, seen: Lease) -> None:
+    standby = Standby(leader)
+    reply = standby.send(MetadataRequest(topics=[]), 12)
+    for _ in range(20):
+        standby.time.advance(100)
+        standby.leader_seen.on_look(seen, standby.time.monotonic_ms())
+    assert not reply.is_there
+
+
+def test_a_leader_that_does_not_go_though_another_is_wanted_is_named(leader: TablesBroker) -> None:
+    standby = Standby(leader)
+    for _ in range(30):
+        standby.leader_seen.on_look(LEASE._replace(wanted=3), standby.time.monotonic_ms())
+        standby.time.advance(100)
+    reply = standby.send(MetadataRequest(topics=[]), 12)
+    standby.time.advance(100)
+    standby.leader_seen.on_look(LEASE._replace(wanted=3), standby.time.monotonic_ms())
+    standby.time.settle()
+    assert reply.message.controller_id == 1
 
 
 def test_they_name_who_leads_when_they_leave(leader: TablesBroker) -> None:

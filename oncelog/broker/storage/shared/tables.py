@@ -145,11 +145,6 @@ class Lease(NamedTuple):
     wanted: int = NOBODY
     """The node to which it will soon be given."""
 
-    @property
-    def is_kept(self) -> bool:
-        """Its owner is there, and about to stay."""
-        return bool(self.renewed) and self.is_attended and self.wanted in (NOBODY, self.node_id)
-
 
 class NodeAddress(NamedTuple):
     listener: str
