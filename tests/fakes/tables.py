@@ -25,7 +25,6 @@ from oncelog.broker.storage.shared.tables import (
     DropNode,
     FetchChunk,
     FindRound,
-    FollowMetadata,
     GiveBackLease,
     KeepNode,
     KeptNode,
@@ -33,7 +32,6 @@ from oncelog.broker.storage.shared.tables import (
     LookAtLease,
     LookAtNodes,
     LookAtOutbox,
-    ReadBlobs,
     Refused,
     RefuseRows,
     RenewLease,
@@ -59,10 +57,6 @@ _OF_LEASE = LookAtLease | TakeLease | RenewLease
 _OF_NODE = KeepNode | DropNode
 _NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease | RefuseRows
 """Beside rounds; they have an epoch."""
-_NOT_IN_FLIGHT = (
-    LookAtLease | LookAtOutbox | TakeLease | AttendLease | KeepNode | LookAtNodes | FollowMetadata | ReadBlobs
-)
-"""A take-over has nothing to do with them."""
 _LOCKING = AttendLease | KeepNode
 """Of which nothing is left after their connection."""
 
@@ -180,8 +174,9 @@ class FakeTables:
         if fate is Fate.NEVER:
             self._after(lambda: self._cut(line, answered))
             return
-        # No take-over has to do with what a start asks of the lease.
-        in_flight: list[Effect] = [] if isinstance(statement, _NOT_IN_FLIGHT) else self._database.in_flight
+        # A take-over has nothing to do with what asks for no epoch, or for a lock alone.
+        is_fenced = _writes(statement) and not isinstance(statement, AttendLease)
+        in_flight: list[Effect] = self._database.in_flight if is_fenced else []
         cut_alls, has_happened = self._cut_alls, False
 
         def effect(database: Database) -> None:

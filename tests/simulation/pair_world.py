@@ -53,6 +53,8 @@ _LAST_MARKERS_MS = 10_000
 _AGREED_MS = 20_000
 _AGAIN_MS = (100, 500, 2_000, 5_000)
 """When a process that has ended is started again."""
+_LATE_MS = (0, 20, 300)
+"""When the database carries out what the leader of before had sent."""
 _LEASES_MS = (2_000, 4_000, 10_000)
 
 
@@ -283,6 +285,7 @@ class PairWorld(BrokerWorld):
         if until_us and is_alive and now_ms >= self._well_from_ms.get(node_id, 0):
             raise HistoryError(f"I30, nobody deposes a leader that is well: node {node_id}, at {now_ms} ms")
         self.tally.deposed += bool(until_us and is_alive)
+        self.server.call_later(self._fate.choice(_LATE_MS), self.database.wake_sleepers)
         self.recorder.history.power_cuts.append(self.recorder.tick())
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), "take-over"))
         self.tally.stops += 1

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from oncelog.broker.handlers import current
-from oncelog.broker.storage.shared.tables import AppendRound, Lease, ReadRounds
+from oncelog.broker.storage.shared.tables import AppendRound, DropNode, Lease, MoveStarts, ReadRounds
 from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.node import Term
 from tests.history.auditor import HistoryError, require_at_least
@@ -24,6 +25,20 @@ def test_what_clients_were_told_holds_over_several_nodes(first: int) -> None:
     for seed in range(first, first + (4 if first else 2)):
         counts.update(asdict(PairWorld(seed).run()))
     require_at_least(counts, commits=10, aborts=3, reads=300, take_overs=4, redirected=1, standby_looks=1_000)
+
+
+def test_a_node_hears_of_what_it_has_asked_whoever_takes_the_lease_meanwhile() -> None:
+    """Whatever becomes of a statement that is in flight at a take-over, its node gets an answer."""
+    for seed in range(20):
+        world = PairWorld(seed)
+        node, epoch = world.nodes[world.database.node_id - 1], world.database.epoch
+        assert node.tables is not None
+        asked = [node.tables.run(each) for each in (DropNode(node.node_id, ""), MoveStarts(epoch, {}))]
+        world._excuse(node, 0)
+        world.database.take_lease(Random(seed))
+        for _ in range(1_000):
+            world._step()
+        assert all(each.done for each in asked)
 
 
 def _answer_reads_whoever_leads(patch: pytest.MonkeyPatch) -> None:
