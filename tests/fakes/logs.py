@@ -12,7 +12,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog, Records
 from oncelog.broker.log.rounds import Rounds
-from oncelog.broker.log.store import RoundEnds
+from oncelog.broker.log.store import RoundEnds, StoreDamagedError
 from oncelog.broker.log.values import AbortedTransaction, EndMarker, ReadBounds
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.file_sync import LARGE_BYTES, SyncSettings
@@ -100,12 +100,15 @@ def all_batches(log: PartitionLog) -> list[tuple[BatchHeader, memoryview]]:
 def read_records(
     log: PartitionLog, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, at_least_one: bool = True
 ) -> FetchResult:
-    """What a fetch of this isolation gets, whether the page cache has it or not."""
+    """What a fetch of this isolation gets, whether the page cache has it or not. Raises KafkaError and
+    StoreDamagedError."""
     bounds = log.bounds(isolation)
     log.check_readable(fetch_offset)
     if isinstance(log.stored, TablesLog):
         with at_hand(log.stored):
             found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+        if isinstance(found, Completion) and not found.done:
+            raise StoreDamagedError(f"a chunk of {log.name} is neither there nor replaced")
         return _result(found.result() if isinstance(found, Completion) else found, bounds)
     if isinstance(log.stored, SharedLog):
         log.stored.pace.is_instant = True

@@ -12,9 +12,10 @@ from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.logs import read_records, segments_of
+from tests.fakes.logs import segments_of
 from tests.history.events import Partition
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
+from tests.simulation.log_auditor import read_undamaged
 from tests.simulation.log_model import LogModel
 
 MIN_LAG_MS = 100
@@ -80,7 +81,7 @@ class WatchedTable:
             self._begin_again(log.topic_id)
         offset = self._model.log_end
         while offset < log.log_end_offset:
-            for header, batch in iter_batches(read_records(log, offset, 2**30, FetchIsolation.LOG_END).records):
+            for header, batch in iter_batches(read_undamaged(log, offset, 2**30, FetchIsolation.LOG_END).records):
                 offset = header.next_offset
                 self._model.add(header.base_offset, offset, bytes(batch))
         self._high_watermark = log.high_watermark

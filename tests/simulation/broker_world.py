@@ -34,7 +34,6 @@ from tests.clients.simulated import (
     transfers,
 )
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError, audit, tally
 from tests.history.events import (
@@ -63,6 +62,7 @@ from tests.simulation.broker_tables import SETTINGS as COMPACTION_SETTINGS
 from tests.simulation.broker_tables import WatchedTable
 from tests.simulation.broker_warden import GUARDED, Visitor, changes_rules
 from tests.simulation.broker_warden import SETTINGS as RIGHTS_SETTINGS
+from tests.simulation.log_auditor import read_undamaged
 
 _SETTINGS = (
     *(f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")),
@@ -487,7 +487,7 @@ class BrokerWorld:
             batches = history.logs.setdefault(partition, [])
             offset = 0
             while offset < log.log_end_offset:
-                batches += batches_of(read_records(log, offset, 2**30, FetchIsolation.LOG_END).records)
+                batches += batches_of(read_undamaged(log, offset, 2**30, FetchIsolation.LOG_END).records)
                 offset = batches[-1].last_offset + 1
         for table in self._tables:
             if table.partition[0] == "__transaction_state":

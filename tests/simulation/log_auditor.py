@@ -7,6 +7,7 @@ plants a fault for each).
 from random import Random
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.store import StoreDamagedError
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
@@ -174,7 +175,7 @@ class LogAuditor:
 def read_undamaged(log: PartitionLog, offset: int, max_bytes: int, isolation: FetchIsolation) -> FetchResult:
     try:
         return read_records(log, offset, max_bytes, isolation)
-    except KafkaError as error:
+    except (KafkaError, StoreDamagedError) as error:
         raise AuditError(f"a log without damage can be read: {error}") from error
 
 

@@ -18,8 +18,8 @@ from oncelog.broker.storage.shared.tables import OutboxRow
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.database import Database
-from tests.fakes.logs import read_records
 from tests.history.auditor import HistoryError
+from tests.simulation.log_auditor import read_undamaged
 
 EVENTS = "events"
 PARTITION_COUNT = 3
@@ -195,7 +195,7 @@ def _values(log: PartitionLog, offset: int) -> list[bytes]:
     """From this offset up to the high watermark."""
     values: list[bytes] = []
     while offset < log.high_watermark:
-        for header, batch in iter_batches(read_records(log, offset, 2**30, FetchIsolation.HIGH_WATERMARK).records):
+        for header, batch in iter_batches(read_undamaged(log, offset, 2**30, FetchIsolation.HIGH_WATERMARK).records):
             values += [record.value or b"" for record in decode_records(batch) if record.offset >= offset]
             offset = header.next_offset
     return values
