@@ -40,8 +40,8 @@ def _append_behind_a_round_that_is_gone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_nothing_beside_rounds(patch: pytest.MonkeyPatch) -> None:
-    answer = FakeTables._answer
-    patch.setattr(FakeTables, "_answer", lambda self, *what: answer(self, *what[:-1], 0))
+    on_answer = FakeTables._on_answer
+    patch.setattr(FakeTables, "_on_answer", lambda self, answered, answer, number: on_answer(self, answered, answer, 0))
 
 
 def _go_on_in_the_next_epoch(patch: pytest.MonkeyPatch) -> None:
