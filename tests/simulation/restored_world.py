@@ -10,6 +10,7 @@ producers go on.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 from random import Random
 from typing import Any
 
@@ -30,6 +31,10 @@ from tests.simulation.broker_world import _READ
 from tests.simulation.shared_world import NotedTable
 from tests.simulation.tables_world import TablesTally, TablesWorld
 
+_ALONE_SHARE = 0.6
+_ROUNDS, _BESIDE = "rounds", "beside rounds"
+_AWAITED_MS = 2_000
+"""After so long whatever is there is lost."""
 _GO_ON = ("t", "p.", "member")
 """How the names of those clients begin that know what to do."""
 
@@ -37,6 +42,7 @@ _GO_ON = ("t", "p.", "member")
 @dataclass
 class RestoredTally(TablesTally):
     restores: int = 0
+    restores_beside: int = 0
     noticed: int = 0
     lost_rounds: int = 0
     forgotten: int = 0
@@ -57,7 +63,9 @@ class RestoredWorld(TablesWorld):
         super().__init__(seed)
         self.database.tick = self._tick
         self.database.note()
-        self._later(self._fate.randint(1_500, 9_000), self._restore)
+        self._awaited = ""
+        """The tables go back as soon as this is the last that was written, and lose that alone."""
+        self._later(self._fate.randint(1_500, 9_000), self._come_due)
 
     def _nothing(self) -> RestoredTally:
         return RestoredTally()
@@ -78,25 +86,52 @@ class RestoredWorld(TablesWorld):
 
     # --- the tables go back -------------------------------------------------------------------------------------------
 
+    def _come_due(self) -> None:
+        if self._fate.random() < _ALONE_SHARE:
+            self._awaited = self._fate.choice([_ROUNDS, _BESIDE])
+            self._later(_AWAITED_MS, self._restore)
+        else:
+            self._restore()
+
     def _restore(self) -> None:
+        if self.tally.restores:
+            return
+        of_this_broker = sum(state.rows["epoch"] == self.database.epoch for state in self.database.states)
+        self._go_back(self._fate.choice([1, 1, 2, 3, 5, 10, 30, 100, of_this_broker]))
+        if self._fate.random() < 0.3:
+            self._start_again()
+        else:
+            self._later(self._fate.choice([0, 50, 400, 2_000]), self._start_again)
+
+    def _maybe_lose_alone(self) -> None:
+        """What the broker writes next of the other kind does not tell it of the loss."""
+        pairs = pairwise(reversed(self.database.states))
+        is_beside = (after.rows["written"] != before.rows["written"] for after, before in pairs)
+        count = sum(1 for _ in takewhile(lambda each: each == (self._awaited == _BESIDE), is_beside))
+        if count:
+            self.tally.restores_beside += self._awaited == _BESIDE
+            self._go_back(min(count, self._fate.choice([1, 2, 5, 20])))
+            self._later(self._fate.choice([400, 2_000, 4_000]), self._start_again)
+
+    def _go_back(self, statements: int) -> None:
+        self._awaited = ""
         self.tally.restores += 1
         self._visitor.maybe_ask = lambda _: None  # type: ignore[method-assign]
         for client in (*self._clients, *self._followers):
             if not client.name.startswith(_GO_ON):
                 client.life.close()
         before = set(self.database.journal)
-        of_this_broker = sum(state.rows["epoch"] == self.database.epoch for state in self.database.states)
-        self._lost_from = self.database.restore(self._fate.choice([1, 1, 2, 3, 5, 10, 30, 100, of_this_broker]))
+        self._lost_from = self.database.restore(statements)
         self.tally.lost_rounds += bool(before - set(self.database.journal))
         self._restored_at = self.recorder.tick()
         self._watched, self._tables = [table.partition for table in self._tables], []
         self.tables.cut_share = 0
-        if self._fate.random() < 0.3:
-            self._start_again()
-        else:
-            self._later(self._fate.choice([0, 50, 400, 2_000]), self._start_again)
 
     def _turn(self, step_ms: int) -> None:
+        while step_ms and self._awaited:
+            super()._turn(1)
+            step_ms -= 1
+            self._maybe_lose_alone()
         if self._lost_from is None:
             super()._turn(step_ms)
             return
