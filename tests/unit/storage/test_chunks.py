@@ -64,7 +64,7 @@ class Reading:
         self.cache = ChunkCache(Statements(self.tables, ManualScheduler(), self.clock), written_bytes, fetched_bytes)
         self._writer = ChunkWriter(1, size)
         self._size = size
-        self._settled = Completion.of(None)
+        self._checked_gone = Completion.of(None)
 
     def log(self, number: int, chunks: int) -> SharedLog:
         log = SharedLog(
@@ -78,7 +78,7 @@ class Reading:
             Room(self._size, self.clock),
             _ignore,
             _ignore,
-            lambda: self._settled,
+            lambda: self._checked_gone,
         )
         self._fill(log, chunks)
         return log
@@ -310,7 +310,7 @@ def test_a_chunk_that_is_not_what_was_written_is_damaged_for_whoever_asks(spoil:
 def test_a_chunk_that_is_gone_is_damage_only_once_nothing_is_in_flight_that_may_have_replaced_it() -> None:
     reading = Reading()
     log = reading.log(0, 3)
-    reading._settled = Completion()
+    reading._checked_gone = Completion()
     old = _rows(log)[1]
     body = reading.tables.bodies.pop(old.id)
     replaced, lost = _read(log, 4), _read(log, 8)
@@ -320,7 +320,7 @@ def test_a_chunk_that_is_gone_is_damage_only_once_nothing_is_in_flight_that_may_
     new = old._replace(id=old.id + 1000)
     log.segments[0].chunks[1] = new
     reading.tables.bodies[new.id] = body
-    reading._settled.complete(None)
+    reading._checked_gone.complete(None)
     reading.tables.answer_all()
     assert replaced.result()[1] == 8
     assert isinstance(lost.error, StoreDamagedError)

@@ -8,6 +8,7 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.storage.sections import LogKey, Span, decode_checked, encode_checked
+from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -169,6 +170,19 @@ def test_a_start_over_damaged_rows_serves_all_other_partitions_and_the_next_star
     for _ in range(3):
         chunks.start_again()
         chunks.require_offline(knows=knows)
+
+
+def test_a_chunk_that_is_gone_since_another_leads_is_no_damage_but_the_end_of_the_lease(chunks: World) -> None:
+    """The next leader has replaced it, of which the one before has not heard."""
+    chunks.fill()
+    chunks.checkpoint()
+    chunks.database.epoch += 1
+    _lose_a_chunk(chunks)
+    with pytest.raises(KafkaError) as refused:
+        chunks.read(0)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert chunks.logs[0].offline_error is None
+    assert [type(error) for error in chunks.stored.failures] == [Fenced]
 
 
 @pytest.mark.parametrize("damage", [_spoil_a_chunk, _lose_a_chunk])

@@ -137,10 +137,11 @@ class SharedLog:
         room: Room,
         collect: "Callable[[SharedLog, Section], None]",
         drop: Callable[[Sequence[ChunkRow]], None],
-        settled: Callable[[], Completion[None]],
+        check_gone: Callable[[], Completion[None]],
     ) -> None:
-        """`collect` is called with each batch for the next round, `drop` to delete the first chunks; `settled`
-        completes once every change of chunks that was sent is known."""
+        """`collect` is called with each batch for the next round, `drop` to delete the first chunks; `check_gone`
+        completes once nobody may have replaced a chunk that is gone, and fails with StoreError if the next leader may.
+        """
         self.name = f"{topic}-{partition}"
         self.topic = topic
         self.key = key
@@ -162,7 +163,7 @@ class SharedLog:
         self._room = room
         self._collect = collect
         self._drop = drop
-        self._settled = settled
+        self._check_gone = check_gone
         self.on_damage: Callable[[str], None] = _nobody_hears
 
     def attach(self, on_damage: Callable[[str], None]) -> None:
@@ -290,8 +291,8 @@ class SharedLog:
 
     def _arrived(self, row: ChunkRow, offset: int, batches: HeldBatches | None) -> Completion[HeldBatches]:
         if batches is None:
-            # It was replaced or dropped by a statement whose answer is on its way, or else it is lost.
-            return self._settled().flat_map(lambda _: self._look_again(offset, gone=row))
+            # A statement whose answer is on its way has replaced or dropped it, or the next leader has, or it is lost.
+            return self._check_gone().flat_map(lambda _: self._look_again(offset, gone=row))
         if self._piece_of(offset) is row:
             return Completion.of(batches)
         return self._look_again(offset)

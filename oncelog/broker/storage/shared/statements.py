@@ -130,6 +130,14 @@ class Statements:
 
         return self.ask(statement).flat_map(on_answer)
 
+    def check_lease(self, epoch: int) -> Completion[None]:
+        """Completes if nobody has taken the lease since. Fails with OSError, as `write`."""
+
+        def on_seen(seen: Lease) -> Completion[None]:
+            return Completion.of(None) if seen.epoch == epoch else self._refused(epoch, seen.epoch)
+
+        return self.ask(LookAtLease()).flat_map(on_seen)
+
     def write_now(self, statement: Statement[bool]) -> None:
         """The same at once. Raises OSError."""
         _happened(self.ask_now(statement))

@@ -23,6 +23,7 @@ from oncelog.broker.log.store import (
     Outlives,
     PartitionKey,
     RoundEnds,
+    StoreError,
     Trouble,
     Verdict,
     Verdicts,
@@ -219,7 +220,7 @@ class SharedLogStore:
             self._room,
             self._collect,
             self._deletions.drop,
-            self._beside.settled,
+            self._check_gone,
         )
         self._logs[topic, partition] = log
         opened = open_log(log, found, self._clock)
@@ -228,6 +229,23 @@ class SharedLogStore:
         elif found.spans:
             self._checkpoints.on_growth(log, 0)
         return opened
+
+    def _check_gone(self) -> Completion[None]:
+        """Completes once nothing in flight may have replaced a chunk that is gone, nor the next leader. Fails with
+        StoreError."""
+        checked: Completion[None] = Completion()
+
+        def on_checked(answer: Completion[None]) -> None:
+            error = answer.error
+            if error is None:
+                checked.complete(None)
+                return
+            if isinstance(error, OSError):
+                self.on_background_error(error)
+            checked.fail(StoreError(str(error)))
+
+        self._beside.settled().flat_map(lambda _: self._statements.check_lease(self._epoch)).then(on_checked)
+        return checked
 
     def _note_damage(self, key: LogKey, reason: str, found: FoundLog) -> None:
         """What the tables have of it stays as it is, but the journal is trimmed."""
