@@ -417,6 +417,8 @@ class Term:
             maybe_create_coordinators(broker.topics)
 
     def _on_failure(self, error: OSError) -> None:
+        if self.is_lost:
+            return
         self.failures.append(error)
         if isinstance(error, Fenced):
             self.is_lost = True

@@ -390,6 +390,8 @@ class _Term:
             self.leader_seen.on_look(seen, asked_at_ms)
 
     def _on_disk_failure(self, error: OSError) -> None:
+        if self.is_lost:
+            return  # what fails now is of a leadership that is over
         if isinstance(error, Fenced) or not (self.is_leading or isinstance(error, RoundsLost)):
             self.is_lost = True
             self.over.set()
