@@ -37,8 +37,6 @@ _READS = frozenset(
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
-        ApiKey.METADATA,
-        ApiKey.FIND_COORDINATOR,
         ApiKey.HEARTBEAT,
     }
 )
@@ -141,7 +139,7 @@ class PairNetwork(Network):
         assert serving is not None and reply is not None
         if serving.epoch < 0 or reply.is_closed:
             return
-        codes = {ErrorCode(code) for code in _codes(reply.message)} - _OF_ONE_THAT_ENDS
+        codes = set() if _is_of_any_node(request) else set(map(ErrorCode, _codes(reply.message))) - _OF_ONE_THAT_ENDS
         if _api_of(request) not in _READS and not codes:
             return  # what it has changed is durable, by whatever way the answer takes
         newest = self._newest_epoch()

@@ -5,23 +5,25 @@ Invariant: an answer leaves once nobody else can have led until it was given, by
 lost its lease answers nothing any more. That is true of what was read, and of each refusal: a leader that was asleep
 would refuse what producers did at the one after it.
 
-What was appended is answered once it is durable, which needs the lease anyhow.
+What was appended is answered once it is durable, which needs the lease anyhow. What any node may answer does not wait:
+who leads, topics, settings.
 """
 
 from functools import partial
 from typing import Any
 
+from oncelog.broker.apis.standby import ELSEWHERE
 from oncelog.broker.log.store import HeldLease
 from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 
-_OF_ANY_NODE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+_OF_THE_LEADER = ELSEWHERE.keys() | {ApiKey.FETCH, ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}
 
 
 def around_handler(lease: HeldLease, api: ApiKey, handle: Handler) -> Handler:
-    """Return the handler whose answers wait; `handle` itself if its API needs no leader."""
-    if api in _OF_ANY_NODE:
+    """Return the handler whose answers wait; `handle` itself if any node may answer its API."""
+    if api not in _OF_THE_LEADER:
         return handle
 
     current = partial(_current, lease)
