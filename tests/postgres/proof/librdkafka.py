@@ -48,7 +48,7 @@ class Program:
     def _connection(self) -> dict[str, Any]:
         # librdkafka 2.16 waits for brokers that it has removed itself (docs/clients/client-notes.md).
         settings = {"metadata.recovery.strategy": "none", "socket.timeout.ms": 5_000, "log_level": 0}
-        backoff = {"reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20, "retry.backoff.max.ms": 200}
+        backoff = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 500}
         return {"bootstrap.servers": self.bootstrap, **settings, **backoff}
 
     def _producer(self, name: str) -> Producer:
