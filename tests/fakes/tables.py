@@ -384,8 +384,11 @@ class FakeTables:
         row = statement.row
         connection = self._node.connection
         if database.node_attendants.setdefault(row.node_id, connection) is not connection:
-            known, until_us = database.nodes.get(row.node_id, (row, 0))
-            return KeptNode(False, known.owner, until_us)
+            other, until_us = database.nodes.get(row.node_id, (row, 0))
+            return KeptNode(False, other.owner, until_us)
+        known = database.nodes.get(row.node_id)
+        if not row.addresses and known is not None:
+            row = row._replace(addresses=known[0].addresses)
         database.nodes[row.node_id] = row, self._now_us() + statement.lease_ms * 1000
         return KeptNode(True, row.owner, 0)
 

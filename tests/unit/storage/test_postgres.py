@@ -1,7 +1,7 @@
 """What only a real PostgreSQL can show: connections that end in the middle, and who may write after a take-over."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
@@ -9,10 +9,16 @@ import pytest
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
+    NOBODY,
     AppendRound,
+    DropNode,
     FindRound,
     FoundRound,
+    KeepNode,
     LookAtLease,
+    LookAtNodes,
+    NodeAddress,
+    NodeRow,
     ReadRounds,
     TakeLease,
     TakenLease,
@@ -92,6 +98,30 @@ async def test_a_broker_that_has_lost_the_lease_adds_nothing() -> None:
         with pytest.raises(Fenced):
             await _of(sleeper.append(AppendRound(old, 2, (b"late",))))
         assert await _of(successor.ask(FindRound(2))) == FoundRound(new, new)
+
+
+async def test_a_node_is_known_at_its_address_from_before_it_ends_until_it_listens_again() -> None:
+    """Clients would forget one that is not named for a moment, and wait for it in vain."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        address = NodeAddress("PLAINTEXT", "here", 9_092)
+
+        async def seen() -> tuple[str, Sequence[NodeAddress], int, bool]:
+            ((_, owner, addresses, followed, is_over),) = (await _of(statements.ask(LookAtNodes()))).nodes
+            return owner, addresses, followed, is_over
+
+        await _of(statements.ask(KeepNode(NodeRow(2, "first", ()), 10_000)))
+        assert await seen() == ("first", (), NOBODY, False)
+        await _of(statements.ask(KeepNode(NodeRow(2, "first", (address,), 7), 10_000)))
+        assert await seen() == ("first", (address,), 7, False)
+        await _of(statements.ask(DropNode(2, "another")))
+        assert await seen() == ("first", (address,), 7, False)
+        await _of(statements.ask(DropNode(2, "first")))
+        assert await seen() == ("first", (address,), NOBODY, True)
+        await _of(statements.ask(KeepNode(NodeRow(2, "second", ()), 10_000)))
+        assert await seen() == ("second", (address,), NOBODY, False)
+        await _of(statements.ask(KeepNode(NodeRow(2, "second", (address._replace(host="there"),)), 10_000)))
+        assert await seen() == ("second", (address._replace(host="there"),), NOBODY, False)
 
 
 async def test_a_take_over_ends_the_append_in_flight() -> None:

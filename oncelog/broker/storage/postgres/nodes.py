@@ -90,8 +90,8 @@ or pg_try_advisory_lock({_OURS}::bigint << 32 | $1::int)
 """
 _KEEP_NODE = """
 insert into oncelog_node values($1, $2, $3, $4, clock_timestamp() + $5 * interval '1 ms')
-on conflict (node_id) do update set owner = excluded.owner, addresses = excluded.addresses,
-followed = excluded.followed, until = excluded.until
+on conflict (node_id) do update set owner = excluded.owner, followed = excluded.followed, until = excluded.until,
+addresses = coalesce(nullif(excluded.addresses, '[]'), oncelog_node.addresses)
 """
 _NODES = """
 select node_id, owner, addresses, followed, until <= clock_timestamp() from oncelog_node order by node_id

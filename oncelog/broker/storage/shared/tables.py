@@ -159,7 +159,8 @@ class NodeRow(NamedTuple):
     owner: str
     """As in its lease: a name that no other start has."""
     addresses: tuple[NodeAddress, ...]
-    """Where it listens, as its clients are told."""
+    """Where it listens, as its clients are told; until it does, where the start before this one has listened: clients
+    would forget a node that is not named for a moment."""
     followed: int = -1
     """The round up to which it knows the metadata log, if it stands by; a leader has all of it."""
     is_over: bool = False
