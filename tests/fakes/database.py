@@ -313,7 +313,7 @@ class Database:
 
     @property
     def newest(self) -> int:
-        return max(self.journal, default=self.trimmed)
+        return max((self.trimmed, *self.journal))
 
     def follow_metadata(self, statement: FollowMetadata) -> Followed:
         key = METADATA_TOPIC_ID, 0
