@@ -437,8 +437,10 @@ class Term:
         serving.is_closing = True
         logs = serving.broker.logs
         if not serving.broker.rounds.is_over:
-            durable = all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error])
-            yield _first_of(durable, self._pause(_FLUSH_MS))
+            ends = None
+            while ends != (ends := [log.log_end_offset for log in logs.logs]):
+                durable = all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error])
+                yield _first_of(durable, self._pause(_FLUSH_MS))
             while logs.store.is_busy and successor == NOBODY:
                 yield _first_of(logs.store.when_idle())
         logs.close()

@@ -200,8 +200,10 @@ class RunningBroker:
         them, such as a checkpoint; a failed disk never completes."""
 
         async def flush() -> None:
-            logs = self.broker.logs
-            await ended(all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error]))
+            logs, ends = self.broker.logs, None
+            while ends != (ends := [log.log_end_offset for log in logs.logs]):  # what is durable may append more
+                online = [log for log in logs.logs if not log.offline_error]
+                await ended(all_of([log.when_durable(log.log_end_offset) for log in online]))
             while logs.store.is_busy and not is_handover:
                 await ended(logs.store.when_idle())
 
