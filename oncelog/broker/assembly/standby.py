@@ -54,7 +54,7 @@ def assemble_standby(
     metadata = MetadataLog(metadata_log, system.clock, SnapshotFiles(store.blobs, ""))
     metadata.state = follower.state
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
-    leadership.leader_node_id = leader_node_id
+    leadership.leader_node_id, leadership.is_ours = leader_node_id, False
     live_config = LiveConfig(config, metadata, leadership.node_id)
     topics = make_topics(config, live_config, system, metadata, leadership, logs, slices)
     stored = Stored(slices, metrics, purgatory, rounds, logs, metadata, leadership, live_config, topics, nodes)

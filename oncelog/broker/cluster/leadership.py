@@ -48,6 +48,8 @@ class Leadership:
         self.leader_node_id = node_id
         """The node that leads every partition that is not lost, and the metadata log: this one, unless it stands by;
         `NO_LEADER` if that is not known."""
+        self.is_ours = True
+        """Whether this node leads what is not lost: False while it stands by, whoever is named as the leader."""
         self.is_durable = False
         """Whether the epochs of this start are durable: before that nothing may be appended."""
         self._metadata = metadata
@@ -98,11 +100,6 @@ class Leadership:
                     listener.on_gained(topic, partition)
 
         return self._metadata.change_leader(known.topic_id, (partition,), self.node_id).map(gained)
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this node leads what is not lost."""
-        return self.leader_node_id == self.node_id
 
     def leads(self, topic: Topic, partition: int) -> bool:
         """Whether this node leads a partition that exists."""

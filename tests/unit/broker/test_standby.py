@@ -284,6 +284,21 @@ def test_they_name_who_leads_when_they_leave(leader: TablesBroker) -> None:
     assert reply.message.controller_id == 2
 
 
+def test_one_that_names_itself_makes_no_topic(leader: TablesBroker) -> None:
+    """The broker that takes its place does, when it is asked again."""
+    standby = Standby(leader)
+    unknown = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
+    reply = standby.send(unknown, 12)
+    standby.broker.leadership.leader_node_id = 2
+    standby.leader_seen.release()
+    standby.time.settle()
+    assert (reply.message.controller_id, reply.message.topics[0].error_code) == (
+        2,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+    assert "new" not in standby.broker.metadata.state.topics
+
+
 def test_each_of_them_waits_for_five_seconds_at_most(leader: TablesBroker) -> None:
     standby = Standby(leader)
     early = standby.send(MetadataRequest(topics=[]), 12)
