@@ -368,7 +368,8 @@ class FakeTables:
     def _renew_lease(self, database: Database, statement: RenewLease) -> bool:
         if not database.may_write(statement.epoch):
             return False
-        database.until_us = self._now_us() + statement.lease_ms * 1000
+        if database.until_us:
+            database.until_us = self._now_us() + statement.lease_ms * 1000
         return True
 
     def _attend_lease(self, database: Database, statement: AttendLease) -> Attendance:

@@ -14,12 +14,14 @@ from oncelog.broker.storage.shared.tables import (
     DropNode,
     FindRound,
     FoundRound,
+    GiveBackLease,
     KeepNode,
     LookAtLease,
     LookAtNodes,
     NodeAddress,
     NodeRow,
     ReadRounds,
+    RenewLease,
     TakeLease,
     TakenLease,
     WriteBlob,
@@ -147,6 +149,19 @@ async def test_a_take_over_ends_the_append_in_flight() -> None:
             await _of(appended)
         assert await _of(successor.ask(ReadRounds(0))) == []
         await beside.close()
+
+
+async def test_a_lease_that_was_given_back_is_not_renewed() -> None:
+    """A renewal that was sent before may be carried out after it, by another connection."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        epoch = await _take(statements)
+        await _of(statements.write(RenewLease(epoch, 10_000)))
+        assert (await _of(statements.ask(LookAtLease()))).left_ms > 0
+        await _of(statements.write(GiveBackLease(epoch, 2)))
+        await _of(statements.write(RenewLease(epoch, 10_000)))
+        seen = await _of(statements.ask(LookAtLease()))
+        assert (seen.renewed, seen.successor, seen.left_ms <= 0) == (0, 2, True)
 
 
 async def test_a_broker_that_stands_still_in_a_transaction_does_not_hold_up_its_successor() -> None:

@@ -131,7 +131,8 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
 
 async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
     await connection.execute(
-        "update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms'", statement.lease_ms
+        "update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms' where until > '-infinity'",
+        statement.lease_ms,
     )
 
 

@@ -244,7 +244,7 @@ class TakeLease(Statement[TakenLease | None]):
 
 @dataclass(frozen=True)
 class RenewLease(Statement[bool]):
-    """Have it for so long from now on."""
+    """Have it for so long from now on, unless it was given back: a renewal that was in flight may come behind that."""
 
     epoch: int
     lease_ms: int
