@@ -3,7 +3,9 @@
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -12,8 +14,12 @@ from oncelog.broker.storage.shared.tables import Unanswered
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from oncelog.broker.turns.completion import Completion
+from tests.unit.storage.stores import new_schema
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+import asyncpg
+
+from oncelog.broker.storage.postgres import preparing
 from oncelog.broker.storage.postgres.preparing import Found, Unreachable, Unusable, connect
 from oncelog.broker.storage.postgres.session import Server, Session
 
@@ -97,6 +103,29 @@ async def test_a_server_that_is_silent_is_named_as_that_and_can_be_tried_again()
     assert str(refused.value) == "no answer within 0.01 s; is PostgreSQL running there?"
     assert isinstance(answer.error, Unanswered)
     assert str(answer.error) == "PostgreSQL: no answer within 0.01 s"
+
+
+@pytest.mark.parametrize("sees_it", [True, False])
+async def test_a_connection_that_is_cut_while_the_tables_are_looked_at_can_be_tried_again(
+    monkeypatch: pytest.MonkeyPatch, sees_it: bool
+) -> None:
+    """By PostgreSQL, which is stopped or ends it; whether a statement is told so, or finds no connection."""
+
+    async def cut(connection: Any, *_: object) -> None:
+        async with connection.transaction():
+            end = "select pg_terminate_backend(pg_backend_pid())"
+            if sees_it:
+                await connection.execute(end)
+            with suppress(asyncpg.PostgresError):
+                await connection.execute(end)
+            await connection.execute("select 1")
+
+    monkeypatch.setattr(preparing, "_make_schema", cut)
+    dsn, schema = new_schema()
+    scheduler = LoopScheduler(asyncio.get_running_loop(), "postgres")
+    with pytest.raises(Unreachable):
+        await preparing.prepare(Server(dsn, schema, LoopCoroutines(), scheduler), may_lose=True)
+    scheduler.close()
 
 
 def _at(listening: socket.socket) -> str:

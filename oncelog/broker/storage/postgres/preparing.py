@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 async def prepare(server: Server, *, may_lose: bool) -> Found:
     """Look at the server, and make the schema or bring it up to date. `may_lose` lets a server pass that acknowledges
-    what a crash may lose. Raises Unusable."""
+    what a crash may lose. Raises Unusable; Unreachable if the connection ends meanwhile."""
     connection = await connect(server)
     try:
         found = Found(*await connection.fetchrow(_FACTS))
@@ -72,7 +72,8 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
         await _check_sessions(server, connection)
         await _make_schema(connection, server.schema, found)
     except _REFUSED as error:
-        raise Unusable(f"{error}.") from error
+        has_ended = connection.is_closed() or isinstance(error, asyncpg.OperatorInterventionError)
+        raise (Unreachable if has_ended else Unusable)(f"{error}.") from error
     finally:
         await connection.close(timeout=5)
     return found
