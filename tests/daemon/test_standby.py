@@ -195,11 +195,12 @@ def test_a_client_that_knows_only_a_standby_finds_the_leader(pair: Pair) -> None
             await producer.send("topic", b"value", partition=1)
 
     asyncio.run(use())
+    idempotent = TransactionalProducer({"bootstrap.servers": standby, "enable.idempotence": True, "log_level": 0})
+    idempotent.produce("topic", b"another", partition=0)
+    assert idempotent.flush(PATIENCE_S) == 0
     consumer = GroupConsumer({"bootstrap.servers": standby, "group.id": "group", "auto.offset.reset": "earliest"})
     consumer.subscribe(["topic"])
-    record = consumer.poll(PATIENCE_S)
-    assert record is not None
-    assert record.value() == b"value"
+    assert {record.value() for record in consumer.consume(2, PATIENCE_S)} == {b"value", b"another"}
     consumer.commit(asynchronous=False)
     consumer.close()
 

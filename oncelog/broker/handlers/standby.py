@@ -4,8 +4,8 @@ Owns: the response. Does not own: which APIs are handled as always, and the erro
 (`broker.apis.standby`).
 
 - Answers that name the leader wait until it was seen (`broker.succession.leader_seen`).
-- An idempotent producer without a transactional id may ask any node for its producer id, and asks no coordinator:
-  COORDINATOR_LOAD_IN_PROGRESS makes it ask again, perhaps another node.
+- An idempotent producer without a transactional id may ask any node for its producer id, and has a connection to this one
+  alone before it has one: no error makes it ask another, so its connection is closed.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from oncelog.broker.apis.descriptor import Refused
 from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.handlers.shared.refused_requests import refused_response
-from oncelog.broker.requests.context import Handler, RequestContext
+from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
 from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -40,12 +40,13 @@ def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
         return _refuse_fetch
 
     def refuse(context: RequestContext, request: Any) -> Any:
-        own = refused
         if api is ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
-            own = refused._replace(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise CloseConnection(
+                "only the leader has producer ids: this node stands by, and the client asks another one"
+            )
         version = context.api_version
         place = API_TABLE[api].errors_in(version).rows if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
-        return context.run(refused_response(api, own, version, request, _REASON, place))
+        return context.run(refused_response(api, refused, version, request, _REASON, place))
 
     return refuse
 
