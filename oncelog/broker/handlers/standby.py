@@ -4,8 +4,8 @@ Owns: the response. Does not own: which APIs are handled as always, and the erro
 (`broker.apis.standby`).
 
 - Answers that name the leader wait until it was seen (`broker.succession.leader_seen`).
-- An idempotent producer without a transactional id may ask any node for its producer id, and has a connection to this one
-  alone before it has one: no error makes it ask another, so its connection is closed.
+- An idempotent producer without a transactional id may ask any node for its producer id, and before it has one this may
+  be the only node that it is connected to: no error makes it ask another, so its connection is closed.
 """
 
 from functools import partial
