@@ -22,7 +22,10 @@ def _both(container: Find) -> list[Container]:
         each.wait_until_healthy()
 
     def are_ready() -> bool:
-        status = json.loads(nodes[0].execute("oncelog", "cluster", "status", "--json"))
+        try:
+            status = json.loads(nodes[0].execute("oncelog", "cluster", "status", "--json"))
+        except RuntimeError:  # nobody leads yet, or podman's name server is silent, for up to 10 s after each start
+            return False
         return {each["state"] for each in status["nodes"]} == {"leads", "stands by"}
 
     wait_until(are_ready, "no node stands by")
