@@ -12,20 +12,19 @@ Invariants
 Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the lock.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
+from oncelog.broker.coordinator.newest import NewestRecords
 from oncelog.broker.log.values import NO_TRANSACTION, AppendResult, EndMarker, Writer
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
-from oncelog.protocol.records.batch import BatchHeader
-from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
-from oncelog.protocol.records.record import Record, decode_records
+from oncelog.protocol.records.record import Record
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.log import CoordinatorLog
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_EPOCH = -1
+_REPLAYED = 3
+"""What it costs to replay a record, against finding the newest."""
 _CACHED_KEYS = 1_000
 _CACHED_KEY_LENGTH = 64
 """The longest key that is cached. Longer ones are rare, and clients choose them: 32 kB each would be 32 MB."""
@@ -228,20 +229,17 @@ class CoordinatorRuntime(Generic[ShardT]):
                 self._resign(life)
 
     def _load(self, life: Life[ShardT]) -> Iterator[int | Completion[Any]]:
-        """Replay the log, which does not change meanwhile: writers need the shard first."""
+        """Replay what counts of the log, which does not change meanwhile: writers need the shard first."""
         if not life.is_loading:
             return
         shard = self._make_shard(life.partition, life.epoch)
         try:
-            for piece in life.log.replay():
-                if isinstance(piece, Completion):
-                    yield piece
-                    piece = piece.result()
-                for header, batch in piece:
-                    _replay_batch(shard, header, batch)
-                    yield header.record_count
-                if life.state is LifeState.RESIGNED:
+            for record, producer_id in (yield from _newest_records(life)):
+                if not life.is_loading:
                     return
+                change = CoordinatorRecord(record.key or b"", record.value)
+                shard.replay(change, offset=record.offset, producer_id=producer_id)
+                yield _REPLAYED
             # The previous life may have logged records that are not durable yet; send no marker for such a PREPARE.
             durable = life.log.when_durable(life.log.log_end_offset)
             if not durable.done:
@@ -383,20 +381,19 @@ class CoordinatorRuntime(Generic[ShardT]):
             offset += 1
 
 
-def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> None:
-    if header.record_count == 0:
-        return  # emptied by compaction
-    if header.is_control:
-        kind, coordinator_epoch = decode_end_txn_marker(batch)
-        committed = kind is ControlRecordType.COMMIT
-        marker = EndMarker(header.producer_id, header.producer_epoch, committed, coordinator_epoch)
-        shard.replay_end_transaction_marker(marker, header.base_offset)
-        return
-    producer_id = header.producer_id if header.is_transactional else -1
-    for record in decode_records(batch):
-        if record.key is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record without a key at offset {record.offset}")
-        shard.replay(CoordinatorRecord(record.key, record.value), offset=record.offset, producer_id=producer_id)
+def _newest_records(life: Life[Any]) -> Generator[int | Completion[Any], None, list[tuple[Record, int]]]:
+    """Those of its log, each with a producer as in `NewestRecords.take`; none if the life ends meanwhile."""
+    newest = NewestRecords()
+    for piece in life.log.replay():
+        if isinstance(piece, Completion):
+            yield piece
+            piece = piece.result()
+        for header, batch in piece:
+            newest.add(header, batch)
+            yield header.record_count
+        if not life.is_loading:
+            return []
+    return newest.take()
 
 
 def _respond_when_durable(life: Life[ShardT], response: T) -> Completion[T]:

@@ -67,10 +67,12 @@ class Words:
         self.epoch = epoch
         self.known: list[bytes] = []
         self.ends: list[bool] = []
+        self.last_offset = -1
         self.is_active = False
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
-        assert offset == len(self.known) + len(self.ends)
+        assert offset > self.last_offset
+        self.last_offset = offset
         self.known.append(record.key)
 
     def replay_end_transaction_marker(self, marker: EndMarker, offset: int) -> None:
@@ -157,7 +159,7 @@ def test_a_request_on_a_partition_with_records_replays_none_of_them_and_the_othe
     assert code(stage.write(0, "z")) is E.COORDINATOR_LOAD_IN_PROGRESS
     assert stage.made == []
     stage.time.turn()
-    assert stage.made[0].known == [b"a", b"b"]
+    assert not any(shard.known for shard in stage.made)
     assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
     stage.write(1, "y")
     assert stage.known(1) == [b"y"]
@@ -229,7 +231,8 @@ def test_a_partition_lost_while_it_is_replayed_never_serves(monkeypatch: pytest.
     monkeypatch.setattr(loading_module, "RECORDS_IN_A_SLICE", 1)
     stage = Stage(filled("a", "b"), filled(), filled())
     stage.runtime.gain(0, 1)
-    stage.time.turn()
+    while not any(shard.known for shard in stage.made):
+        stage.time.turn()
     stage.runtime.lose(0)
     stage.time.settle()
     assert (stage.made[0].known, stage.made[0].is_active) == ([b"a"], False)

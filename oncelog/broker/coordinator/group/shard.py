@@ -135,9 +135,8 @@ class GroupShard:
             pending[key] = Recorded(offset, committed)
 
     def _forget(self, key: OffsetKey) -> None:
-        offsets = self._offsets.get(key.group_id)
-        if offsets is not None:
-            offsets.pop(key.partition, None)
+        """The group goes on without it, also where the replay of a log begins with that it is deleted."""
+        self._offsets.setdefault(key.group_id, {}).pop(key.partition, None)
         if key.partition not in self.pending_partitions(key.group_id):
             return
         for producer_id, pending in list(self._pending.items()):
