@@ -201,7 +201,9 @@ class Logs:
         cleaner_memory_bytes: int = 1_000_000,
         journal_file_bytes: int = 8 * 1024,
         large_bytes: int = LARGE_BYTES,
+        replayed_bytes: int | None = None,
     ) -> None:
+        """With `replayed_bytes` a start replays the logs before it can serve (`CompactionSettings`)."""
         self.disk = disk or MemoryDisk()
         self.policy = policy
         self.config = config or LogConfig()
@@ -221,7 +223,14 @@ class Logs:
             syncing=SyncSettings(policy, appends_on_loop=1, measures_syncs=False, large_bytes=large_bytes),
             on_report=self.reports.append,
             on_checked=self.checks.append,
-            compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
+            compaction=CompactionSettings(
+                self.scheduler,
+                cleaner_memory_bytes,
+                0,
+                self.compaction_problems.append,
+                ("topic",) if replayed_bytes is not None else (),
+                replayed_bytes or 0,
+            ),
             journal_file_bytes=journal_file_bytes,
         )
         self.failure = self.store.failure

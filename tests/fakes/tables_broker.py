@@ -10,6 +10,7 @@ from oncelog.broker.storage.shared.lease import LeaseTerms
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
 from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.message import Message
+from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.fakes.database import Database
 from tests.fakes.tables import End, FakeTables
@@ -19,6 +20,7 @@ SMALL = SharedSizes(row_bytes=200, checkpoint_bytes=1_000, chunk_bytes=500, writ
 """Whatever a broker does sooner or later it does in a test, too."""
 _ENDS = tuple(End)
 _COMPACTION_BYTES = 1_000_000
+_REPLAYED_BYTES = 500
 _LONGEST_WAIT_MS = 10_000
 
 
@@ -57,7 +59,9 @@ class TablesBroker(LateBroker):
         self.tables = tables or FakeTables(self.database, time, time, Random(seed), takes_time=False)
         self.failures: list[OSError] = []
         self.problems: list[str] = []
-        compaction = CompactionSettings(time, _COMPACTION_BYTES, 0, self.problems.append)
+        compaction = CompactionSettings(
+            time, _COMPACTION_BYTES, 0, self.problems.append, INTERNAL_TOPICS, _REPLAYED_BYTES
+        )
         terms = LeaseTerms(f"start {seed}", node_id=1)
         opening = Slices(time).run_own(
             open_store(self.tables, time, time, self.failures.append, compaction, sizes, terms)

@@ -115,7 +115,7 @@ def spare_the_active_segment(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_what_is_deleted_in_the_active_segment(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalLog, "maybe_roll", lambda self, producers: None)
+    patch.setattr(LocalLog, "maybe_roll", lambda self, producers, is_kept: None)
 
 
 def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ class LogWorld:
         """For what was added later: the lives of before stay as they were."""
         self._journal_ruin = JournalRuin()
         # From a few rounds in each file to hundreds; in every other life many appends are synced, not written to it.
+        self._replayed_bytes = (None, 300)[seed // 2 % 2]
         self._journal_file_bytes, self._large_bytes = (1_024, 2_048, 16_384)[seed % 3], (100_000, 200)[seed % 2]
         self._ruin_chance = ruin_chance
         self.partitions = [Partition(config) for config in self._chosen(mix)]
@@ -536,6 +537,7 @@ class LogWorld:
             cleaner_memory_bytes=self._memory_bytes,
             journal_file_bytes=self._journal_file_bytes,
             large_bytes=self._large_bytes,
+            replayed_bytes=self._replayed_bytes,
         )
 
     def _open_all(self) -> None:

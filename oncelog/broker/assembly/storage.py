@@ -33,7 +33,7 @@ from oncelog.broker.turns.ports import Scheduler, Stopwatch
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.printable import printable_names
-from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
+from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
     from oncelog.broker.assembly.postgres import Succession
@@ -146,6 +146,7 @@ def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> Compact
         config.get_int("log.cleaner.dedupe.buffer.size"),
         config.get_int("log.cleaner.backoff.ms"),
         lambda problem: log.warning("log.compaction", message=problem),
+        INTERNAL_TOPICS,
     )
 
 

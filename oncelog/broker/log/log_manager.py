@@ -191,7 +191,7 @@ class LogManager:
         what readers have seen. If it fails with OSError, nothing has changed."""
         for log, offset in starts.items():
             if offset == log.log_end_offset:  # at once: what comes meanwhile must not share a segment with what goes
-                log.stored.maybe_roll(log.producer_state)
+                log.stored.maybe_roll(log.producer_state, is_kept=False)
         durable = self.store.move_starts({(log.topic, log.partition): offset for log, offset in starts.items()})
 
         def show(_: None) -> None:

@@ -521,7 +521,7 @@ class PartitionLog:
     def reclaim(self) -> None:
         """Delete what is stored below the log start, the active segment too: Kafka keeps that until it is due."""
         if self.log_start_offset == self.log_end_offset:
-            self.stored.maybe_roll(self.producer_state)
+            self.stored.maybe_roll(self.producer_state, is_kept=False)
         if self.stored.drop_below(self.log_start_offset):
             self._rounds.arm(self)
 

@@ -204,9 +204,9 @@ class StoredLog(Protocol):
     def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
         """The log start offset that age and size allow (retention.ms, retention.bytes); None: delete nothing."""
 
-    def maybe_roll(self, producers: ProducerStateManager) -> None:
-        """Everything is to be deleted: what is appended from now on is stored apart from it. Without space for that it
-        is not, and `drop_below` keeps what it would have to delete with it."""
+    def maybe_roll(self, producers: ProducerStateManager, *, is_kept: bool) -> None:
+        """What is appended from now on is stored apart from what is there, which is to be deleted, or `is_kept` and to
+        be compacted. Without space it is not, and `drop_below` keeps what it would have to delete with it."""
 
     def drop_below(self, offset: int) -> bool:
         """The log start is `offset`, durably (`LogStore.move_starts`): delete records entirely below it, once unused.

@@ -149,7 +149,8 @@ STORES: dict[str, Callable[[], MakeStore]] = {
 class Stored:
     """One partition over a store of this kind."""
 
-    def __init__(self, name: str, **settings: int | str) -> None:
+    def __init__(self, name: str, *, replayed_bytes: int | None = None, **settings: int | str) -> None:
+        """With `replayed_bytes` a start replays the log before it can serve (`CompactionSettings`)."""
         self._is_cold = name == COLD
         self.scheduler = ManualScheduler()
         self.clock = ManualClock()
@@ -157,13 +158,20 @@ class Stored:
         self.problems: list[str] = []
         self.listener = Listener()
         self._make = STORES[name]()
+        self._replayed_bytes = replayed_bytes
+        self._replayed = (
+            {} if replayed_bytes is None else {"replayed_topics": ("topic",), "replayed_bytes": replayed_bytes}
+        )
         self.config = replace(LogConfig(), **settings)  # type: ignore[arg-type]
         self._begin()
         self.manager.begin_serving()
         self.log = self.create(0)
 
     def _begin(self) -> None:
-        compaction = CompactionSettings(self.scheduler, 1_000_000, 0, self.problems.append)
+        replayed_topics = () if self._replayed_bytes is None else ("topic",)
+        compaction = CompactionSettings(
+            self.scheduler, 1_000_000, 0, self.problems.append, replayed_topics, self._replayed_bytes or 0
+        )
         self.store = self._make(self.scheduler, self.clock, self.failures.append, compaction)
         self.rounds = Rounds(self.scheduler, self.store)
         self.manager = LogManager(self.store, self.rounds, self.listener, self.clock)

@@ -338,6 +338,48 @@ def test_retention_by_size_keeps_as_much_as_it_says_and_nothing_if_it_says_nothi
 @every_store
 def test_compaction_keeps_the_newest_record_of_each_key_where_it_was(name: str) -> None:
     stored = Stored(name, cleanup_policy="compact", segment_bytes=400, min_cleanable_dirty_ratio=0)
+    _is_compacted(stored)
+
+
+@every_store
+def test_what_a_start_replays_is_compacted_before_its_segment_is_full(name: str) -> None:
+    """And a start finds the same records as one that does not wait for the segment to be full."""
+    stored = Stored(name, replayed_bytes=1000, cleanup_policy="compact")
+    newest = _is_compacted(stored)
+    stored.start_again()
+    assert _records(stored) == newest
+    stored.let_work()
+    assert _records(stored) == newest
+
+
+@every_store
+def test_what_a_start_replays_is_left_alone_while_more_is_compacted_already(name: str) -> None:
+    """Each byte is written again once or twice, however much there is that is not overtaken."""
+
+    def write(stored: Stored, count: int) -> None:
+        for number in range(count):
+            stored.append(batch(1, key=b"%d" % number))
+            stored.settle()
+
+    def work(stored: Stored) -> None:
+        stored.let_work()
+        write(stored, 1)  # what was completed is compacted after the next round, in tables after the next checkpoint
+        stored.clock.time_ms += 600_000
+        stored.let_work()
+
+    stored = Stored(name, replayed_bytes=1000, cleanup_policy="compact")
+    write(stored, 100)
+    work(stored)
+    whole = stored.log.size_bytes
+    write(stored, 90)
+    work(stored)
+    assert stored.log.size_bytes > 1.8 * whole
+    write(stored, 20)
+    work(stored)
+    assert stored.log.size_bytes < 1.3 * whole
+
+
+def _is_compacted(stored: Stored) -> dict[bytes, tuple[int, bytes]]:
     newest: dict[bytes, tuple[int, bytes]] = {}
     for number in range(60):
         key, value = b"%d" % (number % 7), b"value %d" % number
@@ -346,15 +388,24 @@ def test_compaction_keeps_the_newest_record_of_each_key_where_it_was(name: str) 
         stored.settle()
     before = stored.log.size_bytes
     stored.let_work()
+    newest[b"last"] = stored.append(batch(1, key=b"last", value=b"")).base_offset, b"0"
+    stored.settle()
+    stored.let_work()
     assert not stored.problems
     assert stored.log.size_bytes < before
+    assert _records(stored) == newest
+    assert len(stored.read(0).records) > 0, "a reader from the beginning goes on behind the gaps"
+    return newest
+
+
+def _records(stored: Stored) -> dict[bytes, tuple[int, bytes]]:
+    """Offset and value of the last of each key."""
     found: dict[bytes, tuple[int, bytes]] = {}
     for _, data in stored.replayed():
         for record in decode_records(memoryview(data)):
             assert record.key is not None
             found[record.key] = record.offset, record.value or b""
-    assert found == newest
-    assert len(stored.read(0).records) > 0, "a reader from the beginning goes on behind the gaps"
+    return found
 
 
 @every_store

@@ -8,7 +8,7 @@ Invariants
 - A log in which a round found damage is skipped until the next start, and reported once.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -79,6 +79,11 @@ class CompactionSettings:
     backoff_ms: int
     on_problem: Callable[[str], None]
     """Called for a log that cannot be compacted."""
+    replayed_topics: Collection[str] = ()
+    """Those whose logs a start replays before it can serve."""
+    replayed_bytes: int = 256 * 1024
+    """How much of such a log may be in the segment that is appended to, which is not compacted, while that is more than
+    is in the others. A start replays a few thousand records of it, in some 10 ms."""
 
 
 class LogCleaner(Generic[LogT]):
@@ -142,6 +147,8 @@ class LogCleaner(Generic[LogT]):
             if not log.config.is_compacted or log.offline_error is not None or log in self._uncleanable:
                 continue
             stored = self._stored_of(log)
+            if log.topic in self._settings.replayed_topics:
+                self._maybe_complete(log, stored.segments)
             dirty_offset = self._dirty_offset(log, stored)
             stable_end = self._cleanable_end(log, stored)
             end_offset = _last_cleanable(log.config, stored.segments, dirty_offset, stable_end, wall_ms)
@@ -155,6 +162,12 @@ class LogCleaner(Generic[LogT]):
             if best is None or ratio > best[0]:
                 best = (ratio, log, stored, dirty_offset, end_offset)
         return best[1:] if best is not None else None
+
+    def _maybe_complete(self, log: LogView, segments: SegmentList) -> None:
+        """Kafka waits for `segment.bytes`, 100 MB of each partition, and replays as much at a start."""
+        appended_bytes = segments[-1].size_bytes if len(segments) else 0
+        if appended_bytes > max(self._settings.replayed_bytes, segments.size_bytes - appended_bytes):
+            log.stored.maybe_roll(log.producer_state, is_kept=True)
 
     def _dirty_offset(self, log: LogView, stored: LogT) -> int:
         first = stored.segments[0].base_offset if len(stored.segments) else 0

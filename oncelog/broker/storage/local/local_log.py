@@ -317,13 +317,13 @@ class LocalLog:
     def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
         return retention_start(self.segments, config, high_watermark, wall_ms)
 
-    def maybe_roll(self, producers: ProducerStateManager) -> None:
+    def maybe_roll(self, producers: ProducerStateManager, *, is_kept: bool) -> None:
         active = self.segments.active
         if active is None or active.size_bytes == 0 or self._file_sync.failure.failed:
             return
         for is_last_try in (False, True):
             try:
-                self._roll(producers, is_kept=False)
+                self._roll(producers, is_kept=is_kept)
             except OSError as error:
                 if not is_transient(error):
                     self._file_sync.failure.fail(error)
@@ -331,6 +331,8 @@ class LocalLog:
                     return
                 self._file_sync.make_room()
             else:
+                if is_kept:
+                    self._file_sync.dirty[self] = None  # the next round completes it
                 return
 
     def drop_below(self, offset: int) -> bool:

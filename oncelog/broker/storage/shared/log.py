@@ -381,7 +381,7 @@ class SharedLog:
     def retention_start(self, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
         return retention_start(self.segments, config, high_watermark, wall_ms)
 
-    def maybe_roll(self, producers: ProducerStateManager) -> None:
+    def maybe_roll(self, producers: ProducerStateManager, *, is_kept: bool) -> None:
         if len(self.segments) and self.segments[-1].size_bytes:
             self.segment_from(self.log_end_offset, producers.open_producers())
 
