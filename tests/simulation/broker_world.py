@@ -79,6 +79,8 @@ _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 _TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range(COORDINATOR_PARTITIONS)))
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
 _CALM_MS = 60_000
+_LAST_MARKERS_MS = 10_000
+"""Whoever has ended a transaction is done before its markers are written."""
 _DAY_MS = 86_400_000
 _COLD_SHARE = 0.3
 """Of the reads of what an earlier life has written: not in the page cache."""
@@ -429,12 +431,20 @@ class BrokerWorld:
         return self.tally
 
     def _settle(self, start_ms: int) -> None:
-        """Until everybody is done and every transaction that was left open has timed out; in vain for a while."""
+        """Until everybody is done, every transaction that was left open has timed out, and the last markers are
+        written; in vain for a while."""
         end_ms = start_ms + _TIMEOUTS_MS
         self._run_until(end_ms)
         while end_ms < start_ms + _CALM_MS and not all(client.is_done for client in self._clients):
             end_ms += 1_000
             self._run_until(end_ms)
+        end_ms = self._now_ms + _LAST_MARKERS_MS
+        while self._now_ms < end_ms and not all(map(self._is_stable, _READ)):
+            self._run_until(self._now_ms + 1_000)
+
+    def _is_stable(self, partition: Partition) -> bool:
+        log = log_of(self.broker, partition)
+        return log.last_stable_offset == log.high_watermark
 
     def _join(self, client: Client) -> None:
         self._clients.append(client)

@@ -8,7 +8,7 @@ handovers and auditor.
 from dataclasses import dataclass
 from random import Random
 
-from oncelog.broker.assembly.directory import StartError
+from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import StoreDamagedError
 from oncelog.broker.storage.shared.log import SharedLog
@@ -32,11 +32,9 @@ from tests.history.auditor import HistoryError
 from tests.history.events import Partition, Restart
 from tests.simulation.broker_states import log_of
 from tests.simulation.broker_tables import WatchedTable
-from tests.simulation.broker_world import _READ, BrokerWorld, Tally
+from tests.simulation.broker_world import BrokerWorld, Tally
 
 _CUT_SHARE = 0.02
-_LAST_MARKERS_MS = 10_000
-"""Whoever has ended a transaction is done before its markers are written, by statements that take their time."""
 _FULL_SHARE = 0.3
 _FULL_AFTER_MS = (100, 500, 2_000)
 _FULL_MS = (20, 300, 3_000)
@@ -186,10 +184,3 @@ class TablesWorld(BrokerWorld):
         self.tables.cut_share = 0
         self._make_space(self.tables)
         super()._settle(start_ms)
-        end_ms = self._now_ms + _LAST_MARKERS_MS
-        while self._now_ms < end_ms and not all(map(self._is_stable, _READ)):
-            self._run_until(self._now_ms + 1_000)
-
-    def _is_stable(self, partition: Partition) -> bool:
-        log = log_of(self.broker, partition)
-        return log.last_stable_offset == log.high_watermark
