@@ -16,7 +16,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.node import Arrival, Node
+from tests.fakes.node import Arrival, VirtualNode
 from tests.history.auditor import HistoryError
 from tests.simulation.broker_network import Client, Network
 
@@ -53,7 +53,7 @@ class PairNetwork(Network):
         self,
         random: Random,
         later: Callable[[int, Callable[[], None]], None],
-        nodes: Sequence[Node],
+        nodes: Sequence[VirtualNode],
         newest_epoch: Callable[[], int],
         *,
         may_be_late: bool,

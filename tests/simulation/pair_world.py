@@ -23,7 +23,7 @@ from oncelog.broker.cluster.metadata_records import decode_metadata_record
 from oncelog.broker.storage.sections import LogKey, decode_checked
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedSizes
-from oncelog.broker.storage.shared.tables import AppendRound, Lease, Statement
+from oncelog.broker.storage.shared.tables import AppendRound, Lease, Statement, Unanswered
 from oncelog.broker.succession.follower import METADATA_KEY
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
 from oncelog.protocol.generated.metadata_request import MetadataRequest
@@ -34,13 +34,12 @@ from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import Reply
 from tests.fakes.database import Database
-from tests.fakes.node import EXPECTED_ENDS, Node, Process, Surroundings
+from tests.fakes.node import EXPECTED_ENDS, Surroundings, VirtualNode, VirtualProcess
 from tests.fakes.tables_broker import LateBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
 from tests.history.events import Partition, Restart
-from tests.simulation.broker_states import log_of
-from tests.simulation.broker_world import _READ, _SKEWS_MS, BrokerWorld, Tally
+from tests.simulation.broker_world import _SKEWS_MS, BrokerWorld, Tally
 from tests.simulation.pair_network import PairNetwork
 from tests.simulation.shared_world import NotedTable
 
@@ -49,13 +48,12 @@ _SLACK_MS = 40_000
 """A transaction that times out while nobody leads is ended by the next leader, which may fail before it has."""
 _WELL_MS = 3_000
 """So long after its last trouble a leader is well."""
-_LAST_MARKERS_MS = 10_000
 _AGREED_MS = 20_000
 _AGAIN_MS = (100, 500, 2_000, 5_000)
 """When a process that has ended is started again."""
 _LATE_MS = (0, 20, 300)
 """When the database carries out what the leader of before had sent."""
-_LEASES_MS = (2_000, 4_000, 10_000)
+_LEASES_MS = (3_000, 4_000, 10_000)
 
 
 @dataclass
@@ -119,7 +117,7 @@ class Leader(LateBroker):
         self.time = VirtualTime()
         self.is_there = False
 
-    def follow(self, nodes: list[Node], epoch: int) -> None:
+    def follow(self, nodes: list[VirtualNode], epoch: int) -> None:
         serving = next((each.serving for each in nodes if each.serving and each.serving.epoch == epoch), None)
         self.is_there = serving is not None
         if serving is not None:
@@ -195,7 +193,7 @@ class PairWorld(BrokerWorld):
             entropy=Random(seed),
             sizes=self._sizes,
         )
-        self.nodes = [Node(self.around, node_id) for node_id in range(1, self._fate.choice([3, 3, 4]))]
+        self.nodes = [VirtualNode(self.around, node_id) for node_id in range(1, self._fate.choice([3, 3, 4]))]
         self.database.on_round, self.database.on_taken = self._on_round, self._on_taken
         for node in self.nodes:
             node.start(self.server.wall_ms())
@@ -228,10 +226,12 @@ class PairWorld(BrokerWorld):
                 if node.process.has_ended:
                     self._on_ended(node)
 
-    def _judge(self, process: Process) -> None:
-        for error in () if process.term is None else process.term.failures:
-            if not isinstance(error, Fenced):
-                raise HistoryError(f"nothing was lost, and node {process.node_id} finds: {error}") from error
+    def _judge(self, process: VirtualProcess) -> None:
+        for failure in process.failures:
+            raise HistoryError(f"nothing was lost, and node {process.node_id} finds: {failure}") from failure
+        for problem in process.failed_starts:
+            if not isinstance(problem.__cause__, Fenced | Unanswered):
+                raise HistoryError(f"nothing was lost, and node {process.node_id} finds: {problem}") from problem
 
     def _turn(self, step_ms: int) -> None:
         for _ in range(step_ms):
@@ -281,8 +281,8 @@ class PairWorld(BrokerWorld):
         now_ms = self.server.monotonic_ms()
         self.tally.take_overs += 1
         self.tally.given_back += not until_us
-        alive = [each.process.term for each in self.nodes if each.process is not None and each.process.term is not None]
-        is_alive = any(term.terms.owner == database.owner for term in alive)
+        terms = [each.process.node.term.terms for each in self.nodes if each.process is not None]
+        is_alive = any(each.owner == database.owner for each in terms)
         if until_us and is_alive and now_ms >= self._well_from_ms.get(node_id, 0):
             raise HistoryError(f"I30, nobody deposes a leader that is well: node {node_id}, at {now_ms} ms")
         self.tally.deposed += bool(until_us and is_alive)
@@ -299,15 +299,16 @@ class PairWorld(BrokerWorld):
 
     def _look_at_standbys(self) -> None:
         for node in self.nodes:
-            term = None if node.process is None else node.process.term
-            if term is None or term.follower is None or term.leader_epoch != self.database.epoch:
+            of_process = None if node.process is None else node.process.node
+            follower = None if of_process is None else of_process.standby.follower
+            if of_process is None or follower is None or of_process.term.leader_epoch != self.database.epoch:
                 continue
-            known = self._committed.known.get(term.follower.next_offset)
+            known = self._committed.known.get(follower.next_offset)
             self.tally.standby_looks += 1
-            if known is not None and known != records_of(term.follower.state):
+            if known is not None and known != records_of(follower.state):
                 raise HistoryError(
                     f"I31, a node that stands by knows what was committed: node {node.node_id} differs at offset "
-                    f"{term.follower.next_offset} in {sorted(known ^ records_of(term.follower.state))}"
+                    f"{follower.next_offset} in {sorted(known ^ records_of(follower.state))}"
                 )
 
     # --- troubles -----------------------------------------------------------------------------------------------------
@@ -344,25 +345,25 @@ class PairWorld(BrokerWorld):
                 self.tally.clock_jumps += 1
                 node.process.time.wall_offset_ms += self._fate.choice(_SKEWS_MS)
 
-    def _excuse(self, node: Node, for_ms: int) -> None:
+    def _excuse(self, node: VirtualNode, for_ms: int) -> None:
         from_ms = self.server.monotonic_ms() + for_ms + _WELL_MS
         self._well_from_ms[node.node_id] = max(from_ms, self._well_from_ms.get(node.node_id, 0))
 
-    def _kill(self, node: Node) -> None:
+    def _kill(self, node: VirtualNode) -> None:
         self.tally.kills += 1
         node.kill()
         self._again(node)
 
-    def _lose_the_machine(self, node: Node) -> None:
+    def _lose_the_machine(self, node: VirtualNode) -> None:
         self.tally.lost_machines += 1
         node.lose_the_machine()
         self._again(node)
 
-    def _stop(self, node: Node) -> None:
+    def _stop(self, node: VirtualNode) -> None:
         if node.process is not None:
             node.process.stop()
 
-    def _on_ended(self, node: Node) -> None:
+    def _on_ended(self, node: VirtualNode) -> None:
         process = node.process
         assert process is not None
         error = process.ended_by
@@ -372,18 +373,18 @@ class PairWorld(BrokerWorld):
         node.process = None
         self._again(node)
 
-    def _again(self, node: Node) -> None:
+    def _again(self, node: VirtualNode) -> None:
         if node.node_id not in self._starting:
             self._starting.add(node.node_id)
             self._later(self._fate.choice(_AGAIN_MS), lambda: self._start_again(node))
 
-    def _start_again(self, node: Node) -> None:
+    def _start_again(self, node: VirtualNode) -> None:
         self._starting.discard(node.node_id)
         if node.process is None:
             node.start(self.server.wall_ms())
             self._excuse(node, 0)
 
-    def _pause(self, node: Node) -> None:
+    def _pause(self, node: VirtualNode) -> None:
         if node.is_standing_still:
             return
         self.tally.pauses += 1
@@ -398,14 +399,14 @@ class PairWorld(BrokerWorld):
 
         self._later(for_ms, go_on)
 
-    def _cut(self, node: Node) -> None:
+    def _cut(self, node: VirtualNode) -> None:
         self.tally.cuts += 1
         for_ms = self._fate.choice([0, 50, 400, 1_000, 5_000])
         self._excuse(node, for_ms)
         node.stay_away(True)
         self._later(for_ms, lambda: node.stay_away(False))
 
-    def _cut_all(self, _: Node) -> None:
+    def _cut_all(self, _: VirtualNode) -> None:
         """The database starts again."""
         self.tally.cuts += 1
         self.database.attendant = None
@@ -416,7 +417,7 @@ class PairWorld(BrokerWorld):
             node.stay_away(True)
             self._later(for_ms, lambda node=node: node.stay_away(False))  # type: ignore[misc]
 
-    def _silence(self, node: Node) -> None:
+    def _silence(self, node: VirtualNode) -> None:
         tables = node.tables
         if tables is None:
             return
@@ -426,17 +427,17 @@ class PairWorld(BrokerWorld):
         tables.be_silent()
         self._later(for_ms, tables.be_heard)
 
-    def _lose_the_lock(self, node: Node) -> None:
+    def _lose_the_lock(self, node: VirtualNode) -> None:
         if node.tables is not None:
             self.tally.lost_locks += 1
             node.tables.cut_attendance()
 
-    def _want(self, node: Node) -> None:
+    def _want(self, node: VirtualNode) -> None:
         """An operator asks for another leader."""
         self.tally.steps_down += 1
         self.database.wanted = node.node_id
 
-    def _change_rate(self, node: Node) -> None:
+    def _change_rate(self, node: VirtualNode) -> None:
         node.rate = self._fate.choice(self._rates)
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -450,13 +451,6 @@ class PairWorld(BrokerWorld):
             if node.tables is not None:
                 node.tables.cut_share = 0
         super()._settle(start_ms)
-        end_ms = self._now_ms + _LAST_MARKERS_MS
-        while self._now_ms < end_ms and not all(map(self._is_stable, _READ)):
-            self._run_until(self._now_ms + 1_000)
-
-    def _is_stable(self, partition: Partition) -> bool:
-        log = log_of(self.broker, partition)
-        return log.last_stable_offset == log.high_watermark
 
     def _read_everything(self) -> None:
         end_ms = self._now_ms + _AGREED_MS
@@ -469,7 +463,7 @@ class PairWorld(BrokerWorld):
         self.tally.redirected = self.network.counts.redirected
         self.tally.answers_of_standbys = self.network.counts.answers_of_standbys
 
-    def _named_by(self, node: Node) -> str:
+    def _named_by(self, node: VirtualNode) -> str:
         """What the node says of who leads what."""
         answer = self._ask(node, MetadataRequest(topics=None), 9)
         if answer is None:
@@ -481,7 +475,7 @@ class PairWorld(BrokerWorld):
         nodes = [(each.node_id, each.host) for each in answer.brokers]
         return f"{answer.controller_id} of {nodes}: {sorted(topics)}"
 
-    def _ask(self, node: Node, request: Message, version: int) -> Any:
+    def _ask(self, node: VirtualNode, request: Message, version: int) -> Any:
         arrival = node.take(self.broker.frame(request, version), request, version)
         for _ in range(1_000):
             self._step()

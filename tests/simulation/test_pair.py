@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from oncelog.broker.handlers import current
-from oncelog.broker.storage.shared.tables import AppendRound, DropNode, Lease, MoveStarts, ReadRounds
+from oncelog.broker.storage.shared.tables import AppendRound, DropNode, MoveStarts, ReadRounds
+from oncelog.broker.succession.standby import Standby
 from tests.fakes.database import _EFFECTS, Database
-from tests.fakes.node import Term
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.pair_world import PairWorld
@@ -55,13 +55,13 @@ def _begin_with_an_old_view(patch: pytest.MonkeyPatch) -> None:
 
 
 def _follow_the_next_leader_as_the_one_before(patch: pytest.MonkeyPatch) -> None:
-    serve = Term._on_seen_lease
+    begin = Standby.begin
 
-    def steady(self: Term, seen: Lease) -> None:
-        if self._standby is None:
-            serve(self, seen)
+    def steady(self: Standby[Any]) -> None:
+        if self.follower is None:
+            begin(self)
 
-    patch.setattr(Term, "_on_seen_lease", steady)
+    patch.setattr(Standby, "begin", steady)
 
 
 def _mark_no_round_as_one_to_follow(patch: pytest.MonkeyPatch) -> None:

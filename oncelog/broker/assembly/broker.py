@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.assembly.coordinators import Coordinators, load_coordinators, make_coordinators
-from oncelog.broker.assembly.directory import StartError, check_directory
+from oncelog.broker.assembly.directory import check_directory
 from oncelog.broker.assembly.security import find_login_secret, make_authorizer, make_tokens, warn_of_security
 from oncelog.broker.assembly.storage import FileReports, compatibility_of, load_metadata, make_store
 from oncelog.broker.cluster.leadership import Leadership
@@ -21,7 +21,7 @@ from oncelog.broker.cluster.metadata_log import (
 from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.live import LiveConfig
-from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig
+from oncelog.broker.config.settings import METRIC_REPORTERS, BrokerConfig, StartError
 from oncelog.broker.config.topic_config import (
     internal_topic_config,
     log_config_for,
@@ -45,8 +45,8 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 __all__ = ["StartError", "assemble", "check_directory"]
 
 if TYPE_CHECKING:
-    from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.faults.faults import Faults
+    from oncelog.broker.succession.process import Succession
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.assembly.storage import WHAT_TO_DO, FileReports, compatibility_of
 from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
@@ -15,7 +14,7 @@ from oncelog.broker.cluster.metadata_log import (
 )
 from oncelog.broker.cluster.topics import InternalTopicSource, Topics
 from oncelog.broker.config.live import LiveConfig
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import BrokerConfig, StartError
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.partition_markers import PartitionMarkers
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, ShardT

@@ -7,20 +7,12 @@ import os
 from contextlib import ExitStack
 from typing import Any
 
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import BrokerConfig, StartError
 from oncelog.broker.storage.local.data_directory import ADOPTED, ForeignDirectoryError, check_data_directory
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, RealDisk
 from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.topics import METADATA_TOPIC
-
-
-class StartError(Exception):
-    """The broker cannot start; the message says why and what to do."""
-
-
-class SettingsError(StartError):
-    """A setting is the reason, which only a start shows."""
 
 
 def check_directory(config: BrokerConfig, disk: Disk) -> None:

@@ -4,12 +4,10 @@ Owns: what operators read about the server, in which words a start is refused. D
 (`broker.storage.postgres`), the store over them (`broker.storage.shared`), the other nodes (`broker.succession`).
 """
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from oncelog.broker.assembly.directory import SettingsError, StartError
-from oncelog.broker.cluster.nodes import Nodes
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability import space
 from oncelog.broker.observability.outage import OutageLog
@@ -19,25 +17,12 @@ from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, TakenLease
-from oncelog.broker.succession.standing import Standing
+from oncelog.broker.storage.shared.tables import NOBODY, Lease
+from oncelog.broker.succession.process import Succession
+from oncelog.broker.succession.term import WaitLog
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import Stopwatch
 from oncelog.broker.turns.slices import Sliced
-
-if TYPE_CHECKING:
-    from oncelog.broker.storage.postgres.tables import PostgresTables
-
-
-@dataclass(frozen=True, slots=True)
-class Succession:
-    """What one of several nodes has when it begins to lead."""
-
-    tables: "PostgresTables"
-    terms: LeaseTerms
-    taken: TakenLease
-    nodes: Nodes
-    standing: Standing
 
 
 def open_postgres(
@@ -91,24 +76,6 @@ def terms_of(config: BrokerConfig, system: System) -> LeaseTerms:
         lease_ms=config.get_int("oncelog.postgres.lease.ms"),
         node_id=config.get_int("node.id"),
     )
-
-
-class WaitLog:
-    """Says once for whom a start waits."""
-
-    def __init__(self, log: Any) -> None:
-        self._log = log
-        self._owner = ""
-
-    def __call__(self, seen: Lease) -> None:
-        if seen.owner != self._owner:
-            self._owner = seen.owner
-            self._log.info(
-                "lease.waiting",
-                owner=seen.owner,
-                leader=seen.node_id,
-                message="another broker leads, or has not given the lease back; waits until it is free",
-            )
 
 
 class _Impatience(WaitLog):

@@ -5,7 +5,6 @@ Owns: which of it is imported; a broker without rights loads none of it.
 
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
     ResourceType,
@@ -13,7 +12,7 @@ from oncelog.broker.cluster.metadata_log import (
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.config.live import LiveConfig
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import BrokerConfig, StartError
 from oncelog.broker.log.store import LogStore
 from oncelog.broker.turns.machine import System
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.apis.compatibility import COMPATIBILITIES, Compatibility
-from oncelog.broker.assembly.directory import StartError
 from oncelog.broker.cluster.features import first_levels
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
@@ -16,7 +15,7 @@ from oncelog.broker.cluster.metadata_log import (
     cluster_id_records,
 )
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import BrokerConfig, StartError
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
@@ -36,10 +35,10 @@ from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
-    from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
     from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
     from oncelog.broker.storage.local.segment_check import CheckSummary
+    from oncelog.broker.succession.process import Succession
 
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` shows what is lost, `oncelog log repair DIR` makes it usable again"

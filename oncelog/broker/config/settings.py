@@ -58,6 +58,14 @@ class ConfigError(Exception):
     """The settings are not usable; the message names the key, its source, and what to write instead."""
 
 
+class StartError(Exception):
+    """The broker cannot start; the message says why and what to do."""
+
+
+class SettingsError(StartError):
+    """A setting is the reason, which only a start shows."""
+
+
 class Origin(IntEnum):
     """The source of a value; the greater takes precedence."""
 

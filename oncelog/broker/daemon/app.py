@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import uvloop
 
-from oncelog.broker.assembly.directory import SettingsError, StartError, open_directory, suited_to_directory
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.assembly.directory import open_directory, suited_to_directory
+from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.observability.logging import loop_errors
@@ -114,7 +114,7 @@ class _App:
         self._log.info("broker.stopped")
 
     async def _run_node(self, system: System, of_process: "_OfProcess") -> None:
-        from oncelog.broker.daemon.succession import Node  # who has files needs none of it
+        from oncelog.broker.daemon.succession import NodeProcess  # who has files needs none of it
 
         is_first = True
 
@@ -124,7 +124,7 @@ class _App:
             self._announce(running, is_first=is_first)
             is_first = False
 
-        await Node(self._config, system, self._log, self._stop, on_ready, **of_process._asdict()).run()
+        await NodeProcess(self._config, system, self._log, self._stop, on_ready, **of_process._asdict()).run()
 
     def _open_disk(self, open_files: int) -> RealDisk:
         path = self._config.data_dir

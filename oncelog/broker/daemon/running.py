@@ -11,7 +11,6 @@ Invariants
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from socket import socket
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncelog.broker.assembly.broker import StartError, assemble
@@ -23,7 +22,7 @@ from oncelog.broker.observability.logging import level_of
 from oncelog.broker.observability.transitions import TransactionSummary
 from oncelog.broker.requests.dispatch import RunInThread
 from oncelog.broker.requests.parts import Broker
-from oncelog.broker.turns.completion import Completion, all_of
+from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.slices import ELEMENTS_HELD
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from oncelog.broker.admin.http import HttpServer
     from oncelog.broker.admin.kept_port import KeptPort
     from oncelog.broker.admin.token import Token
-    from oncelog.broker.assembly.postgres import Succession
     from oncelog.broker.faults.faults import Faults
 
 _STEP_INTERVAL_MS = 1_000
@@ -75,18 +73,12 @@ class RunningBroker:
         connection_count: int | None = None,
         run_in_thread: RunInThread | None = None,
         busy_poll: BusyPoll | None = None,
-        kept: dict[str, list[socket]] | None = None,
-        kept_metrics: "KeptPort | None" = None,
-        succession: "Succession | None" = None,
-        before: "RunningBroker | None" = None,
     ) -> Self:
-        """Start a broker on the running loop. `faults` and `succession` are as in `assemble`, `kept_metrics` serves its
-        metrics if there is one, `before` has the clients that it goes on with, the others are as in `Listeners`. Raises
+        """Start a broker on the running loop. `faults` is as in `assemble`, the others are as in `Listeners`. Raises
         StartError."""
-        broker = await done(assemble(config, system, log, faults, None, succession))
-        listeners = None if before is None else await before.make_way()
-        listeners = listeners or Listeners(broker, connection_count, run_in_thread, busy_poll, kept)
-        return await cls.serve(config, broker, listeners, log, faults, kept_metrics)
+        broker = await done(assemble(config, system, log, faults))
+        listeners = Listeners(broker, connection_count, run_in_thread, busy_poll)
+        return await cls.serve(config, broker, listeners, log, faults)
 
     @classmethod
     async def serve(
@@ -98,8 +90,8 @@ class RunningBroker:
         faults: "Faults | None" = None,
         kept_metrics: "KeptPort | None" = None,
     ) -> Self:
-        """Listen with a broker that is assembled; if the listeners are open already, go on with their clients. Raises
-        StartError."""
+        """Listen with a broker that is assembled; if the listeners are open already, go on with their clients.
+        `kept_metrics` serves its metrics if there is one. Raises StartError."""
         running = cls(config, broker, listeners, log, faults, kept_metrics)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
@@ -196,20 +188,11 @@ class RunningBroker:
                 ) from error
 
     async def _flush(self, *, is_handover: bool) -> None:
-        """Wait for the round in flight, for later appends, and, if nobody waits for us, for what the store does beside
-        them, such as a checkpoint; a failed disk never completes."""
-
-        async def flush() -> None:
-            logs, ends = self.broker.logs, None
-            while ends != (ends := [log.log_end_offset for log in logs.logs]):  # what is durable may append more
-                online = [log for log in logs.logs if not log.offline_error]
-                await ended(all_of([log.when_durable(log.log_end_offset) for log in online]))
-            while logs.store.is_busy and not is_handover:
-                await ended(logs.store.when_idle())
-
-        if not self.broker.rounds.is_over:
+        broker = self.broker
+        if not broker.rounds.is_over:
+            settling = broker.slices.run_own(broker.logs.settle(is_handover=is_handover))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(flush(), _FLUSH_TIMEOUT_S)
+                await asyncio.wait_for(ended(settling), _FLUSH_TIMEOUT_S)
 
     async def _start_reports(self) -> None:
         """Start the reporters that the settings name; the others are not imported either."""

@@ -13,7 +13,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import LogStore, OpenedLog, PartitionKey, Removal
-from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import PARTITIONS_AN_ELEMENT, Sliced
@@ -234,6 +234,15 @@ class LogManager:
             self.store.on_background_error(done.error)
 
     # -- stopping
+
+    def settle(self, *, is_handover: bool) -> Sliced[None]:
+        """Wait for the round in flight, for later appends, and, unless another node waits for us, for what the store
+        does beside them, such as a checkpoint; a failed disk never completes."""
+        ends = None
+        while ends != (ends := [log.log_end_offset for log in self.logs]):  # what is durable may append more
+            yield all_of([log.when_durable(log.log_end_offset) for log in self.logs if not log.offline_error])
+        while self.store.is_busy and not is_handover:
+            yield self.store.when_idle()
 
     def close(self) -> OSError | None:
         """Clean stop: make everything durable, and let the store write what saves the next start a scan. After a

@@ -122,7 +122,7 @@ class Listeners:
     async def close(self) -> None:
         """Stop the listeners. Appended batches are still acknowledged, and completed responses sent, to clients that
         read them soon: a producer without idempotence would write them again."""
-        await self.stop_accepting()
+        await self._stop_accepting()
         for connection in self._open.all():
             connection.finish()
         await self._open.wait_empty(_CLOSE_TIMEOUT_S)
@@ -134,10 +134,10 @@ class Listeners:
 
     async def abort(self) -> None:
         """Close every socket at once; nothing more is answered."""
-        await self.stop_accepting()
+        await self._stop_accepting()
         await self._abort_connections()
 
-    async def stop_accepting(self) -> None:
+    async def _stop_accepting(self) -> None:
         self._is_closing = True
         for acceptor in self._acceptors:
             acceptor.close(keeps_listening=self.kept is not None)

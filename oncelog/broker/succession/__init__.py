@@ -9,5 +9,6 @@ Who owns the truth
 The one way that data flows: a node keeps its row and looks at those of others (`roster`). While another leads, it
 replays what the leader appends to the metadata log, and answers from that which nodes there are and who leads
 (`broker.assembly.standby`). Once the lease is free it takes it, forgets what it has followed, and starts as any broker
-starts (`broker.daemon.succession`).
+starts (`node`). A process gives it what it needs for that (`process`): sockets and connections in the daemon
+(`broker.daemon.succession`), neither in simulation.
 """

@@ -21,6 +21,7 @@ from oncelog.broker.storage.shared.tables import (
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.broker.turns.slices import Sliced
+from oncelog.broker.turns.waiting import pause
 
 _RENEWALS = 5
 """In the time of one lease."""
@@ -82,9 +83,7 @@ class Roster:
             seen = kept
             if renewals == 2:
                 raise NodeIdTaken(self._row.node_id, kept.owner)
-            pause: Completion[None] = Completion()
-            self._scheduler.call_later(_TRY_MS, lambda pause=pause: pause.complete(None))  # type: ignore[misc]
-            yield pause
+            yield pause(self._scheduler, _TRY_MS)
         yield from self.look()
         self._scheduler.call_later(self._lease_ms / _RENEWALS, self._renew)
         self._scheduler.call_later(_LOOK_MS, self._look_again)

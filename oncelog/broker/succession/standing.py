@@ -1,7 +1,7 @@
 """What this process is among the nodes, from one term to the next: for operators.
 
 Owns: since when it leads or stands by and why, how often it has begun to lead, whether a standby follows soundly, and
-the words for it. Does not own: what it does (`broker.daemon.succession`), how numbers are reported (`observability`).
+the words for it. Does not own: what it does (`node`), how numbers are reported (`observability`).
 """
 
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
 from oncelog.protocol.topics import TRANSACTION_STATE
 from tests.fakes.database import Database
-from tests.fakes.node import Node, Surroundings
+from tests.fakes.node import Surroundings, VirtualNode
 from tests.fakes.virtual_time import VirtualTime
 
 
@@ -26,7 +26,7 @@ class Pair:
     def __init__(self) -> None:
         self.server = VirtualTime()
         around = Surroundings(Database(), self.server, self.server, (), 10_000, 0, Random(1), SharedSizes)
-        self.leader, self.standby = Node(around, 1), Node(around, 2)
+        self.leader, self.standby = VirtualNode(around, 1), VirtualNode(around, 2)
         self.leader.start(self.server.wall_ms())
         self.until(lambda: self.leader.serving is not None)
         self.standby.start(self.server.wall_ms())
@@ -50,7 +50,7 @@ class Pair:
             self.pass_time(1)
         raise AssertionError("it has not happened in 20 s")
 
-    def ask(self, node: Node, request: Message, version: int) -> Any:
+    def ask(self, node: VirtualNode, request: Message, version: int) -> Any:
         assert node.serving is not None
         arrival = node.take(node.serving.frame(request, version), request, version)
         self.until(lambda: arrival.is_there)

@@ -33,6 +33,7 @@ from oncelog.broker.storage.shared.tables import (
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler, Timer
 from oncelog.broker.turns.slices import Sliced
+from oncelog.broker.turns.waiting import pause
 
 _LOOK_MS = 50
 _LOOK_SOON_MS = 10
@@ -133,10 +134,7 @@ def take_lease(
                 on_taken(seen)
                 return taken
         on_seen(seen, asked_at_ms)
-        pause: Completion[None] = Completion()
-        look_ms = _LOOK_MS if seen.wanted == NOBODY else _LOOK_SOON_MS
-        scheduler.call_later(look_ms, lambda pause=pause: pause.complete(None))  # type: ignore[misc]
-        yield pause
+        yield pause(scheduler, _LOOK_MS if seen.wanted == NOBODY else _LOOK_SOON_MS)
 
 
 class LeaseKeeper:

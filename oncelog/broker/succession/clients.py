@@ -1,0 +1,48 @@
+"""The clients of this process, and which of its brokers answers them.
+
+Owns: that one broker after the other gets them: whoever is interrupted while sockets are opened leaves that to its end.
+Does not own: the sockets (`Process.serve`).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Generic
+
+from oncelog.broker.storage.shared.tables import NodeAddress
+from oncelog.broker.succession.process import B, Process
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import Sliced
+
+
+class Clients(Generic[B]):
+    def __init__(self, process: Process[B]) -> None:
+        self._process = process
+        self._brokers: list[B] = []
+        """The one that answers, and before it the one that still answers what it was asked."""
+        self._opening: Completion[Any] = Completion.of(None)
+
+    def go_to(self, broker: B) -> Sliced[Sequence[NodeAddress]]:
+        """From now on this one answers. Raises StartError."""
+        yield self._opening
+        self._opening = opening = self._process.serve(broker)
+
+        def on_open(opened: Completion[Sequence[NodeAddress]]) -> None:
+            if opened.error is None:
+                self._brokers = [*self._brokers[-1:], broker]
+
+        opening.then(on_open)
+        yield opening
+        return opening.result()
+
+    def name_leader(self, node_id: int) -> None:
+        """To those who have asked before, too."""
+        for broker in self._brokers:
+            broker.leadership.leader_node_id = node_id
+
+    def stop(self, *, is_handover: bool) -> Sliced[None]:
+        self._brokers = []
+        yield self._process.stop_serving(is_handover=is_handover)
+
+    def abandon(self) -> Sliced[None]:
+        yield self._opening
+        self._brokers = []
+        yield self._process.abandon()

@@ -1,0 +1,163 @@
+"""One of several nodes over the same tables: it stands by until the lease is free, and leads until it is another's.
+
+Owns: the order in which this process is one broker after the other. Does not own: when a lease may be taken
+(`storage.shared.lease`), what a standby answers (`broker.assembly.standby`), how a broker starts and stops, and its
+sockets (`Process`).
+"""
+
+from typing import Any, Generic
+
+from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
+from oncelog.broker.storage.shared.lease import LeaseKeeper
+from oncelog.broker.storage.shared.store import SharedLogStore
+from oncelog.broker.storage.shared.tables import NOBODY, SeenNodes, TakenLease, WantLeader
+from oncelog.broker.succession.clients import Clients
+from oncelog.broker.succession.coordinators import maybe_create_coordinators
+from oncelog.broker.succession.process import B, Process, Succession
+from oncelog.broker.succession.standby import Standby
+from oncelog.broker.succession.standing import Standing
+from oncelog.broker.succession.term import Term
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import MonotonicMs
+from oncelog.broker.turns.slices import Sliced
+from oncelog.broker.turns.waiting import first_of, pause
+
+_AGAIN_MS = 200
+"""After a failure to reach the database."""
+_NOTICE_MS = 1_000
+_PATIENCE_MS = 120_000
+"""As a leader has (`storage.shared.statements`)."""
+
+
+class Node(Generic[B]):
+    def __init__(
+        self, process: Process[B], config: BrokerConfig, system: System, log: Any, stopping: Completion[Any]
+    ) -> None:
+        """`stopping` ends it, with the standby as its leader, if there is one."""
+        self._process = process
+        self._config = config
+        self._system = system
+        self._log = log
+        self._stopping = stopping
+        self._clients = Clients(process)
+        self._has_served = False
+        self._failing_since: MonotonicMs | None = None
+        self.standing = Standing(system.clock, process.terms().node_id)
+        self.term: Term
+        self.standby: Standby[B]
+
+    def run(self) -> Sliced[None]:
+        """Until it is stopped. Raises StartError."""
+        while not self._stopping.done:
+            problem: StartError | None = None
+            term = self.term = Term(self._config, self._system, self._log, self._process.terms())
+            self.standby = Standby(self._process, self._clients, term, self.standing, self._log, self._on_serving)
+            try:
+                yield from self._run_term()
+            except StartError as error:
+                problem = error
+            yield from self._end_term()
+            if problem is not None:
+                yield from self._bear(problem)
+
+    def _run_term(self) -> Sliced[None]:
+        """Raises StartError."""
+        self.standing.unsettle("it has not found out yet who leads")
+        tables = yield from self._process.open_tables(self.term.system)
+        yield from self.term.begin(tables)
+        taken = yield from self._stand_by()
+        if taken is not None:
+            yield from self._lead(taken)
+
+    def _end_term(self) -> Sliced[None]:
+        self.standby.stop_following()
+        yield from self._clients.abandon()
+        yield from self.term.end()
+        if self.term.tables is not None:
+            yield self._process.close_tables(self.term.tables)
+
+    def _bear(self, problem: StartError) -> Sliced[None]:
+        """A first start fails at once; a process that has served waits as long as a leader does. Raises StartError."""
+        monotonic_ms = self._system.clock.monotonic_ms()
+        if self._failing_since is None:
+            self._failing_since = monotonic_ms
+        is_out_of_patience = not self._has_served or monotonic_ms - self._failing_since > _PATIENCE_MS
+        if is_out_of_patience or isinstance(problem, SettingsError):
+            raise problem
+        self._log.warning("database.away", error=str(problem), message="tries again until it is back")
+        yield pause(self._system.scheduler, _AGAIN_MS)
+
+    def _on_serving(self) -> None:
+        self._has_served, self._failing_since = True, None
+        self._process.announce()
+
+    def _stand_by(self) -> Sliced[TakenLease | None]:
+        """Until the lease is ours; None if the process stops before. Raises StartError, OSError."""
+        standby = self.standby
+        taking = self.term.take(standby.begin)
+        yield first_of(taking, self._stopping, standby.failed)
+        standby.stop_following()
+        if taking.done:
+            return taking.result()
+        if not self._stopping.done:
+            standby.failed.result()
+        return None
+
+    # -- leading
+
+    def _lead(self, taken: TakenLease) -> Sliced[None]:
+        """Until the process stops, another node is wanted, or has taken the lease. Raises StartError."""
+        term, standing = self.term, self.standing
+        self._log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
+        standing.unsettle("it has the lease, and begins to lead")
+        succession = Succession(term.tables, term.terms, taken, term.roster.nodes, standing)
+        broker = yield from self._process.assemble_leader(term.system, succession)
+        addresses = yield from self._clients.go_to(broker)
+        standing.lead(term.roster, taken.epoch, term.before)
+        term.roster.listen(addresses)
+        term.roster.watch(lambda seen: self._on_seen(broker, seen))
+        term.is_leading = True
+        self._on_serving()
+        yield from self.standby.step_aside()
+        yield first_of(self._stopping, term.over)
+        if not term.is_lost:
+            yield from self._hand_over(broker)
+            return
+        self._log.warning(
+            "lease.lost",
+            led_seconds=round(standing.seconds, 1),
+            message="another node has taken the lease: this one stood still, or did not reach PostgreSQL",
+        )
+
+    def _on_seen(self, broker: B, seen: SeenNodes) -> None:
+        term, store = self.term, broker.logs.store
+        if seen.wanted not in (NOBODY, term.terms.node_id) and seen.wanted in term.roster.standing_by:
+            term.want(seen.wanted)
+        if isinstance(store, SharedLogStore):
+            store.await_successor(is_there=bool(term.roster.standing_by))
+        if term.roster.nodes.others:
+            maybe_create_coordinators(broker.topics)
+
+    def _hand_over(self, broker: B) -> Sliced[None]:
+        term, lease = self.term, broker.logs.store.lease
+        successor = term.roster.successor if term.wanted == NOBODY else term.wanted
+        if isinstance(lease, LeaseKeeper):
+            lease.successor = successor
+        self._log.info(
+            "broker.stopping",
+            successor=successor,
+            led_seconds=round(self.standing.seconds, 1),
+            message=self._why(successor),
+        )
+        self.standing.unsettle("it has stopped to lead")
+        if successor not in (NOBODY, term.wanted):
+            # Those that stand by know it before clients ask them whether this node leads.
+            yield first_of(term.statements.once(WantLeader(successor)), term.pause(_NOTICE_MS))
+        yield from self._clients.stop(is_handover=successor != NOBODY)
+        self._log.info("broker.stopped")
+
+    def _why(self, successor: int) -> str:
+        if not self._stopping.done:
+            return f"an operator wants node {successor} to lead; stands by from now on"
+        return "no node stands by" if successor == NOBODY else f"hands over to node {successor}"
