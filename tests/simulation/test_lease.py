@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.storage.shared import lease
-from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, LeaseWatch
+from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, LeaseWatch
 from oncelog.broker.storage.shared.tables import Lease
 from oncelog.broker.turns.ports import MonotonicMs
 from tests.history.auditor import HistoryError, require_at_least
@@ -40,13 +40,13 @@ def _count_an_answer_from_its_arrival(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_through_a_renewal(patch: pytest.MonkeyPatch) -> None:
-    is_free = LeaseWatch.is_free
+    why_free = LeaseWatch.why_free
 
-    def forgetful(self: LeaseWatch, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> bool:
+    def forgetful(self: LeaseWatch, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> Free | None:
         self._seen = seen
-        return is_free(self, seen, asked_at_ms, answered_at_ms)
+        return why_free(self, seen, asked_at_ms, answered_at_ms)
 
-    patch.setattr(LeaseWatch, "is_free", forgetful)
+    patch.setattr(LeaseWatch, "why_free", forgetful)
 
 
 def _take_what_is_unattended_for_a_moment(patch: pytest.MonkeyPatch) -> None:

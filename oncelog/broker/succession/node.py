@@ -114,7 +114,7 @@ class Node(Generic[B]):
         succession = Succession(term.tables, term.terms, taken, term.roster.nodes, standing)
         broker = yield from self._process.assemble_leader(term.system, succession)
         addresses = yield from self._clients.go_to(broker)
-        standing.lead(term.roster, taken.epoch, term.before)
+        standing.lead(term.roster, taken.epoch, term.before, term.free)
         term.roster.listen(addresses)
         term.roster.watch(lambda seen: self._on_seen(broker, seen))
         term.is_leading = True

@@ -7,6 +7,7 @@ the words for it. Does not own: what it does (`node`), how numbers are reported 
 from collections.abc import Mapping
 from typing import Any
 
+from oncelog.broker.storage.shared.lease import Free
 from oncelog.broker.storage.shared.tables import NOBODY, Lease
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.turns.ports import Clock
@@ -46,15 +47,15 @@ class Standing:
         """It knows the metadata log up to this round."""
         self._followed, self._followed_at_ms = number, self._clock.monotonic_ms()
 
-    def lead(self, roster: Roster, epoch: int, before: Lease) -> None:
-        """`before` is the lease of the leader before, as it was when it was free."""
+    def lead(self, roster: Roster, epoch: int, before: Lease, free: Free) -> None:
+        """`before` is the lease of the leader before, and `free` is why it was taken."""
         self._begin(roster, is_leading=True)
         self._takeover_count += 1
         self.told = {
             "leader": self._node_id,
             "leader_epoch": epoch,
             "takeover": self._takeover_count,
-            "message": f"leads from now on: {why_free(before, self._node_id)}",
+            "message": f"leads from now on: {why_free(before, free, self._node_id)}",
         }
 
     def _begin(self, roster: Roster, *, is_leading: bool) -> None:
@@ -91,17 +92,19 @@ class Standing:
         return f"it stands by, and has not been able to follow the leader for {_seconds(silent_ms)} s"
 
 
-def why_free(before: Lease, node_id: int) -> str:
-    """Why the lease could be taken."""
-    who = _name_of(before)
+def why_free(before: Lease, free: Free, node_id: int) -> str:
+    """Why the node with this id could take the lease. How much was left of it says nothing: the clock of the database
+    may have been set."""
     if not before.owner:
         return "no broker has led before"
-    if before.left_ms <= 0 and not before.renewed:
+    is_of_this_node = before.node_id == node_id != NOBODY
+    who = "an earlier start of this node" if is_of_this_node else _name_of(before)
+    if free is Free.GIVEN_BACK:
         return f"{who} has {'handed over to this one' if before.successor == node_id else 'given the lease back'}"
-    if before.left_ms <= 0:
+    if is_of_this_node:
+        return f"{who} has ended without giving the lease back"
+    if free is Free.OVER:
         return f"{who} has not renewed its lease in time"
-    if before.node_id == node_id != NOBODY:
-        return "an earlier start of this node has ended without giving the lease back"
     return f"{who} has had no connection to PostgreSQL for a while"
 
 

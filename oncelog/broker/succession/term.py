@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
-from oncelog.broker.storage.shared.lease import LeaseTerms, take_lease
+from oncelog.broker.storage.shared.lease import Free, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, TakenLease
 from oncelog.broker.succession.leader_seen import LeaderSeen
@@ -58,7 +58,8 @@ class Term:
         self.seen: Lease
         """The newest of another node."""
         self.before: Lease
-        """Which was taken."""
+        """Which was taken, and why."""
+        self.free: Free
         self.over: Completion[None] = Completion()
         """Completes once this node is to lead no more."""
         self.is_leading = False
@@ -108,8 +109,8 @@ class Term:
         )
         return self.slices.run_own(taking)
 
-    def _on_taken(self, seen: Lease) -> None:
-        self.before = seen
+    def _on_taken(self, seen: Lease, free: Free) -> None:
+        self.before, self.free = seen, free
 
     def pause(self, delay_ms: int) -> Completion[None]:
         return pause(self._scheduler, delay_ms)

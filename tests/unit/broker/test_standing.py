@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.broker.cluster.nodes import OtherNode
 from oncelog.broker.observability.catalogue import OF_NODES
+from oncelog.broker.storage.shared.lease import Free
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, SeenNodes
 from oncelog.broker.succession.roster import Roster
@@ -59,7 +60,7 @@ def test_a_standby_is_ready_while_it_follows() -> None:
 
 def test_what_leads_is_ready_however_long_it_followed_nobody() -> None:
     scene = Scene()
-    scene.standing.lead(scene.roster, 4, OTHERS._replace(left_ms=0))
+    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER)
     scene.time.advance(60_000)
     assert scene.standing.trouble is None
     found = scene.standing.figures()
@@ -70,12 +71,12 @@ def test_what_leads_is_ready_however_long_it_followed_nobody() -> None:
 
 def test_each_leadership_of_a_process_counts_and_a_time_between_two_has_its_reason() -> None:
     scene = Scene()
-    scene.standing.lead(scene.roster, 4, OTHERS)
+    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER)
     scene.standing.unsettle("it has stopped to lead")
     assert scene.standing.trouble == "it has stopped to lead"
     assert scene.standing.figures() == {"node_takeovers": 1}
     scene.standing.stand_by(scene.roster, OTHERS)
-    scene.standing.lead(scene.roster, 6, OTHERS)
+    scene.standing.lead(scene.roster, 6, OTHERS, Free.OVER)
     assert scene.standing.figures()["node_takeovers"] == 2
 
 
@@ -85,22 +86,24 @@ def test_every_figure_is_in_the_catalogue_and_the_other_way_round() -> None:
     assert set(scene.standing.figures()) == {family.name for family in OF_NODES}
 
 
-REASONS: dict[str, tuple[Lease, str]] = {
-    "the first": (Lease(0, "", 0, 0, is_attended=False), "no broker has led before"),
-    "handed over": (OTHERS._replace(renewed=0, left_ms=0, successor=1), "node 2 has handed over to this one"),
-    "given back": (OTHERS._replace(renewed=0, left_ms=0), "node 2 has given the lease back"),
-    "for another": (OTHERS._replace(renewed=0, left_ms=0, successor=5), "node 2 has given the lease back"),
-    "over": (OTHERS._replace(left_ms=-3), "node 2 has not renewed its lease in time"),
-    "unattended": (OTHERS._replace(is_attended=False), "node 2 has had no connection to PostgreSQL for a while"),
-    "its own": (
-        OTHERS._replace(is_attended=False, node_id=1),
-        "an earlier start of this node has ended without giving the lease back",
-    ),
-    "no node": (OTHERS._replace(left_ms=-3, node_id=NOBODY), "the broker other has not renewed its lease in time"),
+OWN = OTHERS._replace(node_id=1)
+REASONS: dict[str, tuple[Lease, Free, str]] = {
+    "the first": (Lease(0, "", 0, 0, is_attended=False), Free.GIVEN_BACK, "no broker has led before"),
+    "handed over": (OTHERS._replace(successor=1), Free.GIVEN_BACK, "node 2 has handed over to this one"),
+    "given back": (OTHERS, Free.GIVEN_BACK, "node 2 has given the lease back"),
+    "for another": (OTHERS._replace(successor=5), Free.GIVEN_BACK, "node 2 has given the lease back"),
+    "over": (OTHERS, Free.OVER, "node 2 has not renewed its lease in time"),
+    "unattended": (OTHERS, Free.UNATTENDED, "node 2 has had no connection to PostgreSQL for a while"),
+    "its own": (OWN, Free.UNATTENDED, "an earlier start of this node has ended without giving the lease back"),
+    "its own, over": (OWN, Free.OVER, "an earlier start of this node has ended without giving the lease back"),
+    "its own, given back": (OWN, Free.GIVEN_BACK, "an earlier start of this node has given the lease back"),
+    "no node": (OTHERS._replace(node_id=NOBODY), Free.OVER, "the broker other has not renewed its lease in time"),
 }
 
 
+@pytest.mark.parametrize("left_ms", [9_000, -3])
 @pytest.mark.parametrize("name", REASONS)
-def test_the_log_says_why_the_lease_was_free(name: str) -> None:
-    lease, expected = REASONS[name]
-    assert why_free(lease, 1) == expected
+def test_the_log_says_why_the_lease_was_free(name: str, left_ms: float) -> None:
+    """Whatever the clock of the database says is left of it."""
+    lease, free, expected = REASONS[name]
+    assert why_free(lease._replace(left_ms=left_ms), free, 1) == expected

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
+from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     NOBODY,
@@ -18,6 +18,7 @@ from oncelog.broker.storage.shared.tables import (
     TakenLease,
 )
 from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.broker.turns.slices import Slices
 from tests.fakes.database import Database
 from tests.fakes.tables import FakeTables
@@ -30,17 +31,30 @@ LEASE_MS = 10_000
 class Candidate:
     """A broker that wants the lease, with a connection of its own."""
 
-    def __init__(self, database: Database, time: VirtualTime, owner: str, node_id: int = NOBODY) -> None:
+    def __init__(
+        self,
+        database: Database,
+        time: VirtualTime,
+        owner: str,
+        node_id: int = NOBODY,
+        tables: FakeTables | None = None,
+    ) -> None:
         self.time = time
         self.seen: list[Lease] = []
         self.lost: list[OSError] = []
-        self.statements = Statements(FakeTables(database, time, time, Random(1)), time, time)
+        self.free: list[Free] = []
+        self.statements = Statements(tables or FakeTables(database, time, time, Random(1)), time, time)
         self.terms = LeaseTerms(owner, LEASE_MS, node_id=node_id)
 
     def begin(self) -> Completion[TakenLease]:
-        return Slices(self.time).run_own(
-            take_lease(self.statements, self.time, self.time, self.terms, lambda seen, _: self.seen.append(seen))
-        )
+        def on_seen(seen: Lease, _: MonotonicMs) -> None:
+            self.seen.append(seen)
+
+        def on_taken(_: Lease, free: Free) -> None:
+            self.free.append(free)
+
+        taking = take_lease(self.statements, self.time, self.time, self.terms, on_seen, on_taken)
+        return Slices(self.time).run_own(taking)
 
     def take(self) -> TakenLease:
         """The lease, whatever time it takes."""
@@ -106,6 +120,23 @@ def test_the_lease_of_a_broker_that_has_ended_is_free_soon_and_that_of_a_lost_ma
     other = Candidate(database, time, "two")
     assert other.take().epoch == 2
     assert after_ms <= time.monotonic_ms() <= before_ms
+
+
+@pytest.mark.parametrize("jump_ms", [-20_000, 0, 20_000])
+@pytest.mark.parametrize(("end", "expected"), [(_ends, Free.UNATTENDED), (_says_nothing_more, Free.OVER)])
+def test_why_a_lease_was_free_is_what_was_seen_however_the_clock_of_the_database_is_set(
+    world: World, end: Callable[[Database], None], expected: Free, jump_ms: int
+) -> None:
+    database, time = world
+    clock = VirtualTime()
+    clock.leap(100_000)
+    tables = FakeTables(database, time, clock, Random(1))
+    assert Candidate(database, time, "one", tables=tables).take().epoch == 1
+    end(database)
+    clock.leap(jump_ms)
+    other = Candidate(database, time, "two", tables=tables)
+    other.take()
+    assert other.free == [expected]
 
 
 def test_an_owner_that_connects_again_in_time_keeps_the_lease(world: World) -> None:

@@ -17,6 +17,7 @@ such that found the connection of before: after a new one it renews the lease fi
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
@@ -71,6 +72,14 @@ class LeaseTerms:
     """Of this broker. Nobody else has it, so a lease of this node is of one that has ended."""
 
 
+class Free(Enum):
+    """Why a lease may be taken, as whoever takes it has seen it."""
+
+    GIVEN_BACK = "its owner has given it back"
+    OVER = "its owner has not renewed it for its whole time"
+    UNATTENDED = "its owner has had no connection for a while, or was an earlier start of this node"
+
+
 class LeaseWatch:
     """Whether a lease is free, from one look to the next."""
 
@@ -81,7 +90,8 @@ class LeaseWatch:
         self._unattended_since: MonotonicMs | None = None
         self._given_back_since: MonotonicMs | None = None
 
-    def is_free(self, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> bool:
+    def why_free(self, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> Free | None:
+        """None: it is not."""
         before, self._seen = self._seen, seen
         is_other = before is None or (before.epoch, before.renewed) != (seen.epoch, seen.renewed)
         if is_other:
@@ -90,17 +100,17 @@ class LeaseWatch:
             self._unattended_since = None
         self._looked_at_ms = answered_at_ms
         if not seen.renewed:
-            return self._is_ours_to_take(seen, asked_at_ms)
+            return Free.GIVEN_BACK if self._is_ours_to_take(seen, asked_at_ms) else None
         self._given_back_since = None
         if asked_at_ms - self._unrenewed_since >= self._terms.lease_ms:
-            return True
+            return Free.OVER
         if seen.is_attended:
-            return False
+            return None
         if seen.node_id == self._terms.node_id != NOBODY:
-            return True
+            return Free.UNATTENDED
         if self._unattended_since is None:
             self._unattended_since = answered_at_ms
-        return asked_at_ms - self._unattended_since >= self._terms.unattended_ms
+        return Free.UNATTENDED if asked_at_ms - self._unattended_since >= self._terms.unattended_ms else None
 
     def _is_ours_to_take(self, seen: Lease, asked_at_ms: MonotonicMs) -> bool:
         if seen.successor in (NOBODY, self._terms.node_id):
@@ -116,22 +126,23 @@ def take_lease(
     scheduler: Scheduler,
     terms: LeaseTerms,
     on_seen: Callable[[Lease, MonotonicMs], None] = lambda _seen, _asked_at_ms: None,
-    on_taken: Callable[[Lease], None] = lambda _: None,
+    on_taken: Callable[[Lease, Free], None] = lambda _seen, _free: None,
 ) -> Sliced[TakenLease]:
     """Wait until the lease is free, and take it; `on_seen` is called with each look in vain and when it began,
-    `on_taken` with the last. Raises OSError."""
+    `on_taken` with the last, and why it was free. Raises OSError."""
     watch = LeaseWatch(terms)
     while True:
         asked_at_ms = clock.monotonic_ms()
         looking = statements.ask(LookAtLease())
         yield looking
         seen = looking.result()
-        if watch.is_free(seen, asked_at_ms, clock.monotonic_ms()):
+        free = watch.why_free(seen, asked_at_ms, clock.monotonic_ms())
+        if free is not None:
             taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms, terms.node_id))
             yield taking
             taken = taking.result()
             if taken is not None:
-                on_taken(seen)
+                on_taken(seen, free)
                 return taken
         on_seen(seen, asked_at_ms)
         yield pause(scheduler, _LOOK_MS if seen.wanted == NOBODY else _LOOK_SOON_MS)
