@@ -1,0 +1,72 @@
+"""Faults to plant in the lease: the simulation must notice each of them.
+
+Owns: the list. Each is a small change to one function, as a mistake in it would be.
+"""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog.broker.storage.shared import lease
+from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, LeaseWatch
+from oncelog.broker.storage.shared.tables import Lease
+from oncelog.broker.turns.ports import MonotonicMs
+from tests.simulation.log_faults import Plant
+from tests.simulation.pair_world import WatchedDatabase
+
+
+def count_on_all_of_the_time(patch: pytest.MonkeyPatch) -> None:
+    """As if all clocks ran equally fast."""
+    patch.setattr(lease, "_COUNTED_SHARE", 1.0)
+
+
+def count_an_answer_from_its_arrival(patch: pytest.MonkeyPatch) -> None:
+    confirm = LeaseKeeper._confirm
+    patch.setattr(LeaseKeeper, "_confirm", lambda self, _: confirm(self, self._clock.monotonic_ms()))
+
+
+def count_through_a_renewal(patch: pytest.MonkeyPatch) -> None:
+    why_free = LeaseWatch.why_free
+
+    def forgetful(self: LeaseWatch, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> Free | None:
+        self._seen = seen
+        return why_free(self, seen, asked_at_ms, answered_at_ms)
+
+    patch.setattr(LeaseWatch, "why_free", forgetful)
+
+
+def take_what_is_unattended_for_a_moment(patch: pytest.MonkeyPatch) -> None:
+    """A leader that must connect again has no time for that."""
+    begin = LeaseWatch.__init__
+    patch.setattr(LeaseWatch, "__init__", lambda self, terms: begin(self, replace(terms, unattended_ms=60)))
+
+
+def wait_for_less_than_an_attempt(patch: pytest.MonkeyPatch) -> None:
+    """Owner and others agree on it."""
+    begin = LeaseTerms.__init__
+
+    def hasty(self: LeaseTerms, *what: Any, **named: Any) -> None:
+        begin(self, *what, **{**named, "unattended_ms": 60})
+
+    patch.setattr(LeaseTerms, "__init__", hasty)
+
+
+def take_a_lease_that_was_renewed(patch: pytest.MonkeyPatch) -> None:
+    take = WatchedDatabase.take_lease
+
+    def blind(self: WatchedDatabase, random: Random, seen: Lease | None = None) -> int | None:
+        return take(self, random, None)
+
+    patch.setattr(WatchedDatabase, "take_lease", blind)
+
+
+PLANTS: list[Plant] = [
+    count_on_all_of_the_time,
+    count_an_answer_from_its_arrival,
+    count_through_a_renewal,
+    take_what_is_unattended_for_a_moment,
+    wait_for_less_than_an_attempt,
+    take_a_lease_that_was_renewed,
+]

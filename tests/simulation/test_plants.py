@@ -1,0 +1,74 @@
+"""The auditors bite: each planted fault is caught within so many lives of its world."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from oncelog.broker.assembly.broker import StartError
+from oncelog.protocol.errors import KafkaError
+from tests.history.auditor import HistoryError
+from tests.simulation import (
+    broker_faults,
+    compaction_faults,
+    lease_faults,
+    log_faults,
+    outbox_faults,
+    pair_faults,
+    restored_faults,
+    shared_faults,
+    tables_faults,
+)
+from tests.simulation.__main__ import LEASE_MS, LOG_STEPS
+from tests.simulation.broker_world import BrokerWorld
+from tests.simulation.lease_world import LeaseWorld
+from tests.simulation.log_auditor import AuditError
+from tests.simulation.log_faults import Plant, planted, seeds_for
+from tests.simulation.log_mixes import COMPACTION
+from tests.simulation.log_world import LogWorld
+from tests.simulation.outbox_world import OutboxWorld
+from tests.simulation.pair_world import PairWorld
+from tests.simulation.restored_world import RestoredWorld
+from tests.simulation.shared_world import SharedWorld
+from tests.simulation.tables_world import TablesWorld
+
+CAUGHT = (AuditError, HistoryError, KafkaError, StartError)
+
+
+class Bed(NamedTuple):
+    """Where plants are put."""
+
+    plants: Sequence[Plant]
+    live: Callable[[int], Any]
+    """A life of a world, by its seed."""
+    seed_count: int
+    every: int
+    """Of its plants, one in so many is caught in each run; the others are slow."""
+
+
+BEDS = {
+    "broker": Bed(broker_faults.PLANTS, lambda seed: BrokerWorld(seed).run(), 200, 20),
+    "compaction": Bed(compaction_faults.PLANTS, lambda seed: LogWorld(seed, COMPACTION).run(LOG_STEPS), 200, 5),
+    "lease": Bed(lease_faults.PLANTS, lambda seed: LeaseWorld(seed).run(LEASE_MS), 200, 1),
+    "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
+    "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),
+    "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),
+    "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 60, 6),
+    "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
+    "tables": Bed(tables_faults.PLANTS, lambda seed: TablesWorld(seed).run(), 60, 8),
+}
+
+
+def _all_plants() -> Iterator[Any]:
+    for world, bed in BEDS.items():
+        for place, plant in enumerate(bed.plants):
+            marks = pytest.mark.slow if place % bed.every else ()
+            yield pytest.param(bed, plant, marks=marks, id=f"{world}-{plant.__name__}")
+
+
+@pytest.mark.parametrize(("bed", "plant"), _all_plants())
+@pytest.mark.interpreted
+def test_a_planted_fault_is_caught(bed: Bed, plant: Plant) -> None:
+    with planted(plant), pytest.raises(CAUGHT):
+        for seed in seeds_for(plant, bed.seed_count):
+            bed.live(seed)
