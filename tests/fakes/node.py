@@ -77,6 +77,8 @@ class Arrival:
         self.serving: Serving | None = None
         self.reply: Reply | None = None
         self.is_refused = False
+        self.server_ms = self.process_ms = 0
+        """When the process took it, by the clock of the database and by its own."""
 
     @property
     def is_there(self) -> bool:
@@ -190,6 +192,8 @@ class VirtualNode:
             if serving is None or serving.is_closing or not is_wanted():
                 arrival.is_refused = True
             else:
+                arrival.server_ms = self._around.server.monotonic_ms()
+                arrival.process_ms = process.time.monotonic_ms()
                 arrival.serving, arrival.reply = serving, serving.take(frame, request, version)
 
         process.time.call_soon(take)

@@ -55,10 +55,13 @@ class PairNetwork(Network):
         later: Callable[[int, Callable[[], None]], None],
         nodes: Sequence[VirtualNode],
         newest_epoch: Callable[[], int],
+        on_named: Callable[[Arrival, int], None],
         *,
         may_be_late: bool,
     ) -> None:
+        """`on_named` judges which leader an answer names."""
         super().__init__(random, later, _no_broker, may_be_late=may_be_late)
+        self._on_named = on_named
         self._nodes = nodes
         self._newest_epoch = newest_epoch
         self._leaders: dict[Client, int] = {}
@@ -122,6 +125,7 @@ class PairNetwork(Network):
             if arrival.is_there:
                 assert arrival.reply is not None
                 if not arrival.reply.is_closed:
+                    self._on_named(arrival, _named_in(arrival.reply.message))
                     on_answer(arrival.reply.message)
             elif not arrival.is_lost:
                 self._asked.append((arrival, on_answer))
@@ -137,7 +141,11 @@ class PairNetwork(Network):
     def _judge(self, request: Any, arrival: Arrival) -> None:
         serving, reply = arrival.serving, arrival.reply
         assert serving is not None and reply is not None
-        if serving.epoch < 0 or reply.is_closed:
+        if reply.is_closed:
+            return
+        if type(request).__name__ in _OF_ANY_NODE:
+            self._on_named(arrival, _named_in(reply.message))
+        if serving.epoch < 0:
             return
         codes = set() if _is_of_any_node(request) else set(map(ErrorCode, _codes(reply.message))) - _OF_ONE_THAT_ENDS
         if _api_of(request) not in _READS and not codes:
@@ -169,6 +177,13 @@ def _is_of_any_node(request: Any) -> bool:
     return type(request).__name__ in _OF_ANY_NODE or (
         type(request).__name__ == "InitProducerIdRequest" and request.transactional_id is None
     )
+
+
+def _named_in(message: Any) -> int:
+    """The leader, by an answer to Metadata or FindCoordinator."""
+    if hasattr(message, "controller_id"):
+        return int(message.controller_id)
+    return int(message.coordinators[0].node_id if message.coordinators else message.node_id)
 
 
 def _api_of(request: Any) -> int:

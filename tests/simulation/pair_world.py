@@ -9,6 +9,7 @@ as in the other worlds; what several nodes must keep besides is judged here:
 - I30: a leader that is well, and has been for a while, is not deposed.
 - I31: what a node that stands by knows of topics, users and epochs is what its leader had committed at some offset.
 - I32: in the end every node names one leader, and the same topics.
+- I33: a node that stands by names no leader that had ended before it was asked, as far as the database knew.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from oncelog.broker.cluster.metadata_records import decode_metadata_record
 from oncelog.broker.storage.sections import LogKey, decode_checked
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedSizes
-from oncelog.broker.storage.shared.tables import AppendRound, Lease, Statement, Unanswered
+from oncelog.broker.storage.shared.tables import NOBODY, AppendRound, Lease, Statement, Unanswered
 from oncelog.broker.succession.follower import METADATA_KEY
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
 from oncelog.protocol.generated.metadata_request import MetadataRequest
@@ -34,7 +35,7 @@ from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import Reply
 from tests.fakes.database import Database
-from tests.fakes.node import EXPECTED_ENDS, Surroundings, VirtualNode, VirtualProcess
+from tests.fakes.node import EXPECTED_ENDS, Arrival, Surroundings, VirtualNode, VirtualProcess
 from tests.fakes.tables_broker import LateBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
@@ -51,6 +52,8 @@ _WELL_MS = 3_000
 _AGREED_MS = 20_000
 _AGAIN_MS = (100, 500, 2_000, 5_000)
 """When a process that has ended is started again."""
+_ANSWERED_ANYHOW_MS = 5_000
+"""After so long a node that stands by names the leader that it knew last (`succession.leader_seen`)."""
 _LATE_MS = (0, 20, 300)
 """When the database carries out what the leader of before had sent."""
 _LEASES_MS = (3_000, 4_000, 10_000)
@@ -72,6 +75,7 @@ class PairTally(Tally):
     redirected: int = 0
     answers_of_standbys: int = 0
     standby_looks: int = 0
+    named_leaders: int = 0
 
 
 class ServerClock:
@@ -172,6 +176,8 @@ class PairWorld(BrokerWorld):
         self._committed = Committed()
         self._newest_round = (0, 0)
         self._coordinators: dict[LogKey, int] = {}
+        self._attended_ms: dict[int, int] = {}
+        """When each node was seen last with the lease and a connection."""
         self._starting: set[int] = set()
         super().__init__(seed)
         if not self._clock_jumps:
@@ -204,7 +210,8 @@ class PairWorld(BrokerWorld):
         return leader
 
     def _networked(self, *, may_be_late: bool) -> PairNetwork:
-        return PairNetwork(self.random, self._later, self.nodes, lambda: self.database.epoch, may_be_late=may_be_late)
+        newest = lambda: self.database.epoch  # noqa: E731
+        return PairNetwork(self.random, self._later, self.nodes, newest, self._judge_named, may_be_late=may_be_late)
 
     def _sizes(self) -> SharedSizes:
         return SharedSizes(
@@ -218,13 +225,20 @@ class PairWorld(BrokerWorld):
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
+        self._note_attendance()
         self.server.advance(1)
+        self._note_attendance()
         for node in self.nodes:
             node.pass_time(1)
             if node.process is not None:
                 self._judge(node.process)
                 if node.process.has_ended:
                     self._on_ended(node)
+
+    def _note_attendance(self) -> None:
+        database = self.database
+        if database.until_us and database.attendant is not None and database.attendant[1] == database.epoch:
+            self._attended_ms[database.node_id] = self.server.monotonic_ms()
 
     def _judge(self, process: VirtualProcess) -> None:
         for failure in process.failures:
@@ -310,6 +324,20 @@ class PairWorld(BrokerWorld):
                     f"I31, a node that stands by knows what was committed: node {node.node_id} differs at offset "
                     f"{follower.next_offset} in {sorted(known ^ records_of(follower.state))}"
                 )
+
+    def _judge_named(self, arrival: Arrival, node_id: int) -> None:
+        serving = arrival.serving
+        assert serving is not None
+        waited_ms = serving.time.monotonic_ms() - arrival.process_ms
+        if serving.epoch >= 0 or node_id in (NOBODY, serving.node_id) or waited_ms >= _ANSWERED_ANYHOW_MS:
+            return
+        self.tally.named_leaders += 1
+        attended_ms = self._attended_ms.get(node_id, -1)
+        if attended_ms < arrival.server_ms:
+            raise HistoryError(
+                f"I33, a node that stands by names no leader that had ended: node {serving.node_id} was asked at "
+                f"{arrival.server_ms} ms, and names node {node_id}, which was last there at {attended_ms} ms"
+            )
 
     # --- troubles -----------------------------------------------------------------------------------------------------
 

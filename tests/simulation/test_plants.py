@@ -66,7 +66,7 @@ def _all_plants() -> Iterator[Any]:
             yield pytest.param(bed, plant, marks=marks, id=f"{world}-{plant.__name__}")
 
 
-@pytest.mark.parametrize(("bed", "plant"), _all_plants())
+@pytest.mark.parametrize(("bed", "plant"), list(_all_plants()))
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught(bed: Bed, plant: Plant) -> None:
     with planted(plant), pytest.raises(CAUGHT):
