@@ -34,6 +34,7 @@ from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.broker.turns.waiting import first_of, pause
 from oncelog.protocol.message import Message
+from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import AnsweringBroker, Reply, SeededEntropy, quiet_log
 from tests.fakes.database import Database
 from tests.fakes.tables import FakeTables
@@ -47,6 +48,7 @@ _STEP_MS = 100
 _KEEPALIVE_MS = 11_000
 """After so long a server takes the connections of a machine that is gone for cut."""
 _COMPACTION_BYTES = 1_000_000
+_REPLAYED_BYTES = 500
 
 
 class Serving(AnsweringBroker):
@@ -301,7 +303,9 @@ class VirtualProcess:
                 system.clock,
                 system.scheduler,
                 system.on_disk_failure,
-                CompactionSettings(system.scheduler, _COMPACTION_BYTES, 0, self.problems.append),
+                CompactionSettings(
+                    system.scheduler, _COMPACTION_BYTES, 0, self.problems.append, INTERNAL_TOPICS, _REPLAYED_BYTES
+                ),
                 self._around.sizes(),
                 succession.terms,
                 taken=succession.taken,
