@@ -1,13 +1,14 @@
 """The clients of this process, and which of its brokers answers them.
 
-Owns: that one broker after the other gets them: whoever is interrupted while sockets are opened leaves that to its end.
+Owns: that one broker after the other gets them: whoever is interrupted while sockets are opened leaves that to its end;
+which leader those name that do not lead.
 Does not own: the sockets (`Process.serve`).
 """
 
 from collections.abc import Sequence
 from typing import Any, Generic
 
-from oncelog.broker.storage.shared.tables import NodeAddress
+from oncelog.broker.storage.shared.tables import NOBODY, NodeAddress
 from oncelog.broker.succession.process import B, Process
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
@@ -18,6 +19,7 @@ class Clients(Generic[B]):
         self._process = process
         self._brokers: list[B] = []
         """The one that answers, and before it the one that still answers what it was asked."""
+        self._leader_node_id = NOBODY
         self._opening: Completion[Any] = Completion.of(None)
 
     def go_to(self, broker: B) -> Sliced[Sequence[NodeAddress]]:
@@ -28,6 +30,7 @@ class Clients(Generic[B]):
         def on_open(opened: Completion[Sequence[NodeAddress]]) -> None:
             if opened.error is None:
                 self._brokers = [*self._brokers[-1:], broker]
+                self._name(broker)
 
         opening.then(on_open)
         yield opening
@@ -35,8 +38,13 @@ class Clients(Generic[B]):
 
     def name_leader(self, node_id: int) -> None:
         """To those who have asked before, too."""
+        self._leader_node_id = node_id
         for broker in self._brokers:
-            broker.leadership.leader_node_id = node_id
+            self._name(broker)
+
+    def _name(self, broker: B) -> None:
+        if not broker.leadership.is_ours:
+            broker.leadership.leader_node_id = self._leader_node_id
 
     def stop(self, *, is_handover: bool) -> Sliced[None]:
         self._brokers = []

@@ -53,6 +53,8 @@ class Standby(Generic[B]):
         """Another node leads than before: nothing that was followed can be trusted."""
         self.stop_following()
         self.follower = None
+        # At once: the next look lets those answer who have waited for it.
+        self._clients.name_leader(self._term.leader_node_id)
         self._serving = self._serve()
         self._term.slices.run_own(self._serving).then(self._on_end)
 
@@ -81,12 +83,10 @@ class Standby(Generic[B]):
         term, standing = self._term, self._standing
         follower = MetadataFollower(term.statements)
         yield from follower.load()
-        leader = term.leader_node_id
         broker = yield from self._process.assemble_standby(
-            term.system, follower, term.roster.nodes, leader, term.leader_seen
+            term.system, follower, term.roster.nodes, term.leader_node_id, term.leader_seen
         )
         broker.standing = standing
-        self._clients.name_leader(leader)
         addresses = yield from self._clients.go_to(broker)
         self.follower = follower
         standing.stand_by(term.roster, term.seen)
