@@ -113,6 +113,8 @@ class Database:
     """What was sent and has not taken effect."""
     late: list[Effect] = field(default_factory=list)
     """The same of brokers that have lost the lease."""
+    writer: object = None
+    """Whose statement is carried out: only for those who look on."""
     restores: int = 0
     """How often the rows went back to an earlier state. Whoever was connected before is not any more."""
     states: deque[State] = field(default_factory=lambda: deque(maxlen=_STATES))
@@ -334,7 +336,9 @@ class Database:
         self.is_elsewhere = True
 
 
-_BESIDE = frozenset({"attendant", "node_attendants", "replaced", "in_flight", "late", "restores", "states", "tick"})
+_BESIDE = frozenset(
+    {"attendant", "node_attendants", "replaced", "in_flight", "late", "writer", "restores", "states", "tick"}
+)
 """What of a Database is no row of it."""
 _ROWS = tuple(each.name for each in fields(Database) if each.name not in _BESIDE)
 _EFFECTS: dict[type, Callable[[Database, Any], object]] = {

@@ -341,6 +341,7 @@ class FakeTables:
             if database.written < self._written:
                 raise RoundsLost
             database.written += 1
+        database.writer = self
         return database.execute(statement)
 
     def _now_us(self) -> int:

@@ -3,14 +3,19 @@
 Owns: the list. Each is a small change to one function, as a mistake in it would be.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from oncelog.broker.handlers import current
-from oncelog.broker.storage.shared.tables import AppendRound, ReadRounds
+from oncelog.broker.storage.shared.tables import AppendRound, Lease, ReadRounds, Statement
+from oncelog.broker.succession.clients import Clients
+from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.standby import Standby
+from oncelog.broker.turns.completion import Completion
 from tests.fakes.database import _EFFECTS, Database
 from tests.simulation.log_faults import Plant
 
@@ -48,10 +53,59 @@ def let_a_deposed_leader_append(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Database, "may_write", lambda self, epoch: True)
 
 
+def number_rounds_in_the_database(patch: pytest.MonkeyPatch) -> None:
+    """As a column that counts by itself would, and without a look at the lease."""
+
+    def numbered(self: Database, statement: Statement[Any]) -> Any:
+        if not isinstance(statement, AppendRound) or self.may_write(statement.epoch):
+            return execute(self, statement)
+        newest = self.newest
+        half_before = self.halves.get(newest, statement.half_before)
+        return self.append_round(replace(statement, number=newest + 1, half_before=half_before))
+
+    execute = Database.execute
+    patch.setattr(Database, "execute", numbered)
+
+
+def take_the_lease_in_the_epoch_of_before(patch: pytest.MonkeyPatch) -> None:
+    """So nothing tells what the leader before sends from what the next one does."""
+
+    def same(self: Database, random: Random, seen: Lease | None = None) -> int | None:
+        epoch = take_lease(self, random, seen)
+        if epoch is not None and epoch > 1:
+            self.epoch = epoch = epoch - 1
+        return epoch
+
+    take_lease = Database.take_lease
+    patch.setattr(Database, "take_lease", same)
+
+
+def name_at_once_who_led_last(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderSeen, "when_seen", lambda self: Completion.of(None))
+
+
+def name_the_next_leader_once_it_is_followed(patch: pytest.MonkeyPatch) -> None:
+    def late(self: Clients[Any], node_id: int) -> None:
+        self._leader_node_id = node_id
+
+    patch.setattr(Clients, "name_leader", late)
+
+
 PLANTS: list[Plant] = [
     answer_reads_whoever_leads,
     begin_with_an_old_view,
     follow_the_next_leader_as_the_one_before,
     mark_no_round_as_one_to_follow,
     let_a_deposed_leader_append,
+    number_rounds_in_the_database,
+    take_the_lease_in_the_epoch_of_before,
+    name_at_once_who_led_last,
+    name_the_next_leader_once_it_is_followed,
 ]
+FOUND_BY: Mapping[Plant, str] = {
+    number_rounds_in_the_database: "I27",
+    take_the_lease_in_the_epoch_of_before: "I29",
+    name_at_once_who_led_last: "I33",
+    name_the_next_leader_once_it_is_followed: "I33",
+}
+"""Which invariant finds it, before any other or alone."""

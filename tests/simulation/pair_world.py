@@ -175,7 +175,8 @@ class PairWorld(BrokerWorld):
         self._well_from_ms: dict[int, int] = {}
         self._committed = Committed()
         self._newest_round = (0, 0)
-        self._coordinators: dict[LogKey, int] = {}
+        self._coordinators: dict[LogKey, tuple[int, object]] = {}
+        """In which epoch records were added last, and over whose connections."""
         self._attended_ms: dict[int, int] = {}
         """When each node was seen last with the lease and a connection."""
         self._starting: set[int] = set()
@@ -268,22 +269,29 @@ class PairWorld(BrokerWorld):
 
     def _on_round(self, statement: AppendRound) -> None:
         number, epoch = self._newest_round
-        if statement.number > number and statement.epoch < epoch:
+        newest = max(self.database.journal)
+        newest_epoch, _ = self.database.journal[newest]
+        if newest > number and newest_epoch < epoch:
             raise HistoryError(
-                f"I27, no round of an older epoch is behind a newer one: round {statement.number} of epoch "
-                f"{statement.epoch} behind {number} of {epoch}"
+                f"I27, no round of an older epoch is behind a newer one: round {newest} of epoch {newest_epoch} "
+                f"behind {number} of {epoch}"
             )
-        self._newest_round = max(self._newest_round, (statement.number, statement.epoch))
+        self._newest_round = newest, newest_epoch
         body = b"".join(statement.bodies)
         if statement.is_followed:
             self._committed.on_round(body)
         for key, _ in decode_checked(memoryview(body)):
-            if key[0] == self._transactions_id and statement.epoch < self._coordinators.setdefault(key, 0):
-                raise HistoryError(
-                    f"I29, transactions have one coordinator at a time: {key} got records of epoch {statement.epoch} "
-                    f"after those of {self._coordinators[key]}"
-                )
-            self._coordinators[key] = statement.epoch
+            if key[0] == self._transactions_id:
+                self._judge_coordinator(key, statement.epoch, self.database.writer)
+
+    def _judge_coordinator(self, key: LogKey, epoch: int, writer: object) -> None:
+        before, before_writer = self._coordinators.get(key, (epoch, writer))
+        if epoch < before or (epoch == before and writer is not before_writer):
+            raise HistoryError(
+                f"I29, transactions have one coordinator at a time: {key} got records of epoch {epoch} after those of "
+                f"{before}{' by another node' if epoch == before else ''}"
+            )
+        self._coordinators[key] = epoch, writer
 
     @property
     def _transactions_id(self) -> UUID | None:

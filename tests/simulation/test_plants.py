@@ -69,6 +69,7 @@ def _all_plants() -> Iterator[Any]:
 @pytest.mark.parametrize(("bed", "plant"), list(_all_plants()))
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught(bed: Bed, plant: Plant) -> None:
-    with planted(plant), pytest.raises(CAUGHT):
+    with planted(plant), pytest.raises(CAUGHT) as caught:
         for seed in seeds_for(plant, bed.seed_count):
             bed.live(seed)
+    assert str(caught.value).startswith(pair_faults.FOUND_BY.get(plant, ""))
