@@ -304,7 +304,12 @@ class VirtualProcess:
                 system.scheduler,
                 system.on_disk_failure,
                 CompactionSettings(
-                    system.scheduler, _COMPACTION_BYTES, 0, self.problems.append, INTERNAL_TOPICS, _REPLAYED_BYTES
+                    system.scheduler,
+                    _COMPACTION_BYTES,
+                    0,
+                    self.problems.append,
+                    replayed_topics=INTERNAL_TOPICS,
+                    replayed_bytes=_REPLAYED_BYTES,
                 ),
                 self._around.sizes(),
                 succession.terms,

@@ -28,6 +28,7 @@ from tests.simulation.log_mixes import COMPACTION
 from tests.simulation.log_world import LogWorld
 from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
+from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.shared_world import SharedWorld
 from tests.simulation.tables_world import TablesWorld
@@ -45,6 +46,7 @@ WORLDS = {
     "tables": lambda seed: asdict(TablesWorld(seed).run()),
     "outbox": lambda seed: asdict(OutboxWorld(seed).run()),
     "pair": lambda seed: asdict(PairWorld(seed).run()),
+    "restored-pair": lambda seed: asdict(RestoredPairWorld(seed).run()),
     "lease": lambda seed: dict(LeaseWorld(seed).run(LEASE_MS)),
     "clock": lambda seed: dict(ClockWorld(seed).run(CLOCK_TURNS)),
 }

@@ -174,6 +174,8 @@ class PairWorld(BrokerWorld):
         self._rates = self._fate.choice([(1.0,), (1.0,), (0.999, 1.0, 1.001)])
         self._well_from_ms: dict[int, int] = {}
         self._committed = Committed()
+        self._followed: list[tuple[int, bytes]] = []
+        """Rounds with something of the metadata log, and their numbers."""
         self._newest_round = (0, 0)
         self._coordinators: dict[LogKey, tuple[int, object]] = {}
         """In which epoch records were added last, and over whose connections."""
@@ -279,6 +281,7 @@ class PairWorld(BrokerWorld):
         self._newest_round = newest, newest_epoch
         body = b"".join(statement.bodies)
         if statement.is_followed:
+            self._followed.append((newest, body))
             self._committed.on_round(body)
         for key, _ in decode_checked(memoryview(body)):
             if key[0] == self._transactions_id:

@@ -60,3 +60,5 @@ PLANTS: list[Plant] = [
     let_producers_of_the_past_go_on,
     take_it_for_the_same_database,
 ]
+OF_SEVERAL_NODES: list[Plant] = [take_it_for_the_same_database]
+"""Those for which several nodes are needed, or which they should find as well."""

@@ -28,6 +28,7 @@ from tests.simulation.log_mixes import COMPACTION
 from tests.simulation.log_world import LogWorld
 from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
+from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.shared_world import SharedWorld
 from tests.simulation.tables_world import TablesWorld
@@ -54,6 +55,7 @@ BEDS = {
     "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),
     "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),
     "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 60, 6),
+    "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
     "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
     "tables": Bed(tables_faults.PLANTS, lambda seed: TablesWorld(seed).run(), 60, 8),
 }
