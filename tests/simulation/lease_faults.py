@@ -14,7 +14,7 @@ from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, L
 from oncelog.broker.storage.shared.tables import Lease
 from oncelog.broker.turns.ports import MonotonicMs
 from tests.simulation.log_faults import Plant
-from tests.simulation.pair_world import WatchedDatabase
+from tests.simulation.pair_tables import WatchedDatabase
 
 
 def count_on_all_of_the_time(patch: pytest.MonkeyPatch) -> None:

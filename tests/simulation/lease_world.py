@@ -18,7 +18,7 @@ from oncelog.broker.turns.slices import Slices
 from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
-from tests.simulation.pair_world import ServerClock, WatchedDatabase
+from tests.simulation.pair_tables import ServerClock, WatchedDatabase
 
 _RATES = ((1.0,), (0.9, 1.1))
 _WELL_MS = 3_000

@@ -362,6 +362,10 @@ _FOUND_LATE = {
     "delete_before_the_start_is_durable": 178,
     "show_a_start_before_it_is_durable": 178,
     "go_offline_without_a_word": 137,
+    "follow_the_next_leader_as_the_one_before": 4,
+    "name_the_next_leader_once_it_is_followed": 4,
+    "number_rounds_in_the_database": 3,
+    "take_it_for_the_same_database": 6,
     "take_what_cannot_be_read_for_the_end": 39,
 }
 """A seed that finds what few seeds find, or soon."""

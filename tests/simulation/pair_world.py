@@ -13,28 +13,21 @@ as in the other worlds; what several nodes must keep besides is judged here:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from traceback import format_exception
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.cluster.metadata_log import ClusterState
-from oncelog.broker.cluster.metadata_records import decode_metadata_record
 from oncelog.broker.storage.sections import LogKey, decode_checked
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedSizes
-from oncelog.broker.storage.shared.tables import NOBODY, AppendRound, Lease, Statement, Unanswered
-from oncelog.broker.succession.follower import METADATA_KEY
-from oncelog.broker.turns.ports import MonotonicMs, WallMs
+from oncelog.broker.storage.shared.tables import NOBODY, AppendRound, Unanswered
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
-from oncelog.protocol.records.batch import iter_batches
-from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.broker import Reply
-from tests.fakes.database import Database
 from tests.fakes.node import EXPECTED_ENDS, Arrival, Surroundings, VirtualNode, VirtualProcess
 from tests.fakes.tables_broker import LateBroker
 from tests.fakes.virtual_time import VirtualTime
@@ -42,6 +35,7 @@ from tests.history.auditor import HistoryError
 from tests.history.events import Partition, Restart
 from tests.simulation.broker_world import _SKEWS_MS, BrokerWorld, Tally
 from tests.simulation.pair_network import PairNetwork
+from tests.simulation.pair_tables import Committed, ServerClock, WatchedDatabase, records_of
 from tests.simulation.shared_world import NotedTable
 
 _CUT_SHARE = 0.01
@@ -78,40 +72,6 @@ class PairTally(Tally):
     named_leaders: int = 0
 
 
-class ServerClock:
-    """What the database takes for the time: its wall clock, which may be set."""
-
-    def __init__(self, time: VirtualTime) -> None:
-        self._time = time
-        self.skew_ms = 0
-
-    def monotonic_ms(self) -> MonotonicMs:
-        return MonotonicMs(self._time.monotonic_ms() + self.skew_ms)
-
-    def wall_ms(self) -> WallMs:
-        return WallMs(self._time.wall_ms() + self.skew_ms)
-
-
-@dataclass
-class WatchedDatabase(Database):
-    on_round: Callable[[AppendRound], None] = lambda _: None
-    on_taken: Callable[["WatchedDatabase"], None] = lambda _: None
-    """Called while it still has the row of the one before."""
-
-    def execute(self, statement: Statement[Any]) -> Any:
-        answer = super().execute(statement)
-        # One that was trimmed may come once more over a connection that was lost: nobody reads it.
-        if isinstance(statement, AppendRound) and answer and statement.number > self.trimmed:
-            self.on_round(statement)
-        return answer
-
-    def take_lease(self, random: Random, seen: Lease | None = None) -> int | None:
-        epoch = super().take_lease(random, seen)
-        if epoch is not None:
-            self.on_taken(self)
-        return epoch
-
-
 class Leader(LateBroker):
     """Whichever node leads, to those who look on."""
 
@@ -133,33 +93,6 @@ class Leader(LateBroker):
                 break
             self._step()
         return reply
-
-
-@dataclass
-class Committed:
-    """The metadata log as it was committed, of one epoch after the other."""
-
-    state: ClusterState = field(default_factory=ClusterState)
-    next_offset: int = 0
-    known: dict[int, frozenset[str]] = field(default_factory=dict)
-    """What the state was at each offset at which a round ended."""
-
-    def on_round(self, body: bytes) -> None:
-        for key, span in decode_checked(memoryview(body)):
-            if key == METADATA_KEY and span is not None:
-                for header, batch in iter_batches(memoryview(span.data)):
-                    for record in decode_records(batch):
-                        if record.value is not None:
-                            decoded = decode_metadata_record(memoryview(record.value), record.offset)
-                            self.state.replay(decoded, record.offset)
-                    self.next_offset = header.next_offset
-                self.known[self.next_offset] = records_of(self.state)
-
-
-def records_of(state: ClusterState) -> frozenset[str]:
-    """But for those of deleted topics, which a snapshot leaves out once their files are gone."""
-    kept = (each for each in state.records() if getattr(each, "topic_id", None) not in state.removed)
-    return frozenset(map(repr, kept))
 
 
 class PairWorld(BrokerWorld):

@@ -17,7 +17,8 @@ from tests.simulation.broker_network import Client
 from tests.simulation.broker_states import log_of
 from tests.simulation.broker_world import _READ
 from tests.simulation.lost_time import LostTime
-from tests.simulation.pair_world import Committed, PairTally, PairWorld, WatchedDatabase
+from tests.simulation.pair_tables import Committed, WatchedDatabase
+from tests.simulation.pair_world import PairTally, PairWorld
 from tests.simulation.restored_world import GO_ON
 from tests.simulation.shared_world import NotedTable
 
