@@ -34,7 +34,7 @@ def test_transactions_are_there_once_or_not_at_all_whatever_is_killed() -> None:
 
 
 def strange(server: Postgres, directory: Path) -> list[str]:
-    with World([server], directory, 1, "proof", (LIBRDKAFKA, OWN), is_pair=True).open() as world:
+    with World([server], directory, 1, "proof", (LIBRDKAFKA, OWN), nodes=2).open() as world:
         for fault, count in FAULTS:
             fault(world, count, lambda _: None)
         verdicts = [verdict for _, verdict in world.finish().values()]

@@ -1,4 +1,4 @@
-// The program of Apache Kafka's own client: java -cp LIBS/* JavaClient.java BOOTSTRAP TOPIC SEED; what it prints: lines.py.
+// The program of Apache Kafka's own client: java -cp LIBS/* JavaClient.java BOOTSTRAP TOPIC SEED REST_MS; what it prints: lines.py.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -32,6 +32,7 @@ public class JavaClient {
     static String bootstrap;
     static String topic;
     static long seed;
+    static int restMs;
     static volatile boolean stops;
     static volatile boolean over;
 
@@ -43,6 +44,7 @@ public class JavaClient {
         bootstrap = arguments[0];
         topic = arguments[1];
         seed = arguments[2].hashCode();
+        restMs = Integer.parseInt(arguments[3]);
         List<Thread> writers = new ArrayList<>();
         for (int number = 0; number < WRITERS; number++) {
             int each = number;
@@ -138,7 +140,7 @@ public class JavaClient {
                     if (!transact(closing.producer, name, random.nextDouble() < 0.85)) {
                         break;
                     }
-                    pause(random.nextInt(20));
+                    pause(random.nextInt(restMs));
                 }
             } catch (RuntimeException error) {
                 report(error);

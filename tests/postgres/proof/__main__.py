@@ -31,6 +31,7 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "cuts": parts.cuts,
     "crashes": parts.crashes,
     "takeovers": parts.takeovers,
+    "hour": parts.hour,
     "full": parts.full,
     "promoted": failovers.promoted,
     "lost": failovers.lost,
@@ -39,6 +40,9 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "dumped": failovers.dumped,
 }
 _TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "full": 2}
+_NODES = {"takeovers": 2, "hour": 3}
+_REST_MS = {"hour": 300}
+"""What an hour's clients write has to be read, and kept in memory, in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Run:
     programs: Path
     clients: Sequence[str]
     seed: int
+    logs: Path | None
+    """Where what brokers and clients have said is kept."""
 
     def found(self, part: str, count: int) -> Found:
         began_s = time.monotonic()
@@ -57,7 +63,11 @@ class Run:
             servers = stack.enter_context(self._servers(part, directory))
             version = version_of(self.programs)
             tell(f"begins, PostgreSQL {version}")
-            world = World(servers, directory, self.seed, part, self.clients, is_pair=part == "takeovers")
+            if self.logs is not None:
+                directory = self.logs / f"{part}-{version}"
+                directory.mkdir(parents=True)
+            world = World(servers, directory, self.seed, part, self.clients, _NODES.get(part, 1))
+            world.rest_ms = _REST_MS.get(part, world.rest_ms)
             stack.enter_context(world.open())
             _ACTS[part](world, count, tell)
             ended = world.finish()
@@ -101,12 +111,15 @@ def _small_disk(directory: Path) -> Iterator[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = programs_by_version()
-    parser.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS], help="none: the page alone")
+    usual = [part for part in PARTS if part != "hour"]
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=usual, help="none: the page alone")
     parser.add_argument("--versions", nargs="+", type=int, choices=installed, default=sorted(installed))
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=CLIENTS)
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--minutes", type=int, default=60, help="of the part hour")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path(".postgres-proof/results.jsonl"))
+    parser.add_argument("--logs", type=Path, help="a directory in which to keep what brokers and clients have said")
     parser.add_argument("--write", type=Path, help="a file for the page")
     parser.add_argument("--json", action="store_true", help="print the results of this run instead of the page")
     arguments = parser.parse_args()
@@ -115,12 +128,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
     results = []
     for major in arguments.versions:
-        run = Run(installed[major], arguments.clients, arguments.seed)
+        run = Run(installed[major], arguments.clients, arguments.seed, arguments.logs)
         for part in arguments.only:
             if part == "full" and os.getuid() != 0:
                 say(part, "left out: only root can mount a disk that is small enough to fill")
                 continue
-            count = arguments.kills if part == "kills" else _TIMES.get(part, 1)
+            asked = {"kills": arguments.kills, "hour": arguments.minutes * 60 // parts.TURN_S}
+            count = asked.get(part) or _TIMES.get(part, 1)
             results.append(run.found(part, count))
             append(arguments.results, line_of(results[-1]))
     if arguments.json:

@@ -71,13 +71,13 @@ class Ledger:
 class Client(Program):
     """One of the programs, at work until `stop_writing` and `end`."""
 
-    def __init__(self, kind: str, bootstrap: str, directory: Path, seed: int) -> None:
+    def __init__(self, kind: str, bootstrap: str, directory: Path, seed: int, rest_ms: int) -> None:
         self.kind = kind
         self.topic = self.topic_of(kind)
         self.ledger = Ledger()
         self._taken = 0
         self._may_end = False
-        super().__init__(_command(kind, bootstrap, self.topic, seed), directory / f"{self.topic}.lines")
+        super().__init__(_command(kind, bootstrap, self.topic, seed, rest_ms), directory / f"{self.topic}.lines")
 
     @staticmethod
     def topic_of(kind: str) -> str:
@@ -117,8 +117,8 @@ class Client(Program):
         return self.take()
 
 
-def _command(kind: str, bootstrap: str, topic: str, seed: int) -> list[str]:
-    arguments = [bootstrap, topic, str(seed)]
+def _command(kind: str, bootstrap: str, topic: str, seed: int, rest_ms: int) -> list[str]:
+    arguments = [bootstrap, topic, str(seed), str(rest_ms)]
     if kind == JAVA:
         return [*java_with_kafka(), str(_JAVA_PROGRAM), *arguments]
     return [sys.executable, "-m", f"tests.postgres.proof.{topic}", *arguments]

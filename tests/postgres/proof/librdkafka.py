@@ -1,4 +1,4 @@
-"""The program of librdkafka's client: python -m tests.postgres.proof.librdkafka BOOTSTRAP TOPIC SEED"""
+"""The program of librdkafka's client: python -m tests.postgres.proof.librdkafka BOOTSTRAP TOPIC SEED REST_MS"""
 
 import sys
 import threading
@@ -32,6 +32,7 @@ class Program:
     bootstrap: str
     topic: str
     seed: str
+    rest_ms: str
     lines: Lines = field(default_factory=Lines)
     stops: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
@@ -88,7 +89,7 @@ class Program:
                 self._report(raised.args[0])
                 continue
             transaction, goes_on = 0, True
-            while goes_on and not self.stops.wait(random.uniform(0, 0.02)):
+            while goes_on and not self.stops.wait(random.uniform(0, int(self.rest_ms) / 1000)):
                 transaction += 1
                 goes_on = self._transact(producer, f"{number}.{life}.{transaction}", commits=random.random() < 0.85)
 
@@ -187,4 +188,4 @@ class Program:
 
 if __name__ == "__main__":
     end_with_any_thread()
-    Program(*sys.argv[1:4]).run()
+    Program(*sys.argv[1:5]).run()

@@ -1,4 +1,4 @@
-"""The program of this project's client: python -m tests.postgres.proof.own BOOTSTRAP TOPIC SEED"""
+"""The program of this project's client: python -m tests.postgres.proof.own BOOTSTRAP TOPIC SEED REST_MS"""
 
 import asyncio
 import sys
@@ -38,6 +38,7 @@ class Program:
     bootstrap: str
     topic: str
     seed: str
+    rest_ms: str
     lines: Lines = field(default_factory=Lines)
     stops: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
@@ -74,7 +75,7 @@ class Program:
                         transaction += 1
                         name = f"{number}.{life}.{transaction}"
                         await self._transact(producer, name, commits=random.random() < 0.85)
-                        await asyncio.to_thread(self.stops.wait, random.uniform(0, 0.02))
+                        await asyncio.to_thread(self.stops.wait, random.uniform(0, int(self.rest_ms) / 1000))
             except KafkaError as error:
                 if not error.fatal:
                     self.lines.say("error", error.name)  # of the opening
@@ -175,4 +176,4 @@ class Program:
 
 if __name__ == "__main__":
     end_with_any_thread()
-    Program(*sys.argv[1:4]).run()
+    Program(*sys.argv[1:5]).run()

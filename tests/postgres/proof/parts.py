@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,8 @@ _SOME = 10
 """After so many faults something is said."""
 APPLICATION = "oncelog"
 _CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
+TURN_S = 24
+"""From one take-over to the next in `hour`."""
 _FULL_S = 5.0
 _LOOK_S = 0.05
 Also = Callable[[World], None]
@@ -70,19 +72,33 @@ def takeovers(world: World, count: int, say: Say) -> None:
     """The broker that leads ends, sleeps past its lease, hands over, or is asked to; the other one takes over. At times
     PostgreSQL crashes, or connections are cut, in the same moment."""
     for number in range(count):
-        world.await_progress()
-        _await_standby(world)
-        pause(world.random.uniform(0.0, 1.0))
-        how = world.random.choice((_killed, _killed, _asleep, _asleep, _stopped, _asked))
-        how(world, world.random.choice((_nothing, _nothing, _nothing, _crash, _cut_all)))
+        _take_over(world, (_killed, _killed, _asleep, _asleep, _stopped, _asked))
         _say_some(number, count, "take-overs", say)
     world.await_progress()
 
 
-def _await_standby(world: World) -> None:
-    """Until another node could lead."""
+def hour(world: World, count: int, say: Say) -> None:
+    """The same at its leisure, where there is one node more: at times two are killed, or one that stands by is."""
+    began_s = time.monotonic()
+    for number in range(count):
+        pause(max(0.0, began_s + number * TURN_S - time.monotonic()))
+        _take_over(world, (_killed, _both_killed, _asleep, _asleep, _stopped, _asked, _standby_killed))
+        _say_some(number, count, "take-overs", say)
+    world.await_progress()
+
+
+def _take_over(world: World, ways: Sequence[Callable[[World, Also], None]]) -> None:
+    world.await_progress()
+    _await_standbys(world)
+    pause(world.random.uniform(0.0, 1.0))
+    how = world.random.choice(ways)
+    how(world, world.random.choice((_nothing, _nothing, _nothing, _crash, _cut_all)))
+
+
+def _await_standbys(world: World) -> None:
+    """Until each other node could lead."""
     sound = "select count(*) from oncelog_node where followed >= 0 and until > clock_timestamp()"
-    _await(lambda: bool(world.sql(sound)))
+    _await(lambda: world.sql(sound) >= world.nodes - 1)
 
 
 def _killed(world: World, also: Also) -> None:
@@ -91,6 +107,27 @@ def _killed(world: World, also: Also) -> None:
     also(world)
     world.await_progress()
     leader.start()
+
+
+def _both_killed(world: World, also: Also) -> None:
+    """The leader, and the one that takes over."""
+    leader = world.broker
+    leader.kill()
+    also(world)
+    world.await_progress()
+    second = world.broker
+    second.kill()
+    world.await_progress()
+    leader.start()
+    second.start()
+
+
+def _standby_killed(world: World, also: Also) -> None:
+    standby = world.random.choice(world.standbys)
+    standby.kill()
+    also(world)
+    world.await_progress()
+    standby.start()
 
 
 def _stopped(world: World, also: Also) -> None:
@@ -103,18 +140,18 @@ def _stopped(world: World, also: Also) -> None:
 
 def _asleep(world: World, also: Also) -> None:
     """When it wakes, it must notice that it leads no more."""
-    leader, standby = world.broker, world.standby
+    leader = world.broker
     leader.process.send_signal(signal.SIGSTOP)
     try:
         also(world)
-        _await(lambda: world.broker is standby)
+        _await(lambda: world.broker is not leader)
         world.await_progress()
     finally:
         leader.process.send_signal(signal.SIGCONT)
 
 
 def _asked(world: World, also: Also) -> None:
-    standby = world.standby
+    standby = world.random.choice(world.standbys)
     world.sql(f"update oncelog_lease set wanted = {world.brokers.index(standby) + 1}")
     also(world)
 

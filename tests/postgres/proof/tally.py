@@ -91,6 +91,7 @@ PARTS = {
     "cuts": "its connections to PostgreSQL are cut",
     "crashes": "PostgreSQL is stopped `immediate` and started again",
     "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
+    "hour": "the same among three nodes, for an hour",
     "full": "the disk of PostgreSQL is full for a while",
     "promoted": "the primary crashes, a synchronous standby is promoted",
     "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",

@@ -24,8 +24,8 @@ _POLL_MS = 200
 _QUIET_S = 20.0
 """What was not copied when nothing came for so long is missing."""
 _SETTINGS = ("group.initial.rebalance.delay.ms=0",)
-_PAIR_SETTINGS = ("oncelog.postgres.lease.ms=3000",)
-"""Some sleep past it."""
+_SHARED_SETTINGS = ("oncelog.postgres.lease.ms=3000",)
+"""Of several nodes: some sleep past it."""
 Say = Callable[[str], None]
 
 
@@ -39,8 +39,10 @@ class World:
     name: str
     """Of the schema, and of the random choices."""
     kinds: Sequence[str] = CLIENTS
-    is_pair: bool = False
-    """There are two brokers, of which one stands by."""
+    nodes: int = 1
+    """How many brokers there are; all but one stand by."""
+    rest_ms: int = 20
+    """For how long a writer of a client rests between two transactions, at most."""
     clients: list[Client] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """What the broker said when it ended or started over a database that had lost something."""
@@ -60,12 +62,12 @@ class World:
     @property
     def broker(self) -> Daemon:
         """The one that leads."""
-        return self.brokers[self.sql("select node_id from oncelog_lease") - 1] if self.is_pair else self.brokers[0]
+        return self.brokers[0 if self.nodes == 1 else self.sql("select node_id from oncelog_lease") - 1]
 
     @property
-    def standby(self) -> Daemon:
+    def standbys(self) -> list[Daemon]:
         leader = self.broker
-        return next(each for each in self.brokers if each is not leader)
+        return [each for each in self.brokers if each is not leader]
 
     def sql(self, statement: str) -> Any:
         """The first value that it answers, if it answers any."""
@@ -89,10 +91,11 @@ class World:
     def open(self) -> Iterator["World"]:
         """Starts the broker, makes the topics and starts the clients; ends what is left of them."""
         try:
-            for _ in range(2 if self.is_pair else 1):
+            for _ in range(self.nodes):
                 self.brokers.append(self._new_broker())
             asyncio.run(self._create_topics())
-            self.clients += [Client(kind, self.bootstrap, self.directory, self.seed) for kind in self.kinds]
+            for kind in self.kinds:
+                self.clients.append(Client(kind, self.bootstrap, self.directory, self.seed, self.rest_ms))
             self._losable = [set() for _ in self.clients]
             yield self
         finally:
@@ -105,7 +108,7 @@ class World:
     def _new_broker(self) -> Daemon:
         """Another on the same schema; returns when it serves, or stands by."""
         number = len(self.brokers) + 1
-        settings = (*_SETTINGS, f"node.id={number}", *(_PAIR_SETTINGS if self.is_pair else ()))
+        settings = (*_SETTINGS, f"node.id={number}", *(_SHARED_SETTINGS if self.nodes > 1 else ()))
         storage = ("--storage", self.dsn, "--schema", self.name) if self.servers else ()
         return Daemon(self.directory / f"broker-{number}", *settings, storage=storage)
 
