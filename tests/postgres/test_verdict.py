@@ -8,9 +8,8 @@ import pytest
 
 from tests.postgres.proof.clients import Ledger
 from tests.postgres.proof.lines import ABORTED, COMMITTED, PARTITIONS, UNKNOWN
-from tests.postgres.proof.tally import Found, Saw, line_of, page, read
+from tests.postgres.proof.tally import Found, Saw, keep, page, read
 from tests.postgres.proof.verdict import Counted, Records, judge
-from tests.support.proofs import append
 
 OUTCOMES = {"0.1.1": COMMITTED, "0.1.2": ABORTED, "0.1.3": UNKNOWN, "0.1.4": COMMITTED, "1.1.1": UNKNOWN}
 KEPT = ("0.1.1", "0.1.4")
@@ -105,8 +104,10 @@ QUIET = Saw({}, {}, 7)
 TOLD = Saw({}, {"OutOfRange": 1}, 7)
 
 
-def found_of(part: str, counted: Counted, saw: Saw = QUIET, said: tuple[str, ...] = ()) -> Found:
-    return Found(part, "18.6", 3, {"ours": counted}, {"ours": saw}, [*said], [], 1, 1.0, "2026-01-01")
+def found_of(
+    part: str, counted: Counted, saw: Saw = QUIET, said: tuple[str, ...] = (), postgres: str = "18.6"
+) -> Found:
+    return Found(part, postgres, 3, {"ours": counted}, {"ours": saw}, [*said], [], 1, 1.0, "2026-01-01", "1.2")
 
 
 @pytest.mark.parametrize("name", ["lost", "doubled", "torn", "aborted_seen", "ghosts", "disordered", "gone", "unseen"])
@@ -123,12 +124,14 @@ def test_a_loss_must_be_said_and_readers_told() -> None:
     assert found_of("lost", RIGHT, TOLD, ("it went back",)).is_bad, "a part that loses nothing shows nothing"
 
 
-def test_a_part_that_is_run_again_replaces_what_it_found(tmp_path: Path) -> None:
+def test_a_part_that_is_run_again_replaces_what_it_found_with_that_postgresql(tmp_path: Path) -> None:
     results = tmp_path / "results" / "found.jsonl"
     gone = found_of("lost", replace(RIGHT, gone=1), TOLD, ("it went back",))
-    for each in (found_of("kills", replace(RIGHT, lost=1)), gone, found_of("kills", RIGHT)):
-        append(results, line_of(each))
-    assert read(results) == [found_of("kills", RIGHT), gone]
+    older = found_of("kills", RIGHT, postgres="15.18")
+    for each in (gone, found_of("kills", replace(RIGHT, lost=1), postgres="18.5"), older, found_of("kills", RIGHT)):
+        keep(results, each)
+    assert read(results) == [older, found_of("kills", RIGHT), gone]
     text = page(read(results))
     assert "| the broker is killed (-9) and started again | 18.6 | 3 | 2 | 1 | 2 | 8 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert text.count("| 2026-01-01, 1.2 |") == 3, "each row says of when and of which version it is"
     assert "> it went back" in text

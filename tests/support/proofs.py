@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +39,12 @@ def append(results: Path, line: object) -> None:
     results.parent.mkdir(exist_ok=True)
     with results.open("a") as file:
         file.write(json.dumps(line) + "\n")
+
+
+def write_lines(results: Path, lines: Iterable[object]) -> None:
+    """In the place of all that is there."""
+    results.parent.mkdir(exist_ok=True)
+    results.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def read_lines(results: Path) -> list[dict[str, Any]]:

@@ -6,6 +6,6 @@ was told (`lines`, `clients`). A part is one kind of fault (`parts`, `failovers`
 read_committed and compared with what the clients were told (`verdict`): what is lost, doubled, torn, was aborted and is
 seen, or was seen and is gone.
 
-Each part appends a line of JSON to a file of results, so that a long run can be made of short ones; the page
-docs/operate/postgres-proof.md is written from that file and from nothing else (`tally`).
+Each part leaves a line of JSON in docs/operate/postgres-proof.jsonl, in the place of that of its last run; the page
+beside it is written from that file and from nothing else (`tally`).
 """

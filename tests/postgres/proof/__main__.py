@@ -19,10 +19,10 @@ from pathlib import Path
 from oncelog.tools.demo.postgres_server import reachable_programs
 from tests.postgres.proof import failovers, parts
 from tests.postgres.proof.clients import CLIENTS
-from tests.postgres.proof.tally import PARTS, Found, line_of, page, read, saw_of
+from tests.postgres.proof.tally import PARTS, Found, keep, line_of, page, read, saw_of
 from tests.postgres.proof.world import Say, World
 from tests.support.postgres import Postgres, open_directory, programs_by_version, version_of
-from tests.support.proofs import append, publish, say
+from tests.support.proofs import publish, say
 
 _SYNCHRONOUS = {"synchronous_standby_names": failovers.STANDBY}
 _FULL_SIZE = "300m"
@@ -118,7 +118,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--minutes", type=int, default=60, help="of the part hour")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--results", type=Path, default=Path(".postgres-proof/results.jsonl"))
+    parser.add_argument("--results", type=Path, default=Path("docs/operate/postgres-proof.jsonl"))
     parser.add_argument("--logs", type=Path, help="a directory in which to keep what brokers and clients have said")
     parser.add_argument("--write", type=Path, help="a file for the page")
     parser.add_argument("--json", action="store_true", help="print the results of this run instead of the page")
@@ -136,7 +136,7 @@ def main() -> int:
             asked = {"kills": arguments.kills, "hour": arguments.minutes * 60 // parts.TURN_S}
             count = asked.get(part) or _TIMES.get(part, 1)
             results.append(run.found(part, count))
-            append(arguments.results, line_of(results[-1]))
+            keep(arguments.results, results[-1])
     if arguments.json:
         publish(json.dumps([line_of(each) for each in results], indent=2) + "\n", None)
     else:

@@ -1,4 +1,4 @@
-"""What was found: one line of JSON for each part, and the page that is written from these lines."""
+"""What was found: one line of JSON for each part and version of PostgreSQL, and the page that is written from these."""
 
 import platform
 import time
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.postgres.proof.clients import Ledger
 from tests.postgres.proof.verdict import Counted
-from tests.support.proofs import read_lines
+from tests.support.proofs import read_lines, write_lines
 
 LOSING = ("lost", "restored", "copied", "dumped")
 """The parts in which the database loses what it had acknowledged: noticing it is what can be wanted."""
@@ -47,6 +47,9 @@ class Found:
     seed: int
     seconds: float
     date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
+    oncelog: str = field(default_factory=lambda: version("oncelog").partition("+")[0])
+    """Its version."""
+    system: str = field(default_factory=lambda: f"Python {platform.python_version()}, {platform.machine()}")
 
     @property
     def total(self) -> Counted:
@@ -72,9 +75,18 @@ def line_of(found: Found) -> dict[str, object]:
 
 
 def read(results: Path) -> list[Found]:
-    """Each part once: one that was run again replaces what it found before."""
-    found = [_found(line) for line in read_lines(results)]
-    return list({(each.part, each.postgres): each for each in found}.values())
+    return [_found(line) for line in read_lines(results)]
+
+
+def keep(results: Path, found: Found) -> None:
+    """In the place of what that part has found before with the same major version."""
+    kept = {_key(each): each for each in (*read(results), found)}
+    lines = sorted(kept.values(), key=lambda each: ([*PARTS].index(each.part), each.postgres))
+    write_lines(results, map(line_of, lines))
+
+
+def _key(found: Found) -> tuple[str, str]:
+    return found.part, found.postgres.partition(".")[0]
 
 
 def _found(line: Mapping[str, object]) -> Found:
@@ -101,10 +113,11 @@ PARTS = {
 }
 _BEGINNING = """# Records in PostgreSQL, under faults
 
-Written by `make postgres-proof` from the run's results. Three clients (librdkafka's, Java's and this project's) write
-transactions of four records, one to each of four partitions, and abort one in seven; each copies what it has written in
-further transactions together with its group's offsets, and each follows its topic as a reader. Afterwards the topics
-are read at read_committed and compared with what the clients were told.
+Written by `make postgres-proof` from [the newest results of each part](postgres-proof.jsonl). Three clients
+(librdkafka's, Java's and this project's) write transactions of four records, one to each of four partitions, and abort
+one in seven; each copies what it has written in further transactions together with its group's offsets, and each
+follows its topic as a reader. Afterwards the topics are read at read_committed and compared with what the clients were
+told.
 """
 _COLUMNS = {
     "acknowledged": "acknowledged",
@@ -129,12 +142,12 @@ _REPEAT = """## Repeat it
 PostgreSQL comes as a wheel, or is the system's: each major version that is installed is taken. Java needs
 ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full disk needs root, which mounts one.
 
-    make postgres-proof                                # half an hour; SEED=2 for other moments
+    make postgres-proof                                # an hour; SEED=2 for other moments
     make postgres-proof KILLS=100 ARGS='--only kills --versions 18'
+    make postgres-proof ARGS='--only hour --versions 18 --minutes 60'
     make postgres-proof ARGS='--only lost --json'      # the results instead of the page
 
-A part that is run again replaces its row. The exit code is 1 if anything was lost, doubled, torn, out of order, aborted
-and yet seen, or if a loss was not noticed.
+A part that is run again replaces its row. The exit code is 1 if anything was lost, doubled, torn, out of order, aborted and yet seen, or if a loss was not noticed.
 """
 
 
@@ -150,9 +163,9 @@ def page(found: Sequence[Found]) -> str:
         f"{'; ' if losing else '.'}"
         + (f"{total.gone:,} that a database had lost, and that was noticed." if losing else ""),
         "",
-        f"Seed {_listed(str(each.seed) for each in found)}; {_listed(each.date for each in found)}; PostgreSQL "
-        f"{_listed(each.postgres for each in found)} with its own settings for fsync; oncelog "
-        f"{version('oncelog').partition('+')[0]}, Python {platform.python_version()}, {platform.machine()}.",
+        f"Seed {_listed(str(each.seed) for each in found)}; PostgreSQL {_listed(each.postgres for each in found)} with "
+        f"its own settings for fsync; {_listed(each.system for each in found)}.",
+        "Each row says when it was run, and with which version of oncelog.",
         "",
         "## What must not be noticed",
         "",
@@ -174,11 +187,12 @@ looks as if it had never been away, so before the next broker starts run
 
 
 def _table(found: Iterable[Found], columns: Mapping[str, str]) -> Iterator[str]:
-    yield f"|  | PostgreSQL | faults | {' | '.join(columns.values())} |"
-    yield "|---|---|---:|" + "---:|" * len(columns)
-    for each in sorted(found, key=lambda each: ([*PARTS].index(each.part), each.postgres)):
+    yield f"|  | PostgreSQL | faults | {' | '.join(columns.values())} | run |"
+    yield "|---|---|---:|" + "---:|" * len(columns) + "---|"
+    for each in found:
         numbers = [each.faults, *(getattr(each.total, name) for name in columns)]
-        yield f"| {PARTS[each.part]} | {each.postgres} | {' | '.join(f'{number:,}' for number in numbers)} |"
+        counts = " | ".join(f"{number:,}" for number in numbers)
+        yield f"| {PARTS[each.part]} | {each.postgres} | {counts} | {each.date}, {each.oncelog} |"
 
 
 def _said(found: Iterable[Found]) -> Iterator[str]:
