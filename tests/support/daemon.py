@@ -12,6 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from tests.support.forked import ForkedProcess
+from tests.support.networks import Network
 from tests.support.patience import PATIENCE_S
 
 READY = "oncelog ready "
@@ -26,10 +27,15 @@ class Daemon:
     """A running `python -m oncelog.broker serve`; `bootstrap` stays the same across restarts."""
 
     def __init__(
-        self, data_dir: Path, *overrides: str, open_files: int | None = None, storage: Sequence[str] = ()
+        self,
+        data_dir: Path,
+        *overrides: str,
+        open_files: int | None = None,
+        storage: Sequence[str] = (),
+        network: Network | None = None,
     ) -> None:
         """`open_files` is the most that the system lets it open; `storage` are arguments in the place of a data
-        directory, beside which its standard error is kept all the same."""
+        directory, beside which its standard error is kept all the same; `network` is where it runs and listens."""
         self.data_dir = data_dir
         self._open_files = open_files
         self._overrides = overrides
@@ -39,7 +45,8 @@ class Daemon:
             schema = f"daemon_{uuid5(NAMESPACE_URL, str(data_dir)).hex}"
             tables = ("oncelog.storage=postgres", f"oncelog.postgres.dsn={dsn}", f"oncelog.postgres.schema={schema}")
             self._overrides = (*tables, *overrides)
-        self._listen = "127.0.0.1:0"
+        self._network = network
+        self._listen = "127.0.0.1:0" if network is None else f"{network.inside}:0"
         self.addresses: list[str] = []
         self._process: Process | None = None
         self.stderr_path = data_dir.with_name(data_dir.name + ".stderr")
@@ -66,11 +73,12 @@ class Daemon:
         for override in self._overrides:
             arguments += ["--override", override]
         environ = {**os.environ, "PYTHONPATH": str(_ROOT)}
-        if self._open_files is None:
+        limit = [] if self._open_files is None else ["sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh"]
+        around = [*(self._network.command if self._network else ()), *limit]
+        if not around:
             self._process = ForkedProcess(arguments, self.stderr_path, environ)
         else:
-            limit = ["sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh"]
-            command = [*limit, sys.executable, "-P", "-m", "oncelog.broker", *arguments]
+            command = [*around, sys.executable, "-P", "-m", "oncelog.broker", *arguments]
             with self.stderr_path.open("a") as stderr:
                 self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environ)
         stdout = self.process.stdout

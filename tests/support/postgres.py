@@ -33,14 +33,26 @@ class Postgres(PostgresServer):
     def reload(self) -> None:
         self.control("reload")
 
+    def allow(self, addresses: str) -> None:
+        """Serve all who come from these."""
+        with (self.directory / "pg_hba.conf").open("a") as out:
+            out.write(f"host all all {addresses} trust\n")
+        self.reload()
+
     def promote(self) -> None:
         """Makes a standby a primary."""
         self.control("promote")
 
-    def standby(self, directory: Path, slot: str = "standby", settings: Mapping[str, str] | None = None) -> "Postgres":
-        """Returns another server that follows this one, named `slot` to it."""
+    def standby(
+        self,
+        directory: Path,
+        slot: str = "standby",
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+    ) -> "Postgres":
+        """Returns another server that follows this one, named `slot` to it; `port`: one that is its own already."""
         found = object.__new__(Postgres)
-        PostgresServer.__init__(found, directory, self.programs, *free_ports(1), PATIENCE_S)
+        PostgresServer.__init__(found, directory, self.programs, port or free_ports(1)[0], PATIENCE_S)
         self.backup(directory, "-C", "-S", slot)
         source = f"host=127.0.0.1 port={self.port} user=postgres application_name={slot} dbname=postgres"
         wanted = {"port": str(found.port), "primary_conninfo": source, "primary_slot_name": slot}

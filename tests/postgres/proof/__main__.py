@@ -17,21 +17,23 @@ from functools import partial
 from pathlib import Path
 
 from oncelog.tools.demo.postgres_server import reachable_programs
-from tests.postgres.proof import failovers, parts
+from tests.postgres.proof import failovers, partitions, parts, takeovers
 from tests.postgres.proof.clients import CLIENTS
 from tests.postgres.proof.tally import PARTS, Found, keep, line_of, page, read, saw_of
 from tests.postgres.proof.world import Say, World
+from tests.support.networks import ADDRESSES, Network, open_networks, why_no_networks
 from tests.support.postgres import Postgres, open_directory, programs_by_version, version_of
 from tests.support.proofs import publish, say
 
-_SYNCHRONOUS = {"synchronous_standby_names": failovers.STANDBY}
 _FULL_SIZE = "300m"
 _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "kills": parts.kills,
     "cuts": parts.cuts,
     "crashes": parts.crashes,
-    "takeovers": parts.takeovers,
-    "hour": parts.hour,
+    "takeovers": takeovers.takeovers,
+    "changes": takeovers.changes,
+    "partitions": partitions.partitions,
+    "hour": takeovers.hour,
     "full": parts.full,
     "promoted": failovers.promoted,
     "lost": failovers.lost,
@@ -39,8 +41,8 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "copied": failovers.copied,
     "dumped": failovers.dumped,
 }
-_TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "full": 2}
-_NODES = {"takeovers": 2, "hour": 3}
+_TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "changes": 20, "partitions": 3 * partitions.KINDS, "full": 2}
+_NODES = {"takeovers": 2, "changes": 2, "partitions": 2, "hour": 3}
 _REST_MS = {"hour": 300}
 """What an hour's clients write has to be read, and kept in memory, in the end."""
 
@@ -60,13 +62,14 @@ class Run:
         tell = partial(say, part)
         with ExitStack() as stack:
             directory = stack.enter_context(open_directory())
-            servers = stack.enter_context(self._servers(part, directory))
+            networks = stack.enter_context(open_networks(_NODES[part] if part == "partitions" else 0))
+            servers = stack.enter_context(self._servers(part, directory, networks))
             version = version_of(self.programs)
             tell(f"begins, PostgreSQL {version}")
             if self.logs is not None:
                 directory = self.logs / f"{part}-{version}"
                 directory.mkdir(parents=True)
-            world = World(servers, directory, self.seed, part, self.clients, _NODES.get(part, 1))
+            world = World(servers, directory, self.seed, part, self.clients, _NODES.get(part, 1), networks)
             world.rest_ms = _REST_MS.get(part, world.rest_ms)
             stack.enter_context(world.open())
             _ACTS[part](world, count, tell)
@@ -81,16 +84,18 @@ class Run:
         return result
 
     @contextmanager
-    def _servers(self, part: str, directory: Path) -> Iterator[list[Postgres]]:
+    def _servers(self, part: str, directory: Path, networks: Sequence[Network]) -> Iterator[list[Postgres]]:
         with ExitStack() as stack:
-            settings = None
+            settings = partitions.SETTINGS if networks else None
             if part == "full":
                 directory = stack.enter_context(_small_disk(directory))
                 settings = parts.FULL_SETTINGS
             server = Postgres(directory / "primary", reachable_programs(self.programs, directory), settings)
             stack.callback(server.stop, "immediate")
-            if part in ("promoted", "lost"):
-                synchronous = _SYNCHRONOUS if part == "promoted" else None
+            if networks:
+                server.allow(ADDRESSES)
+            if part in ("promoted", "lost", "changes"):
+                synchronous = None if part == "lost" else failovers.SYNCHRONOUS
                 yield stack.enter_context(failovers.followed(server, synchronous))
             else:
                 yield [server]
@@ -106,6 +111,13 @@ def _small_disk(directory: Path) -> Iterator[Path]:
         yield disk
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def _why_not(part: str) -> str:
+    """Why it cannot be run here; "" if it can."""
+    if part == "full" and os.getuid() != 0:
+        return "only root can mount a disk that is small enough to fill"
+    return why_no_networks() if part == "partitions" else ""
 
 
 def main() -> int:
@@ -130,10 +142,10 @@ def main() -> int:
     for major in arguments.versions:
         run = Run(installed[major], arguments.clients, arguments.seed, arguments.logs)
         for part in arguments.only:
-            if part == "full" and os.getuid() != 0:
-                say(part, "left out: only root can mount a disk that is small enough to fill")
+            if reason := _why_not(part):
+                say(part, f"left out: {reason}")
                 continue
-            asked = {"kills": arguments.kills, "hour": arguments.minutes * 60 // parts.TURN_S}
+            asked = {"kills": arguments.kills, "hour": arguments.minutes * 60 // takeovers.TURN_S}
             count = asked.get(part) or _TIMES.get(part, 1)
             results.append(run.found(part, count))
             keep(arguments.results, results[-1])

@@ -14,7 +14,8 @@ from tests.postgres.proof.world import Say, World
 from tests.support.postgres import Postgres
 from tests.support.proofs import pause
 
-STANDBY = "standby"
+_STANDBY = "standby"
+SYNCHRONOUS = {"synchronous_standby_names": _STANDBY}
 _NEWS_S = 1.0
 """In which a client has read and printed what it was answered."""
 
@@ -22,7 +23,7 @@ _NEWS_S = 1.0
 @contextmanager
 def followed(server: Postgres, settings: Mapping[str, str] | None = None) -> Iterator[list[Postgres]]:
     """The server and its standby."""
-    standby = server.standby(server.directory.with_name(STANDBY))
+    standby = server.standby(server.directory.with_name(_STANDBY))
     try:
         if settings:
             server.configure(settings)
@@ -41,6 +42,18 @@ def promoted(world: World, count: int, say: Say) -> None:
     standby.promote()
     world.await_progress()
     say("promoted")
+
+
+def change_servers(world: World) -> None:
+    """The same again and again: what was the primary is made anew, and follows."""
+    primary, standby = world.servers
+    primary.stop("immediate")
+    pause(world.random.uniform(0.0, 1.0))
+    standby.promote()
+    shutil.rmtree(primary.directory)
+    world.servers[:] = standby, standby.standby(primary.directory, port=primary.port)
+    standby.configure(SYNCHRONOUS)
+    standby.reload()
 
 
 def lost(world: World, count: int, say: Say) -> None:

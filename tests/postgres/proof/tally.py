@@ -104,6 +104,8 @@ PARTS = {
     "crashes": "PostgreSQL is stopped `immediate` and started again",
     "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
     "hour": "the same among three nodes, for an hour",
+    "changes": "the same of two, and in between the primary crashes, and its synchronous standby is promoted",
+    "partitions": "one of two is cut off from PostgreSQL, from clients or from both: packets are dropped",
     "full": "the disk of PostgreSQL is full for a while",
     "promoted": "the primary crashes, a synchronous standby is promoted",
     "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",
@@ -147,7 +149,8 @@ ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full d
     make postgres-proof ARGS='--only hour --versions 18 --minutes 60'
     make postgres-proof ARGS='--only lost --json'      # the results instead of the page
 
-A part that is run again replaces its row. The exit code is 1 if anything was lost, doubled, torn, out of order, aborted and yet seen, or if a loss was not noticed.
+A part that is run again replaces its row. Networks that are cut need root, `ip` and `nft`. The exit
+code is 1 if anything was lost, doubled, torn, out of order, aborted and yet seen, or if a loss was not noticed.
 """
 
 

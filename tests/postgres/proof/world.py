@@ -15,6 +15,7 @@ from tests.postgres.proof.clients import CLIENTS, Client, Ledger
 from tests.postgres.proof.lines import COPIES, PARTITIONS
 from tests.postgres.proof.verdict import Records, Verdict, judge
 from tests.support.daemon import Daemon
+from tests.support.networks import Network
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 from tests.support.proofs import pause
@@ -41,6 +42,8 @@ class World:
     kinds: Sequence[str] = CLIENTS
     nodes: int = 1
     """How many brokers there are; all but one stand by."""
+    networks: Sequence[Network] = ()
+    """Of each broker, if they have networks of their own."""
     rest_ms: int = 20
     """For how long a writer of a client rests between two transactions, at most."""
     clients: list[Client] = field(default_factory=list)
@@ -78,9 +81,10 @@ class World:
             found = connection.execute(statement)
             return None if found.description is None else found.fetchall()[0][0]
 
-    @property
-    def dsn(self) -> str:
-        hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.servers)
+    def _dsn(self, network: Network | None) -> str:
+        """Where a broker in this network finds the servers."""
+        host = "127.0.0.1" if network is None else network.here
+        hosts = ",".join(f"{host}:{each.port}" for each in self.servers)
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
 
     @property
@@ -108,9 +112,10 @@ class World:
     def _new_broker(self) -> Daemon:
         """Another on the same schema; returns when it serves, or stands by."""
         number = len(self.brokers) + 1
+        network = self.networks[number - 1] if self.networks else None
         settings = (*_SETTINGS, f"node.id={number}", *(_SHARED_SETTINGS if self.nodes > 1 else ()))
-        storage = ("--storage", self.dsn, "--schema", self.name) if self.servers else ()
-        return Daemon(self.directory / f"broker-{number}", *settings, storage=storage)
+        storage = ("--storage", self._dsn(network), "--schema", self.name) if self.servers else ()
+        return Daemon(self.directory / f"broker-{number}", *settings, storage=storage, network=network)
 
     async def _create_topics(self) -> None:
         async with Admin(self.bootstrap) as admin:

@@ -1,0 +1,146 @@
+"""The part in which nodes are cut off: the leader from PostgreSQL, in one direction or both, from everything, or from
+clients; the one that stands by; or both. Packets are dropped, so nobody is told.
+
+Each broker has a network of its own; clients and PostgreSQL are in that of the proof.
+"""
+
+import socket
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
+
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.frames import FrameReader
+from oncelog.protocol.generated import list_offsets_request, list_offsets_response
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.headers import decode_response_header, encode_request_header
+from tests.postgres.proof.parts import say_some
+from tests.postgres.proof.takeovers import await_standbys, await_that, crash, nothing
+from tests.postgres.proof.world import Say, World
+from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
+from tests.support.proofs import pause
+
+SETTINGS = {"listen_addresses": "*"}
+"""Of PostgreSQL, which brokers reach from their networks."""
+_VERSION = 1
+_MAX_ANSWER_BYTES = 1 << 20
+_LATEST = -1
+
+
+class Cut(NamedTuple):
+    """In the words of nft, with PORT for that of PostgreSQL; None is nothing, "" everything."""
+
+    incoming: str | None
+    outgoing: str | None
+
+
+_REQUESTS = Cut(None, "tcp dport PORT")
+_ANSWERS = Cut("tcp sport PORT", None)
+_DATABASE = Cut(_ANSWERS.incoming, _REQUESTS.outgoing)
+_EVERYTHING = Cut("", "")
+KINDS = 7
+"""As many as there are below."""
+
+
+def partitions(world: World, count: int, say: Say) -> None:
+    kinds = (
+        lambda: _depose(world, _DATABASE),
+        lambda: _hide_from_clients(world),
+        lambda: _depose(world, _REQUESTS),
+        lambda: _cut_standby(world),
+        lambda: _depose(world, _ANSWERS),
+        lambda: _cut_all(world),
+        lambda: _depose(world, _EVERYTHING),
+    )
+    for number in range(count):
+        world.await_progress()
+        await_standbys(world)
+        pause(world.random.uniform(0.0, 1.0))
+        kinds[number % len(kinds)]()
+        say_some(number, count, "cuts", say)
+    world.await_progress()
+
+
+def _depose(world: World, cut: Cut) -> None:
+    """Another takes over once the lease of the leader is over. Meanwhile that one must not answer what only a leader
+    can, and stands by once the cut is healed."""
+    leader = world.broker
+    with ExitStack() as stack:
+        stack.callback(_heal, world)
+        _cut(world, leader, cut)
+        world.random.choice((nothing, nothing, crash))(world)
+        await_that(lambda: world.broker is not leader)
+        question = None if cut is _EVERYTHING else stack.enter_context(Question(leader, world.clients[0].topic))
+        world.await_progress()
+        pause(world.random.uniform(0.0, 3.0))
+        _heal(world)
+        await_standbys(world)
+        if question is not None and question.was_answered:
+            raise RuntimeError("a leader has answered a reader after another had taken over")
+
+
+def _hide_from_clients(world: World) -> None:
+    """It goes on to lead, and serves them later."""
+    leader = world.broker
+    port = leader.bootstrap.rpartition(":")[2]
+    _for_a_while(world, [leader], Cut(f"tcp dport {port}", f"tcp sport {port}"))
+
+
+def _cut_standby(world: World) -> None:
+    _for_a_while(world, world.standbys, _DATABASE)
+
+
+def _cut_all(world: World) -> None:
+    """The first that reaches PostgreSQL again may take over."""
+    _for_a_while(world, world.brokers, _DATABASE)
+
+
+def _for_a_while(world: World, brokers: list[Daemon], cut: Cut) -> None:
+    with ExitStack() as stack:
+        stack.callback(_heal, world)
+        for each in brokers:
+            _cut(world, each, cut)
+        pause(world.random.uniform(1.0, 6.0))
+
+
+def _cut(world: World, broker: Daemon, cut: Cut) -> None:
+    network = world.networks[world.brokers.index(broker)]
+    port = str(world.server.port)
+    if cut.incoming is not None:
+        network.drop_incoming(cut.incoming.replace("PORT", port))
+    if cut.outgoing is not None:
+        network.drop_outgoing(cut.outgoing.replace("PORT", port))
+
+
+def _heal(world: World) -> None:
+    for each in world.networks:
+        each.heal()
+
+
+class Question:
+    """Asks one node where the log of a partition ends, which only the leader knows."""
+
+    def __init__(self, broker: Daemon, topic: str) -> None:
+        wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=_LATEST)])
+        body = b"".join(list_offsets_request.encode(ListOffsetsRequest(-1, topics=[wanted]), _VERSION))
+        frame = encode_request_header(list_offsets_request.API_KEY, _VERSION, 1, "proof", flexible=False) + body
+        host, _, port = broker.bootstrap.rpartition(":")
+        self._connection = socket.create_connection((host, int(port)), PATIENCE_S)
+        self._connection.sendall(len(frame).to_bytes(4, "big") + frame)
+
+    def __enter__(self) -> "Question":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    @property
+    def was_answered(self) -> bool:
+        """Until now, and not with an error."""
+        self._connection.setblocking(False)
+        with suppress(BlockingIOError, ConnectionError):
+            for answer in FrameReader(_MAX_ANSWER_BYTES).feed(self._connection.recv(_MAX_ANSWER_BYTES)):
+                _, position = decode_response_header(answer, flexible=False)
+                response, _ = list_offsets_response.decode(answer, _VERSION, position)
+                return response.topics[0].partitions[0].error_code == ErrorCode.NONE
+        return False

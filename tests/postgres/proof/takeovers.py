@@ -1,0 +1,146 @@
+"""The parts with several brokers, of which one leads: it ends, hangs or hands over, and another takes over."""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from tests.postgres.proof.failovers import change_servers
+from tests.postgres.proof.parts import APPLICATION, CUT, say_some
+from tests.postgres.proof.world import Say, World
+from tests.support.patience import PATIENCE_S
+from tests.support.proofs import pause
+
+TURN_S = 24
+"""From one take-over to the next in `hour`."""
+_LOOK_S = 0.05
+Also = Callable[[World], None]
+"""Another fault in the same moment."""
+Way = Callable[[World, Also], None]
+
+
+def takeovers(world: World, count: int, say: Say) -> None:
+    """The broker that leads ends, sleeps past its lease, hands over, or is asked to; the other one takes over. At times
+    PostgreSQL crashes, or connections are cut, in the same moment."""
+    for number in range(count):
+        _take_over(world, _WAYS, (nothing, nothing, nothing, crash, _cut_all))
+        say_some(number, count, "take-overs", say)
+    world.await_progress()
+
+
+def hour(world: World, count: int, say: Say) -> None:
+    """The same at its leisure, where there is one node more: at times two are killed, or one that stands by is."""
+    began_s = time.monotonic()
+    ways = (_killed, _both_killed, _asleep, _asleep, _stopped, _asked, _standby_killed)
+    for number in range(count):
+        pause(max(0.0, began_s + number * TURN_S - time.monotonic()))
+        _take_over(world, ways, (nothing, nothing, nothing, crash, _cut_all))
+        say_some(number, count, "take-overs", say)
+    world.await_progress()
+
+
+def changes(world: World, count: int, say: Say) -> None:
+    """Take-overs; before every second one PostgreSQL changes: its primary crashes, and its synchronous standby is
+    promoted. It crashes at times, too."""
+    for number in range(count):
+        if number % 2:
+            world.await_progress()
+            change_servers(world)
+        _take_over(world, _WAYS, (nothing, nothing, nothing, crash))
+        say_some(number, count, "take-overs", say)
+    world.await_progress()
+
+
+def _take_over(world: World, ways: Sequence[Way], also: Sequence[Also]) -> None:
+    world.await_progress()
+    await_standbys(world)
+    pause(world.random.uniform(0.0, 1.0))
+    how = world.random.choice(ways)
+    how(world, world.random.choice(also))
+
+
+def await_standbys(world: World) -> None:
+    """Until each other node could lead."""
+    sound = "select count(*) from oncelog_node where followed >= 0 and until > clock_timestamp()"
+    await_that(lambda: world.sql(sound) >= world.nodes - 1)
+
+
+def _killed(world: World, also: Also) -> None:
+    leader = world.broker
+    leader.kill()
+    also(world)
+    world.await_progress()
+    leader.start()
+
+
+def _both_killed(world: World, also: Also) -> None:
+    """The leader, and the one that takes over."""
+    leader = world.broker
+    leader.kill()
+    also(world)
+    world.await_progress()
+    second = world.broker
+    second.kill()
+    world.await_progress()
+    leader.start()
+    second.start()
+
+
+def _standby_killed(world: World, also: Also) -> None:
+    standby = world.random.choice(world.standbys)
+    standby.kill()
+    also(world)
+    world.await_progress()
+    standby.start()
+
+
+def _stopped(world: World, also: Also) -> None:
+    leader = world.broker
+    leader.stop()
+    also(world)
+    world.await_progress()
+    leader.start()
+
+
+def _asleep(world: World, also: Also) -> None:
+    """When it wakes, it must notice that it leads no more."""
+    leader = world.broker
+    leader.process.send_signal(signal.SIGSTOP)
+    try:
+        also(world)
+        await_that(lambda: world.broker is not leader)
+        world.await_progress()
+    finally:
+        leader.process.send_signal(signal.SIGCONT)
+
+
+def _asked(world: World, also: Also) -> None:
+    standby = world.random.choice(world.standbys)
+    world.sql(f"update oncelog_lease set wanted = {world.brokers.index(standby) + 1}")
+    also(world)
+
+
+_WAYS = (_killed, _killed, _asleep, _asleep, _stopped, _asked)
+
+
+def nothing(world: World) -> None:
+    """No other fault."""
+
+
+def crash(world: World) -> None:
+    world.server.stop("immediate")
+    world.server.start()
+
+
+def _cut_all(world: World) -> None:
+    import psycopg
+
+    with psycopg.connect(world.server.dsn, autocommit=True) as connection:
+        connection.execute(CUT, [APPLICATION])
+
+
+def await_that(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"nothing has changed for {PATIENCE_S} s")
+        pause(_LOOK_S)
