@@ -62,6 +62,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             await self.create_future()
         protocol = protocol_factory()
         transport = self._broker.connect(self, protocol)
+        transport.host = host
         transport.is_silent = host in self._broker.silent
         self._broker.connections.append(transport)
         self._broker.connect_count += 1
@@ -84,6 +85,8 @@ class ScriptedBroker:
         """Hosts that do not answer a connection."""
         self.refusing: set[str] = set()
         """Hosts where nothing listens."""
+        self.withheld: dict[str, set[ApiKey]] = {}
+        """By host: APIs whose requests it does not answer."""
         self.connections: list[Connection] = []
         self.connect_count = 0
         self.seen: list[tuple[ApiKey, Any]] = []
@@ -139,6 +142,7 @@ class Connection(asyncio.Transport):
     def __init__(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol, broker: ScriptedBroker) -> None:
         super().__init__()
         self.is_silent = False
+        self.host = ""
         self._loop = loop
         self._protocol = protocol
         self._broker = broker
@@ -179,7 +183,7 @@ class Connection(asyncio.Transport):
 
     def _on_request(self, frame: memoryview) -> None:
         answer = self._broker.answer(frame)
-        if answer is None:
+        if answer is None or self._broker.seen[-1][0] in self._broker.withheld.get(self.host, ()):
             return
         self._respond(answer, self._broker.delays_s.get(self._broker.seen[-1][0], 0.0))
 

@@ -2,7 +2,8 @@
 
 Owns: opening a connection once for all who wait for it, the addresses to try, why one could not be reached. Does not
 own: requests (`cluster`), a connection itself (`transport`), the addresses of nodes (`metadata`). Invariant: a broker
-that disappears and returns is found again, through the known nodes first and then the bootstrap addresses.
+that disappears and returns is found again, through the known nodes first and then the bootstrap addresses. What any
+node may answer is asked last of the one that has left a question open last: it may be reached, and know nothing.
 
 Coordinator requests have their own connections, so that a heartbeat never waits behind a long Fetch, and joins have
 others again, since a join waits for the whole group.
@@ -66,6 +67,8 @@ class Connections:
         self._security = security
         self._transports: dict[tuple[int, Purpose], Transport] = {}
         self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
+        self._silent: list[str] = []
+        """Addresses that have left a question open, the last at the end."""
         self._unreachable: set[tuple[str, int]] = set()
         self._failures: dict[tuple[str, int], KafkaError] = {}
         """Why the last connection to an address could not be made; the newest last."""
@@ -117,6 +120,9 @@ class Connections:
     def _on_silent(self, silent: Transport) -> None:
         """A host between may have forgotten all connections to that address. One that waits for nothing, and was not
         heard of since, would show it only by a timeout of its own, one connection after the other."""
+        if silent.address in self._silent:
+            self._silent.remove(silent.address)
+        self._silent.append(silent.address)
         for each in self._transports.values():
             if (
                 each is not silent
@@ -128,8 +134,9 @@ class Connections:
 
     async def any_transport(self, deadline: Deadline) -> Transport:
         """Any open connection, else to a known node, else to a bootstrap address; raises the last error if all fail."""
+        is_alone = len(self._addresses()) == 1
         for key, transport in self._transports.items():
-            if transport.is_open and key != _ANY:
+            if transport.is_open and key != _ANY and (is_alone or transport.address not in self._silent):
                 return transport
         return await self.transport(*_ANY, deadline)
 
@@ -167,7 +174,12 @@ class Connections:
         return opened
 
     def _addresses(self) -> list[tuple[str, int]]:
-        return list(dict.fromkeys((*self._metadata.nodes.values(), *self._bootstrap)))
+        found = dict.fromkeys((*self._metadata.nodes.values(), *self._bootstrap))
+        return sorted(found, key=self._silence)
+
+    def _silence(self, address: tuple[str, int]) -> int:
+        named = f"{address[0]}:{address[1]}"
+        return self._silent.index(named) + 1 if named in self._silent else 0
 
     async def _open_node(self, node_id: int) -> Transport:
         address = self._metadata.nodes.get(node_id)

@@ -14,6 +14,7 @@ from oncelog.client.consuming.ranges import RangeReader
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire import transport
 from oncelog.client.wire.cluster import Cluster
+from oncelog.client.wire.connections import Purpose
 from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.scripted_answers import OF_A_MEMBER, OF_A_PRODUCER
 from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
@@ -117,6 +118,32 @@ def test_addresses_that_say_nothing_take_no_time_from_the_others(way: str) -> No
         await cluster.close()
         await pass_time(60)
         assert broker.open_count == 0
+
+    run_virtually(broker, main)
+
+
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_a_node_that_has_left_a_question_open_is_asked_after_the_others(is_connected: bool) -> None:
+    """As a leader does that is cut off from its database, and answers all else."""
+    broker = ScriptedBroker(OF_A_PRODUCER)
+    broker.withheld["cut"] = {ApiKey.METADATA}
+
+    async def main() -> None:
+        cluster = Cluster("cut:1,host:1", client_id="client")
+        cluster.metadata.nodes = {1: ("cut", 1), 2: ("host", 1)}
+        deadline = Deadline.after(1_000_000)
+        if is_connected:
+            for purpose in (Purpose.DATA, Purpose.COORDINATOR):
+                await cluster.connections.transport(1, purpose, deadline)
+        await cluster.refresh((), deadline)
+        assert now_s() < REQUEST_S + SOON_S
+        cluster.metadata.nodes = {1: ("cut", 1), 2: ("host", 1)}
+        cluster.connections.disconnect()
+        if is_connected:
+            await cluster.connections.transport(1, Purpose.DATA, deadline)
+        await cluster.refresh((), deadline)
+        assert now_s() < REQUEST_S + 2 * SOON_S
+        await cluster.close()
 
     run_virtually(broker, main)
 
