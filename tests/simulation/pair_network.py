@@ -2,7 +2,9 @@
 
 Owns: whom a client asks. It asks any node for Metadata, goes to the leader that this names, and asks again after an
 error that says another leads, or after silence. Questions that any node may answer go to any.
-Invariant (I28): no answer to a read, and no refusal, leaves a node once another has the lease.
+Invariants
+- I28: no answer to a read, and no refusal, leaves a node once another has the lease.
+- I34: no node names itself as the leader once another has the lease.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +127,7 @@ class PairNetwork(Network):
             if arrival.is_there:
                 assert arrival.reply is not None
                 if not arrival.reply.is_closed:
-                    self._on_named(arrival, _named_in(arrival.reply.message))
+                    self._judge_named(arrival, _named_in(arrival.reply.message))
                     on_answer(arrival.reply.message)
             elif not arrival.is_lost:
                 self._asked.append((arrival, on_answer))
@@ -144,7 +146,7 @@ class PairNetwork(Network):
         if reply.is_closed:
             return
         if type(request).__name__ in _OF_ANY_NODE:
-            self._on_named(arrival, _named_in(reply.message))
+            self._judge_named(arrival, _named_in(reply.message))
         if serving.epoch < 0:
             return
         codes = set() if _is_of_any_node(request) else set(map(ErrorCode, _codes(reply.message))) - _OF_ONE_THAT_ENDS
@@ -155,6 +157,16 @@ class PairNetwork(Network):
             raise HistoryError(
                 f"I28, no read is answered by a node later than its lease: node {serving.node_id} answers "
                 f"{type(request).__name__} with {codes} in epoch {serving.epoch}, and {newest} has begun"
+            )
+
+    def _judge_named(self, arrival: Arrival, node_id: int) -> None:
+        serving = arrival.serving
+        assert serving is not None
+        self._on_named(arrival, node_id)
+        if 0 <= serving.epoch < self._newest_epoch() and node_id == serving.node_id:
+            raise HistoryError(
+                f"I34, no node names itself as the leader once another has the lease: node {node_id} does in epoch "
+                f"{serving.epoch}, and {self._newest_epoch()} has begun"
             )
 
     def _deliver(self, client: Client, ticket: int, reply: Any, cuts: int) -> None:

@@ -10,6 +10,7 @@ as in the other worlds; what several nodes must keep besides is judged here:
 - I31: what a node that stands by knows of topics, users and epochs is what its leader had committed at some offset.
 - I32: in the end every node names one leader, and the same topics.
 - I33: a node that stands by names no leader that had ended before it was asked, as far as the database knew.
+- I34: no node names itself as the leader later than its lease (`pair_network`).
 """
 
 from collections.abc import Callable

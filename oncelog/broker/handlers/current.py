@@ -6,32 +6,39 @@ lost its lease answers nothing any more. That is true of what was read, and of e
 would refuse what producers did at the one after it.
 
 What was appended is answered once it is durable, which needs the lease anyhow. What any node may answer does not wait:
-who leads, topics, settings.
+topics, settings. Nor does who leads, unless another node may: clients that were told so by a leader that is cut off
+from its tables alone would come back to it for as long as it is. Without an answer they ask another one.
 """
 
 from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.standby import ELSEWHERE
+from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.log.store import HeldLease
 from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.api_keys import ApiKey
 
+NAMING = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
+"""What names the leader."""
 _OF_THE_LEADER = ELSEWHERE.keys() | {ApiKey.FETCH, ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}
 
 
-def around_handler(lease: HeldLease, api: ApiKey, handle: Handler) -> Handler:
+def around_handler(lease: HeldLease, nodes: Nodes, api: ApiKey, handle: Handler) -> Handler:
     """Return the handler whose answers wait; `handle` itself if any node may answer its API."""
-    if api not in _OF_THE_LEADER:
-        return handle
-
     current = partial(_current, lease)
 
     def answer(context: RequestContext, request: Any) -> Any:
         return current(handle(context, request))
 
-    return answer
+    def answer_of_several(context: RequestContext, request: Any) -> Any:
+        outcome = handle(context, request)
+        return outcome if all(each.is_gone for each in nodes.others) else current(outcome)
+
+    if api in NAMING:
+        return answer_of_several
+    return answer if api in _OF_THE_LEADER else handle
 
 
 def _current(lease: HeldLease, outcome: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from oncelog.broker.apis.descriptor import Refused
 from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
 from oncelog.broker.apis.table import API_TABLE
+from oncelog.broker.handlers.current import NAMING
 from oncelog.broker.handlers.shared.refused_requests import refused_response
 from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
 from oncelog.broker.succession.leader_seen import LeaderSeen
@@ -22,14 +23,13 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
-_OF_THE_LEADER = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
 _REASON = "This node stands by, and another one leads."
 
 
 def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
     """Return the handler that names an error; `handle` itself if a node that stands by knows the answer."""
     error = ELSEWHERE.get(api)
-    if api in _OF_THE_LEADER:
+    if api in NAMING:
         return partial(_once_seen, leader, handle)
     if api in ANSWERED or error is None:
         return handle
