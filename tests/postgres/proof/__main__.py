@@ -33,7 +33,7 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "takeovers": takeovers.takeovers,
     "changes": takeovers.changes,
     "partitions": partitions.partitions,
-    "hour": takeovers.hour,
+    "three": takeovers.three,
     "full": parts.full,
     "promoted": failovers.promoted,
     "lost": failovers.lost,
@@ -42,9 +42,9 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "dumped": failovers.dumped,
 }
 _TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "changes": 20, "partitions": 3 * partitions.KINDS, "full": 2}
-_NODES = {"takeovers": 2, "changes": 2, "partitions": 2, "hour": 3}
-_REST_MS = {"hour": 300}
-"""What an hour's clients write has to be read, and kept in memory, in the end."""
+_NODES = {"takeovers": 2, "changes": 2, "three": 3, "partitions": 2}
+_REST_MS = {"three": 300}
+"""What clients write in an hour has to be read, and kept in memory, in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ def _why_not(part: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = programs_by_version()
-    usual = [part for part in PARTS if part != "hour"]
+    usual = [part for part in PARTS if part != "three"]
     parser.add_argument("--only", nargs="*", choices=PARTS, default=usual, help="none: the page alone")
     parser.add_argument("--versions", nargs="+", type=int, choices=installed, default=sorted(installed))
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=CLIENTS)
     parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--minutes", type=int, default=60, help="of the part hour")
+    parser.add_argument("--minutes", type=int, default=60, help="of the part three")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("docs/operate/postgres-proof.jsonl"))
     parser.add_argument("--logs", type=Path, help="a directory in which to keep what brokers and clients have said")
@@ -145,7 +145,7 @@ def main() -> int:
             if reason := _why_not(part):
                 say(part, f"left out: {reason}")
                 continue
-            asked = {"kills": arguments.kills, "hour": arguments.minutes * 60 // takeovers.TURN_S}
+            asked = {"kills": arguments.kills, "three": arguments.minutes * 60 // takeovers.TURN_S}
             count = asked.get(part) or _TIMES.get(part, 1)
             results.append(run.found(part, count))
             keep(arguments.results, results[-1])

@@ -103,7 +103,7 @@ PARTS = {
     "cuts": "its connections to PostgreSQL are cut",
     "crashes": "PostgreSQL is stopped `immediate` and started again",
     "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
-    "hour": "the same among three nodes, for an hour",
+    "three": "the same of three, every 24 s; at times two of them are killed, or one that stands by is",
     "changes": "the same of two, and in between the primary crashes, and its synchronous standby is promoted",
     "partitions": "one of two is cut off from PostgreSQL, from clients or from both: packets are dropped",
     "full": "the disk of PostgreSQL is full for a while",
@@ -146,7 +146,7 @@ ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full d
 
     make postgres-proof                                # an hour; SEED=2 for other moments
     make postgres-proof KILLS=100 ARGS='--only kills --versions 18'
-    make postgres-proof ARGS='--only hour --versions 18 --minutes 60'
+    make postgres-proof ARGS='--only three --versions 18 --minutes 60'
     make postgres-proof ARGS='--only lost --json'      # the results instead of the page
 
 A part that is run again replaces its row. Networks that are cut need root, `ip` and `nft`. The exit
