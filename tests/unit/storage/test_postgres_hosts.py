@@ -9,17 +9,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from oncelog.broker.daemon.running import done
 from oncelog.broker.storage.shared.tables import Unanswered
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from oncelog.broker.turns.completion import Completion
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
+from tests.support.silent_proxy import SilentProxy
 from tests.unit.storage.stores import new_schema
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 import asyncpg
 
+from oncelog.broker.storage.postgres import session
 from oncelog.broker.storage.postgres.session import Server, Session, of_each_host
 
 _BRIEF_S = 0.1
@@ -102,6 +105,22 @@ async def test_an_answer_has_a_limit_however_long_it_took_to_connect(server: Ser
             error = (await asked).error
     assert isinstance(error, Unanswered), error
     await session.close()
+
+
+async def test_a_connection_that_is_cut_off_can_be_closed(server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that was cut off in the middle of a statement ends its connections, and stands by."""
+    monkeypatch.setattr(session, "_CLOSE_S", _BRIEF_S)
+    async with SilentProxy() as proxy:
+        host, _, port = _serving().rpartition(":")
+        proxy.upstream = host, int(port)
+        cut_off = Session(server(_dsn(f"127.0.0.1:{proxy.port}")))
+        await done(cut_off.run(lambda connection: connection.execute("select 1")))
+        proxy.is_silent = True
+        asked = cut_off.run(lambda connection: connection.execute("select 1"))
+        async with asyncio.timeout(PATIENCE_S):
+            await cut_off.close()
+            with pytest.raises(Unanswered):
+                await done(asked)
 
 
 async def test_a_standby_is_not_what_is_said_if_the_primary_cannot_be_reached(server: Serve) -> None:

@@ -12,7 +12,7 @@ import asyncpg
 
 from oncelog.broker.storage.postgres.produce import functions, into_outbox
 from oncelog.broker.storage.postgres.schema import VERSIONS
-from oncelog.broker.storage.postgres.session import Server, quoted
+from oncelog.broker.storage.postgres.session import Server, close_connection, quoted
 
 _OLDEST = 130000
 _FACTS = """
@@ -75,7 +75,7 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
         has_ended = connection.is_closed() or isinstance(error, asyncpg.OperatorInterventionError)
         raise (Unreachable if has_ended else Unusable)(f"{error}.") from error
     finally:
-        await connection.close(timeout=5)
+        await close_connection(connection)
     return found
 
 
@@ -174,7 +174,7 @@ async def _check_sessions(server: Server, connection: asyncpg.Connection) -> Non
             # Not asked if it is: theirs may be the only one that there is.
             is_shared = is_shared or await connection.fetchval("select pg_backend_pid()") != backend
     finally:
-        await other.close(timeout=5)
+        await close_connection(other)
     if is_shared:
         raise Unusable(f"there is a pooler in transaction mode before it: {_NO_POOLER}")
 

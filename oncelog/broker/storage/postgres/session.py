@@ -7,6 +7,7 @@ the loop on which coroutines run (`Coroutines`).
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -118,6 +119,12 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+async def close_connection(connection: asyncpg.Connection) -> None:
+    """The driver waits for the server, and raises if that was in vain: it is closed all the same."""
+    with suppress(*_LOST):
+        await connection.close(timeout=_CLOSE_S)
+
+
 class Session:
     """One connection, made when it is needed."""
 
@@ -193,4 +200,4 @@ class Session:
 
     async def close(self) -> None:
         if self._connection is not None:
-            await self._connection.close(timeout=_CLOSE_S)
+            await close_connection(self._connection)

@@ -15,7 +15,7 @@ from asyncpg import Connection
 from asyncpg.transaction import Transaction
 
 from oncelog.broker.storage.postgres.preparing import Unusable, connect, look, prepare
-from oncelog.broker.storage.postgres.session import Ask, Server, Session, quoted
+from oncelog.broker.storage.postgres.session import Ask, Server, Session, close_connection, quoted
 from oncelog.broker.storage.postgres.tables import within
 from oncelog.broker.storage.shared.lease import LeaseHeld
 from oncelog.broker.storage.shared.tables import (
@@ -105,7 +105,7 @@ class PostgresSnapshot(_OneTransaction):
         try:
             await look(self._server, connection)
         finally:
-            await connection.close(timeout=5)
+            await close_connection(connection)
 
     async def _open(self, connection: Connection) -> None:
         self.journals = await self._journals(connection)
