@@ -24,6 +24,10 @@ def answer_reads_whoever_leads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(current, "around_handler", lambda lease, nodes, api, handle: handle)
 
 
+def name_oneself_whoever_leads(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(current, "NAMING", frozenset())
+
+
 def begin_with_an_old_view(patch: pytest.MonkeyPatch) -> None:
     def old(self: Database, statement: ReadRounds) -> Any:
         return [found for found in read(self, statement) if found.number < self.newest]
@@ -93,6 +97,7 @@ def name_the_next_leader_once_it_is_followed(patch: pytest.MonkeyPatch) -> None:
 
 PLANTS: list[Plant] = [
     answer_reads_whoever_leads,
+    name_oneself_whoever_leads,
     begin_with_an_old_view,
     follow_the_next_leader_as_the_one_before,
     mark_no_round_as_one_to_follow,
@@ -103,6 +108,7 @@ PLANTS: list[Plant] = [
     name_the_next_leader_once_it_is_followed,
 ]
 FOUND_BY: Mapping[Plant, str] = {
+    name_oneself_whoever_leads: "I34",
     number_rounds_in_the_database: "I27",
     take_the_lease_in_the_epoch_of_before: "I29",
     name_at_once_who_led_last: "I33",
