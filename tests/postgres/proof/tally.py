@@ -104,7 +104,7 @@ PARTS = {
     "crashes": "PostgreSQL is stopped `immediate` and started again",
     "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
     "three": "the same of three, every 24 s; at times two of them are killed, or one that stands by is",
-    "changes": "the same of two, and in between the primary crashes, and its synchronous standby is promoted",
+    "changes": "the same of two; between take-overs the primary crashes, and its synchronous standby is promoted",
     "partitions": "one of two is cut off from PostgreSQL, from clients or from both: packets are dropped",
     "full": "the disk of PostgreSQL is full for a while",
     "promoted": "the primary crashes, a synchronous standby is promoted",
@@ -138,6 +138,10 @@ _MEANING = """A transaction is *unknown* if its commit was asked for and no answ
 whole or not at all. *Lost*: acknowledged and not there, or not copied; *doubled*: a record or its copy is there twice;
 *torn*: there in part; *ghosts*: nobody wrote it, or a reader got it and it is not in the log. Clients wait five seconds
 for an answer, and their transactions time out after thirty.
+
+Where a standby of PostgreSQL is promoted, the broker that leads goes on; the next one that begins to lead fences
+transactional producers, as [after a restore](postgres.md#after-a-restore), since it cannot know that the standby had
+everything. So with promotions between take-overs producers are fenced, and what they had under way is unknown.
 """
 _REPEAT = """## Repeat it
 
