@@ -3,7 +3,8 @@
 Owns: opening a connection once for all who wait for it, the addresses to try, why one could not be reached. Does not
 own: requests (`cluster`), a connection itself (`transport`), the addresses of nodes (`metadata`). Invariant: a broker
 that disappears and returns is found again, through the known nodes first and then the bootstrap addresses. What any
-node may answer is asked last of the one that has left a question open last: it may be reached, and know nothing.
+node may answer is asked last of those that are doubted: one that has left a question open, and one that was asked last
+before a node could not be reached. Both may be cut off from the others, and know nothing, or the leader of before.
 
 Coordinator requests have their own connections, so that a heartbeat never waits behind a long Fetch, and joins have
 others again, since a join waits for the whole group.
@@ -67,8 +68,10 @@ class Connections:
         self._security = security
         self._transports: dict[tuple[int, Purpose], Transport] = {}
         self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
-        self._silent: list[str] = []
-        """Addresses that have left a question open, the last at the end."""
+        self._asked = ""
+        """The address that was chosen last for what any node may answer."""
+        self._doubted: list[str] = []
+        """Addresses, the newest doubt at the end; there is always another."""
         self._unreachable: set[tuple[str, int]] = set()
         self._failures: dict[tuple[str, int], KafkaError] = {}
         """Why the last connection to an address could not be made; the newest last."""
@@ -120,9 +123,7 @@ class Connections:
     def _on_silent(self, silent: Transport) -> None:
         """A host between may have forgotten all connections to that address. One that waits for nothing, and was not
         heard of since, would show it only by a timeout of its own, one connection after the other."""
-        if silent.address in self._silent:
-            self._silent.remove(silent.address)
-        self._silent.append(silent.address)
+        self._doubt(silent.address)
         for each in self._transports.values():
             if (
                 each is not silent
@@ -134,14 +135,31 @@ class Connections:
 
     async def any_transport(self, deadline: Deadline) -> Transport:
         """Any open connection, else to a known node, else to a bootstrap address; raises the last error if all fail."""
-        is_alone = len(self._addresses()) == 1
-        for key, transport in self._transports.items():
-            if transport.is_open and key != _ANY and (is_alone or transport.address not in self._silent):
-                return transport
-        return await self.transport(*_ANY, deadline)
+        found = next((each for each in self._transports.values() if self._is_trusted(each)), None)
+        if found is None:
+            if (doubted := self._transports.pop(_ANY, None)) is not None:
+                doubted.close()
+            found = await self.transport(*_ANY, deadline)
+            if found.address in self._doubted:
+                self._doubted.remove(found.address)  # no other can be reached
+        self._asked = found.address
+        return found
+
+    def _is_trusted(self, transport: Transport) -> bool:
+        return transport.is_open and transport.address not in self._doubted
+
+    def _doubt(self, address: str) -> None:
+        self._doubted = [*(each for each in self._doubted if each != address), address]
+        if len(self._doubted) >= len(self._addresses()):
+            del self._doubted[0]
 
     async def _connect(self, key: tuple[int, Purpose]) -> Transport:
-        self._transports[key] = transport = await (self._open_any() if key == _ANY else self._open_node(key[0]))
+        try:
+            self._transports[key] = transport = await (self._open_any() if key == _ANY else self._open_node(key[0]))
+        except (ConnectionLost, RequestTimedOut):
+            if key != _ANY and self._asked:
+                self._doubt(self._asked)
+            raise
         return transport
 
     async def _open_any(self) -> Transport:
@@ -175,11 +193,11 @@ class Connections:
 
     def _addresses(self) -> list[tuple[str, int]]:
         found = dict.fromkeys((*self._metadata.nodes.values(), *self._bootstrap))
-        return sorted(found, key=self._silence)
+        return sorted(found, key=self._doubts)
 
-    def _silence(self, address: tuple[str, int]) -> int:
+    def _doubts(self, address: tuple[str, int]) -> int:
         named = f"{address[0]}:{address[1]}"
-        return self._silent.index(named) + 1 if named in self._silent else 0
+        return self._doubted.index(named) + 1 if named in self._doubted else 0
 
     async def _open_node(self, node_id: int) -> Transport:
         address = self._metadata.nodes.get(node_id)

@@ -148,6 +148,56 @@ def test_a_node_that_has_left_a_question_open_is_asked_after_the_others(is_conne
     run_virtually(broker, main)
 
 
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_a_node_that_has_named_one_that_cannot_be_reached_is_asked_after_the_others(is_connected: bool) -> None:
+    """As one does that stands by and is cut off: it knows the leader of before. Each is asked again in its turn."""
+    broker = ScriptedBroker(OF_A_PRODUCER)
+    broker.refusing.add("gone")
+
+    async def main() -> None:
+        cluster = Cluster("one:1,two:1", client_id="client")
+        connections, deadline = cluster.connections, Deadline.after(60_000)
+        cluster.metadata.nodes = {1: ("one", 1), 2: ("two", 1), 3: ("gone", 1)}
+        if is_connected:
+            for node_id in (1, 2):
+                await connections.transport(node_id, Purpose.DATA, deadline)
+        asked = []
+        for _ in range(4):
+            asked.append((await connections.any_transport(deadline)).address)
+            assert (await connections.any_transport(deadline)).address == asked[-1]
+            with pytest.raises(ConnectionLost):
+                await connections.transport(3, Purpose.DATA, deadline)
+        assert asked == ["one:1", "two:1"] * 2
+        await cluster.close()
+        await pass_time(60)
+        assert broker.open_count == 0
+
+    run_virtually(broker, main)
+
+
+def test_a_node_that_is_doubted_is_trusted_where_no_other_can_be_reached() -> None:
+    """Else each question would cost a connection, and a second where the other's machine is gone."""
+    broker = ScriptedBroker(OF_A_PRODUCER)
+    broker.unreachable.add("gone")
+
+    async def main() -> None:
+        cluster = Cluster("gone:1,host:1", client_id="client")
+        deadline = Deadline.after(60_000)
+        cluster.metadata.nodes = {1: ("gone", 1), 2: ("host", 1)}
+        await cluster.refresh((), deadline)
+        cluster.metadata.nodes = {1: ("gone", 1), 2: ("host", 1)}
+        with pytest.raises(RequestTimedOut):
+            await cluster.connections.transport(1, Purpose.DATA, deadline)
+        await cluster.refresh((), deadline)
+        before_s, count = now_s(), broker.connect_count
+        await cluster.refresh((), deadline)
+        assert now_s() < before_s + SOON_S / 2
+        assert broker.connect_count == count
+        await cluster.close()
+
+    run_virtually(broker, main)
+
+
 def test_all_addresses_are_tried_within_the_time_for_a_request() -> None:
     broker = ScriptedBroker(OF_A_PRODUCER)
     broker.silent.update(f"silent{number}" for number in range(99))
