@@ -42,7 +42,7 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "dumped": failovers.dumped,
 }
 _TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "changes": 20, "partitions": 3 * partitions.KINDS, "full": 2}
-_NODES = {"takeovers": 2, "changes": 2, "three": 3, "partitions": 2}
+_NODES = {"takeovers": 2, "changes": 2, "three": 3, "partitions": 3}
 _REST_MS = {"three": 300}
 """What clients write in an hour has to be read, and kept in memory, in the end."""
 

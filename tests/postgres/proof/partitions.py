@@ -1,5 +1,5 @@
 """The part in which nodes are cut off: the leader from PostgreSQL, in one direction or both, from everything, or from
-clients; the one that stands by; or both. Packets are dropped, so nobody is told.
+clients; those that stand by; or all. Packets are dropped, so nobody is told.
 
 Each broker has a network of its own; clients and PostgreSQL are in that of the proof.
 """
@@ -14,7 +14,7 @@ from oncelog.protocol.generated import list_offsets_request, list_offsets_respon
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from tests.postgres.proof.parts import say_some
-from tests.postgres.proof.takeovers import await_standbys, await_that, crash, nothing
+from tests.postgres.proof.takeovers import await_another, await_standbys, await_that, crash, nothing
 from tests.postgres.proof.world import Say, World
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
@@ -38,7 +38,7 @@ _REQUESTS = Cut(None, "tcp dport PORT")
 _ANSWERS = Cut("tcp sport PORT", None)
 _DATABASE = Cut(_ANSWERS.incoming, _REQUESTS.outgoing)
 _EVERYTHING = Cut("", "")
-KINDS = 7
+KINDS = 8
 """As many as there are below."""
 
 
@@ -51,6 +51,7 @@ def partitions(world: World, count: int, say: Say) -> None:
         lambda: _depose(world, _ANSWERS),
         lambda: _cut_all(world),
         lambda: _depose(world, _EVERYTHING),
+        lambda: _kill_beside_cut(world),
     )
     for number in range(count):
         world.await_progress()
@@ -88,6 +89,19 @@ def _hide_from_clients(world: World) -> None:
 
 def _cut_standby(world: World) -> None:
     _for_a_while(world, world.standbys, _DATABASE)
+
+
+def _kill_beside_cut(world: World) -> None:
+    """The leader ends, and one of those that stand by cannot know who follows it."""
+    leader = world.broker
+    cut = world.random.choice(world.standbys)
+    with ExitStack() as stack:
+        stack.callback(_heal, world)
+        _cut(world, cut, _DATABASE)
+        leader.kill()
+        await_another(world, leader)
+        pause(world.random.uniform(0.0, 3.0))
+    leader.start()
 
 
 def _cut_all(world: World) -> None:

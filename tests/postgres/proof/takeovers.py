@@ -69,7 +69,7 @@ def _killed(world: World, also: Also) -> None:
     leader = world.broker
     leader.kill()
     also(world)
-    _await_another(world, leader)
+    await_another(world, leader)
     leader.start()
 
 
@@ -78,10 +78,10 @@ def _both_killed(world: World, also: Also) -> None:
     leader = world.broker
     leader.kill()
     also(world)
-    _await_another(world, leader)
+    await_another(world, leader)
     second = world.broker
     second.kill()
-    _await_another(world, second)
+    await_another(world, second)
     leader.start()
     second.start()
 
@@ -98,7 +98,7 @@ def _stopped(world: World, also: Also) -> None:
     leader = world.broker
     leader.stop()
     also(world)
-    _await_another(world, leader)
+    await_another(world, leader)
     leader.start()
 
 
@@ -108,12 +108,12 @@ def _asleep(world: World, also: Also) -> None:
     leader.process.send_signal(signal.SIGSTOP)
     try:
         also(world)
-        _await_another(world, leader)
+        await_another(world, leader)
     finally:
         leader.process.send_signal(signal.SIGCONT)
 
 
-def _await_another(world: World, leader: Daemon) -> None:
+def await_another(world: World, leader: Daemon) -> None:
     """Until another leads, and clients have seen it: they may have ended some transactions just before."""
     await_that(lambda: world.broker is not leader)
     world.await_progress()

@@ -105,7 +105,7 @@ PARTS = {
     "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
     "three": "the same of three, every 24 s; at times two of them are killed, or one that stands by is",
     "changes": "the same of two; between take-overs the primary crashes, and its synchronous standby is promoted",
-    "partitions": "one of two is cut off from PostgreSQL, from clients or from both: packets are dropped",
+    "partitions": "of three, some are cut off from PostgreSQL, from clients or from both: packets are dropped",
     "full": "the disk of PostgreSQL is full for a while",
     "promoted": "the primary crashes, a synchronous standby is promoted",
     "lost": "the primary crashes, an asynchronous standby that lacks commits is promoted",
