@@ -107,7 +107,7 @@ def _assemble(
     if store.lease is not None:
         from oncelog.broker.handlers import current
 
-        broker.put_around_handlers(partial(current.around_handler, store.lease, nodes))
+        broker.put_around_handlers(partial(current.around_handler, store.lease))
     put_around_handlers(broker, faults)
     load_coordinators(config, coordinators, rounds.durability, reports, log)
     if config.get_str("oncelog.storage") == "postgres":

@@ -6,15 +6,15 @@ lost its lease answers nothing any more. That is true of what was read, and of e
 would refuse what producers did at the one after it.
 
 What was appended is answered once it is durable, which needs the lease anyhow. What any node may answer does not wait:
-topics, settings. Nor does who leads, unless another node may: clients that were told so by a leader that is cut off
-from its tables alone would come back to it for as long as it is. Without an answer they ask another one.
+settings, users, versions. Who leads does: clients that were told so by a leader that is cut off from its tables alone
+would come back to it for as long as it is. Without an answer they ask another one. That holds for a leader that knows
+no other node, too: the other may have been started because this one is cut off.
 """
 
 from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.standby import ELSEWHERE
-from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.log.store import HeldLease
 from oncelog.broker.requests.context import Handler, Pipelined, RequestContext
 from oncelog.broker.turns.completion import Completion
@@ -25,20 +25,17 @@ NAMING = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CL
 _OF_THE_LEADER = ELSEWHERE.keys() | {ApiKey.FETCH, ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}
 
 
-def around_handler(lease: HeldLease, nodes: Nodes, api: ApiKey, handle: Handler) -> Handler:
+def around_handler(lease: HeldLease, api: ApiKey, handle: Handler) -> Handler:
     """Return the handler whose answers wait; `handle` itself if any node may answer its API."""
+    if api not in _OF_THE_LEADER and api not in NAMING:
+        return handle
+
     current = partial(_current, lease)
 
     def answer(context: RequestContext, request: Any) -> Any:
         return current(handle(context, request))
 
-    def answer_of_several(context: RequestContext, request: Any) -> Any:
-        outcome = handle(context, request)
-        return outcome if all(each.is_gone for each in nodes.others) else current(outcome)
-
-    if api in NAMING:
-        return answer_of_several
-    return answer if api in _OF_THE_LEADER else handle
+    return answer
 
 
 def _current(lease: HeldLease, outcome: Any) -> Any:
