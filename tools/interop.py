@@ -89,6 +89,12 @@ CLIENTS = (
         "Each produces, commits a transaction and consumes in a group (those that have it by KIP-848, too) as a user "
         "with exactly the rights for it. A dash: the client has no such login.",
     ),
+    Client(
+        "Clients while another node takes over",
+        ("test_takeovers*",),
+        "Transactions, a copier in a group and a reader, ten times each. [What they see](../operate/standby.md#what-"
+        "clients-see), and why [some begin again](../clients/client-notes.md).",
+    ),
     Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
     Client("Apicurio Registry", ("test_apicurio*",), "No client: a schema registry, which our serializers ask."),
     Client(

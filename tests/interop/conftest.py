@@ -92,6 +92,7 @@ VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_client_against_kafka*", lambda: "this version"),
     ("test_frameworks*", _frameworks),
     ("test_secured_*", lambda: "as theirs"),
+    ("test_takeovers*", lambda: "as theirs, Java 3.9"),
     ("test_apicurio*", lambda: APICURIO),
     ("*", _kafka),
 )

@@ -32,14 +32,14 @@ WORDS = [f"word{number}" for number in range(40)]
 class Application:
     """Its input and output topics, and processes of it that share one state directory."""
 
-    def __init__(self, daemon: Daemon, directory: Path) -> None:
+    def __init__(self, bootstrap: str, directory: Path) -> None:
         needs(JAVA_CLASSES / "WordCount.class")
-        self._daemon = daemon
+        self._bootstrap = bootstrap
         self._directory = directory
         self.name = unique("count")
         self.expected: Counter[str] = Counter()
         self._random = random.Random(4)
-        admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+        admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(f"{self.name}-{suffix}", PARTITIONS, 1) for suffix in ("lines", "counts")]
         for future in admin.create_topics(topics).values():
             future.result(10)
@@ -47,17 +47,18 @@ class Application:
     @contextmanager
     def running(self, instance: str = "one") -> Iterator["subprocess.Popen[str]"]:
         """One process, from its first RUNNING on; it is killed with SIGKILL in the end, whatever it does then."""
-        command = java_command("WordCount", self._daemon.bootstrap, self.name, str(self._directory / instance))
+        command = java_command("WordCount", self._bootstrap, self.name, str(self._directory / instance))
         log = (self._directory / f"{instance}.log").open("a")
         with log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
+            drain = threading.Thread(target=lambda: [log.write(line) for line in process.stdout or ()])
             try:
                 await_line(process, "state RUNNING")
-                drain = threading.Thread(target=lambda: [log.write(line) for line in process.stdout or ()])
                 drain.start()
                 yield process
             finally:
                 process.kill()
-                drain.join()
+                if drain.is_alive():
+                    drain.join()
 
     @contextmanager
     def fed(self) -> Iterator[None]:
@@ -72,7 +73,7 @@ class Application:
             feeder.join()
 
     def _feed(self, stopped: threading.Event) -> None:
-        producer = Producer({"bootstrap.servers": self._daemon.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "linger.ms": 5})
         while not stopped.wait(0.02):
             for _ in range(5):
                 words = self._random.choices(WORDS, k=5)
@@ -82,7 +83,7 @@ class Application:
 
     def await_open_transaction(self) -> None:
         """Until counts are written that are not committed yet: the middle of a transaction."""
-        admin = AdminClient({"bootstrap.servers": self._daemon.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
         asked = {TopicPartition(f"{self.name}-counts", index): OffsetSpec.latest() for index in range(PARTITIONS)}
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
@@ -94,11 +95,14 @@ class Application:
                 return
         raise AssertionError("no transaction was open at any time")
 
+    def said(self, instance: str = "one") -> str:
+        return (self._directory / f"{instance}.log").read_text()
+
     def counts(self) -> dict[str, list[int]]:
         """All counts that came out for each word, once those of all the words are there."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self._daemon.bootstrap,
+                "bootstrap.servers": self._bootstrap,
                 "group.id": unique("reader"),
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
@@ -124,26 +128,27 @@ class Application:
         seen = self.counts()
         assert seen == {word: list(range(1, count + 1)) for word, count in self.expected.items()}
 
-    def assert_something_was_aborted(self) -> None:
+    def assert_something_was_aborted(self, daemon: Daemon) -> None:
         """Otherwise the kills came between the transactions, and showed nothing."""
-        everything = read_all(self._daemon, f"{self.name}-counts", "read_uncommitted", PARTITIONS)
+        everything = read_all(daemon, f"{self.name}-counts", "read_uncommitted", PARTITIONS)
         assert len(everything) > sum(self.expected.values())
 
 
 def test_words_are_counted_exactly_while_the_application_is_killed(start_daemon: Start, tmp_path: Path) -> None:
-    application = Application(start_daemon(*QUICK_GROUPS), tmp_path)
+    daemon = start_daemon(*QUICK_GROUPS)
+    application = Application(daemon.bootstrap, tmp_path)
     with application.fed():
         for _ in range(4):
             with application.running():
                 application.await_open_transaction()
     with application.running():
         application.assert_exact()
-    application.assert_something_was_aborted()
+    application.assert_something_was_aborted(daemon)
 
 
 def test_words_are_counted_exactly_while_broker_and_application_are_killed(start_daemon: Start, tmp_path: Path) -> None:
     daemon = start_daemon(*QUICK_GROUPS)
-    application = Application(daemon, tmp_path)
+    application = Application(daemon.bootstrap, tmp_path)
     for _ in range(2):
         with application.fed(), application.running():
             for _ in range(2):
@@ -153,11 +158,11 @@ def test_words_are_counted_exactly_while_broker_and_application_are_killed(start
             application.await_open_transaction()
     with application.running():
         application.assert_exact()
-    application.assert_something_was_aborted()
+    application.assert_something_was_aborted(daemon)
 
 
 def test_words_are_counted_exactly_while_instances_come_and_go(start_daemon: Start, tmp_path: Path) -> None:
-    application = Application(start_daemon(*QUICK_GROUPS), tmp_path)
+    application = Application(start_daemon(*QUICK_GROUPS).bootstrap, tmp_path)
     with application.running("steady"):
         with application.fed():
             for _ in range(2):

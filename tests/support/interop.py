@@ -20,6 +20,7 @@ NODE_PACKAGES = PLACE / "node" / "node_modules"
 CONFLUENT_NODE_PACKAGES = PLACE / "confluentjs" / "node_modules"
 JAVA_CLASSES = PLACE / "java"
 KAFKA_TESTS = PLACE / "kafka-tests"
+FLINK = PLACE / "flink"
 QUICK_GROUPS = (
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=1000",

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -33,8 +34,9 @@ func main() {
 		"admin":               admin,
 		"hanging":             hanging,
 		"secured":             secured,
+		"proof":               proof,
 	}
-	if len(os.Args) != 4 || scenes[os.Args[1]] == nil {
+	if len(os.Args) < 4 || scenes[os.Args[1]] == nil {
 		fail("usage: interop SCENE BOOTSTRAP NAME")
 	}
 	limited, cancel := context.WithTimeout(context.Background(), patience)
@@ -43,7 +45,7 @@ func main() {
 }
 
 func (s scene) client(options ...kgo.Opt) *kgo.Client {
-	options = append([]kgo.Opt{kgo.SeedBrokers(s.bootstrap)}, options...)
+	options = append([]kgo.Opt{kgo.SeedBrokers(strings.Split(s.bootstrap, ",")...)}, options...)
 	client, err := kgo.NewClient(options...)
 	must(err)
 	return client

@@ -3,10 +3,12 @@
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.postgres.proof.lines import UNKNOWN
+from tests.support.interop import FLINK, GO_PROGRAM, NODE_PACKAGES, ROOT, needs
 from tests.support.kafka import java_with_kafka
 from tests.support.programs import Program
 from tests.support.proofs import pause
@@ -15,11 +17,17 @@ JAVA = "Java's"
 LIBRDKAFKA = "librdkafka's"
 OWN = "oncelog's"
 CLIENTS = (LIBRDKAFKA, JAVA, OWN)
-_TOPICS = {JAVA: "java", LIBRDKAFKA: "librdkafka", OWN: "own"}
+"""Those of `make postgres-proof`; the others are those of tests/interop/test_takeovers.py."""
+JAVA_3 = "Java's 3.x"
+AIOKAFKA = "aiokafka's"
+FRANZ_GO = "franz-go's"
+KAFKA_PYTHON = "kafka-python's"
+KAFKAJS = "KafkaJS's"
 _LOOK_S = 0.05
 _END_S = 30
 """What a program takes to close its clients, none of which has anything to do any more."""
 _JAVA_PROGRAM = Path(__file__).with_name("JavaClient.java")
+_NODE_PROGRAM = ROOT / "tests" / "interop" / "node" / "proof.js"
 
 
 @dataclass
@@ -77,7 +85,8 @@ class Client(Program):
         self.ledger = Ledger()
         self._taken = 0
         self._may_end = False
-        super().__init__(_command(kind, bootstrap, self.topic, seed, rest_ms), directory / f"{self.topic}.lines")
+        command = [*_PROGRAMS[self.topic](), bootstrap, self.topic, str(seed), str(rest_ms)]
+        super().__init__(command, directory / f"{self.topic}.lines")
 
     @staticmethod
     def topic_of(kind: str) -> str:
@@ -117,8 +126,44 @@ class Client(Program):
         return self.take()
 
 
-def _command(kind: str, bootstrap: str, topic: str, seed: int, rest_ms: int) -> list[str]:
-    arguments = [bootstrap, topic, str(seed), str(rest_ms)]
-    if kind == JAVA:
-        return [*java_with_kafka(), str(_JAVA_PROGRAM), *arguments]
-    return [sys.executable, "-m", f"tests.postgres.proof.{topic}", *arguments]
+def _python(module: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, "-m", f"tests.postgres.proof.{module}"]
+
+
+def _java_3() -> list[str]:
+    """With the jars that Flink's connector needs."""
+    needs(FLINK)
+    return ["java", "-Xmx512m", "-cp", f"{FLINK}/*", str(_JAVA_PROGRAM)]
+
+
+def _franz_go() -> list[str]:
+    needs(GO_PROGRAM)
+    return [str(GO_PROGRAM), "proof"]
+
+
+def _kafkajs() -> list[str]:
+    needs(NODE_PACKAGES)
+    return ["env", f"NODE_PATH={NODE_PACKAGES}", "node", str(_NODE_PROGRAM)]
+
+
+_TOPICS = {
+    JAVA: "java",
+    JAVA_3: "java3",
+    LIBRDKAFKA: "librdkafka",
+    OWN: "own",
+    AIOKAFKA: "aiokafka",
+    FRANZ_GO: "franz_go",
+    KAFKA_PYTHON: "kafka_python",
+    KAFKAJS: "kafkajs",
+}
+_PROGRAMS: Mapping[str, Callable[[], list[str]]] = {
+    "java": lambda: [*java_with_kafka(), str(_JAVA_PROGRAM)],
+    "java3": _java_3,
+    "librdkafka": _python("librdkafka"),
+    "own": _python("own"),
+    "aiokafka": _python("aiokafka"),
+    "franz_go": _franz_go,
+    "kafka_python": _python("kafka_python"),
+    "kafkajs": _kafkajs,
+}
+"""By topic: the commands, which take BOOTSTRAP TOPIC SEED REST_MS."""

@@ -14,6 +14,8 @@ from tests.support.proofs import pause
 TURN_S = 24
 """From one take-over to the next of three nodes."""
 _LOOK_S = 0.05
+IN_TURN = 10
+"""How many take-overs `in_turn` makes."""
 Also = Callable[[World], None]
 """Another fault in the same moment."""
 Way = Callable[[World, Also], None]
@@ -49,6 +51,29 @@ def changes(world: World, count: int, say: Say) -> None:
         _take_over(world, _WAYS, (nothing, nothing, nothing, crash))
         say_some(number, count, "take-overs", say)
     world.await_progress()
+
+
+def in_turn(world: World, goes_on: Callable[[], None]) -> None:
+    """By kill, stop and wish, each once the client has gone on since the last, and the other node could lead."""
+    goes_on()
+    for number in range(IN_TURN):
+        await_standbys(world)
+        leader, standby = world.broker, world.standbys[0]
+        match number % 3:
+            case 0:
+                leader.kill()
+            case 1:
+                leader.stop()
+            case _:
+                _ask_for(world, standby)
+        await_that(lambda standby=standby: world.broker is standby)
+        goes_on()
+        if not leader.is_running:
+            leader.start()
+
+
+def _ask_for(world: World, standby: Daemon) -> None:
+    world.sql(f"update oncelog_lease set wanted = {world.brokers.index(standby) + 1}")
 
 
 def _take_over(world: World, ways: Sequence[Way], also: Sequence[Also]) -> None:
@@ -121,8 +146,7 @@ def await_another(world: World, leader: Daemon) -> None:
 
 
 def _asked(world: World, also: Also) -> None:
-    standby = world.random.choice(world.standbys)
-    world.sql(f"update oncelog_lease set wanted = {world.brokers.index(standby) + 1}")
+    _ask_for(world, world.random.choice(world.standbys))
     also(world)
 
 

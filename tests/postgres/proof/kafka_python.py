@@ -1,0 +1,196 @@
+"""The program of kafka-python's client: python -m tests.postgres.proof.kafka_python BOOTSTRAP TOPIC SEED
+
+A call of kafka-python's producer may wait without end (docs/clients/client-notes.md). So a transaction has a time limit
+here; after that the program begins again with a new producer, which ends what the last one left open, and looks up what
+became of it.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from tests.postgres.proof.lines import (
+    ABORTED,
+    COMMITTED,
+    COPIES,
+    PARTITIONS,
+    Lines,
+    await_stop,
+    end_with_any_thread,
+)
+
+WRITERS = 2
+_TRANSACTION_MS = 30_000
+_LOOK_MS = 100
+_LIMIT_S = 10
+"""Longer than a take-over. One that is ended too early, on a busy machine, is looked up like the others."""
+Result = TypeVar("Result")
+
+
+@dataclass
+class Program:
+    bootstrap: str
+    topic: str
+    seed: str
+    lines: Lines = field(default_factory=Lines)
+    stops: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        writers = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
+        others = [threading.Thread(target=self._copy), threading.Thread(target=self._follow)]
+        for each in writers + others:
+            each.start()
+        await_stop(self.stops, self.over, self.lines, writers)
+        for each in others:
+            each.join()
+
+    def _connection(self) -> dict[str, Any]:
+        return {
+            "bootstrap_servers": self.bootstrap.split(","),
+            "request_timeout_ms": 5_000,
+            "reconnect_backoff_max_ms": 1_000,
+        }
+
+    def _producer(self, name: str) -> KafkaProducer:
+        """It has ended what the one before it left open."""
+        identity = {"transactional_id": f"{self.topic}-{name}", "transaction_timeout_ms": _TRANSACTION_MS}
+        while True:
+            producer = KafkaProducer(**self._connection(), **identity)
+            try:
+                self._within_limit(producer.init_transactions)
+                return producer
+            except (KafkaError, TimeoutError) as error:
+                self._report(error)
+                producer.close(0)
+
+    def _consumer(self, **settings: Any) -> KafkaConsumer:
+        fixed = {"isolation_level": "read_committed", "enable_auto_commit": False, "fetch_max_wait_ms": 100}
+        return KafkaConsumer(**self._connection(), **fixed, **settings)
+
+    def _within_limit(self, function: Callable[[], Result]) -> Result:
+        """TimeoutError leaves behind the thread that waits."""
+        ended: Future[Result] = Future()
+
+        def call() -> None:
+            try:
+                ended.set_result(function())
+            except BaseException as error:
+                ended.set_exception(error)
+
+        threading.Thread(target=call, daemon=True).start()
+        return ended.result(_LIMIT_S)
+
+    def _report(self, error: Exception) -> None:
+        self.lines.say("error", type(error).__name__)
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    def _write(self, number: int) -> None:
+        random, life, transaction = Random(f"{self.seed} {number}"), 1, 0
+        producer = self._producer(str(number))
+        while not self.stops.wait(random.uniform(0, 0.02)):
+            transaction += 1
+            name, commits, begun_s = f"{number}.{life}.{transaction}", random.random() < 0.85, time.monotonic()
+            try:
+                self._within_limit(partial(self._transact, producer, name, commits=commits))
+                outcome = COMMITTED if commits else ABORTED
+            except (KafkaError, TimeoutError) as error:
+                self._report(error)
+                producer.close(0)
+                producer = self._producer(str(number))
+                outcome = COMMITTED if self._is_there(name) else ABORTED
+                life, transaction = life + 1, 0
+            self.lines.end(name, outcome, begun_s)
+        producer.close()
+
+    def _transact(self, producer: KafkaProducer, name: str, *, commits: bool) -> None:
+        producer.begin_transaction()
+        sent = [producer.send(self.topic, name.encode(), partition=partition) for partition in range(PARTITIONS)]
+        for each in sent:
+            each.get()
+        if commits:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+
+    def _is_there(self, name: str) -> bool:
+        """At read_committed, once its transaction has ended."""
+        place, found = TopicPartition(self.topic, 0), False
+        everything = KafkaConsumer(**self._connection())
+        end = everything.end_offsets([place])[place]
+        everything.close()
+        consumer = self._consumer()
+        consumer.assign([place])
+        consumer.seek_to_beginning(place)
+        while consumer.position(place) < end:
+            for records in consumer.poll(_LOOK_MS).values():
+                found = found or any(record.value == name.encode() for record in records)
+        consumer.close()
+        return found
+
+    # --- read, process, write -----------------------------------------------------------------------------------------
+
+    def _copy(self) -> None:
+        """After an error both begin again, where the group has committed."""
+        while not self.over.is_set():
+            producer = self._producer("copier")
+            consumer = self._consumer(group_id=self.topic, auto_offset_reset="earliest", session_timeout_ms=10_000)
+            consumer.subscribe([self.topic])
+            try:
+                while not self.over.is_set():
+                    self._copy_some(consumer, producer)
+            except (KafkaError, TimeoutError) as error:
+                self._report(error)
+            finally:
+                consumer.close()
+                producer.close(0)
+
+    def _copy_some(self, consumer: KafkaConsumer, producer: KafkaProducer) -> None:
+        found = consumer.poll(_LOOK_MS)
+        if not found:
+            return
+        metadata = consumer.group_metadata()
+        ends = {place: OffsetAndMetadata(records[-1].offset + 1, "", -1) for place, records in found.items()}
+        copies = [
+            (place.partition, b"%b %d" % (record.value, place.partition))
+            for place, records in found.items()
+            for record in records
+        ]
+
+        def transact() -> None:
+            producer.begin_transaction()
+            for partition, value in copies:
+                producer.send(self.topic + COPIES, value, partition=partition)
+            producer.send_offsets_to_transaction(ends, metadata)
+            producer.commit_transaction()
+
+        self._within_limit(transact)
+
+    # --- a reader -----------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        consumer = self._consumer(auto_offset_reset="none")
+        places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
+        consumer.assign(places)
+        consumer.seek_to_beginning(*places)
+        while not self.over.is_set():
+            for records in consumer.poll(_LOOK_MS).values():
+                for record in records:
+                    self.lines.say("read", record.partition, record.offset, record.value.decode())
+        consumer.close()
+
+
+if __name__ == "__main__":
+    end_with_any_thread()
+    Program(*sys.argv[1:4]).run()
