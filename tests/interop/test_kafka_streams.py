@@ -79,6 +79,7 @@ class Application:
                 words = self._random.choices(WORDS, k=5)
                 self.expected.update(words)
                 producer.produce(f"{self.name}-lines", " ".join(words), partition=self._random.randrange(PARTITIONS))
+            producer.poll(0)  # reports of deliveries count as queued until they are taken
         assert producer.flush(30) == 0
 
     def await_open_transaction(self) -> None:

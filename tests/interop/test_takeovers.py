@@ -2,18 +2,20 @@
 
 Their programs are those of `make postgres-proof` and others that print the same lines (tests/postgres/proof): writers
 in transactions, a copier in a group that commits its offsets with them, and a follower. The leader is killed, stopped
-and asked to step down in turn.
+and asked to step down in turn. Kafka Streams has a program of its own.
 
 franz-go 1.22 reports an ErrDataLoss that is none: it moves its position past a marker, but keeps the leader epoch of
 the last record that it has returned (source.go, `processRespPartition`). Where the marker was written in a later epoch,
 the end of the earlier one is below that position. It reads the marker again, and no record: that is what is looked at.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.interop.test_kafka_streams import Application
 from tests.postgres.proof import takeovers
 from tests.postgres.proof.clients import (
     AIOKAFKA,
@@ -28,6 +30,7 @@ from tests.postgres.proof.clients import (
     Ledger,
 )
 from tests.postgres.proof.world import World
+from tests.support.interop import QUICK_GROUPS
 from tests.support.patience import SLOW_TIMEOUT_S
 from tests.support.postgres import Postgres, started
 
@@ -64,6 +67,25 @@ def test_ten_take_overs_lose_and_double_nothing_where_an_application_begins_agai
     """A new producer with the same transactional.id ends what the last one left open, and each outcome is found out."""
     ledger = through_take_overs(kind, postgres, tmp_path)
     record_property("longest_ms", ledger.longest_ms)
+
+
+def test_kafka_streams_counts_exactly_through_ten_take_overs(postgres: Postgres, tmp_path: Path) -> None:
+    """With exactly_once_v2: no stream thread is replaced, and no word is left out or counted twice."""
+    with World([postgres], tmp_path, 1, "takeovers_streams", (), nodes=2, settings=QUICK_GROUPS).open() as world:
+        application = Application(world.bootstrap, tmp_path)
+        waits: list[float] = []
+
+        def goes_on() -> None:
+            begun_s, before = time.monotonic(), world.committed(f"{application.name}-counts")
+            takeovers.await_that(lambda: world.committed(f"{application.name}-counts") > before)
+            waits.append(time.monotonic() - begun_s)
+
+        with application.fed(), application.running():
+            takeovers.in_turn(world, goes_on)
+        with application.running():
+            application.assert_exact()
+    print(f"Kafka Streams: at the longest {max(waits) * 1000:.0f} ms")
+    assert "replaced a thread" not in application.said()
 
 
 def through_take_overs(kind: str, postgres: Postgres, directory: Path) -> Ledger:

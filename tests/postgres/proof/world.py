@@ -46,6 +46,7 @@ class World:
     """Of each broker, if they have networks of their own."""
     rest_ms: int = 20
     """For how long a writer of a client rests between two transactions, at most."""
+    settings: Sequence[str] = _SETTINGS
     clients: list[Client] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """What the broker said when it ended or started over a database that had lost something."""
@@ -113,7 +114,7 @@ class World:
         """Another on the same schema; returns when it serves, or stands by."""
         number = len(self.brokers) + 1
         network = self.networks[number - 1] if self.networks else None
-        settings = (*_SETTINGS, f"node.id={number}", *(_SHARED_SETTINGS if self.nodes > 1 else ()))
+        settings = (*self.settings, f"node.id={number}", *(_SHARED_SETTINGS if self.nodes > 1 else ()))
         storage = ("--storage", self._dsn(network), "--schema", self.name) if self.servers else ()
         return Daemon(self.directory / f"broker-{number}", *settings, storage=storage, network=network)
 
@@ -137,6 +138,15 @@ class World:
                 raise RuntimeError(f"the clients have ended {before} transactions, and {now} after {PATIENCE_S} s")
             pause(_LOOK_S)
         self._progress = now
+
+    def committed(self, topic: str) -> int:
+        """How far readers at read_committed get, over all partitions."""
+
+        async def ends() -> int:
+            async with self._consumer() as consumer:
+                return sum((await consumer.end_offsets(await consumer.partitions_for(topic))).values())
+
+        return asyncio.run(ends())
 
     def forgive_loss(self) -> None:
         """What has ended until now may be lost: the database that comes does not have all of it."""
