@@ -1,0 +1,99 @@
+"""A streaming query through ten take-overs between two nodes over one PostgreSQL: its source and its sink wait alone.
+
+Transactions are written to a topic meanwhile, in part aborted ones; the query copies what is committed to another.
+"""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from oncelog.client.blocking.clients import Producer
+from tests.postgres.proof import takeovers
+from tests.postgres.proof.world import World
+from tests.spark.scenes import create, read
+from tests.support.patience import SLOW_TIMEOUT_S
+from tests.support.postgres import Postgres, started
+
+pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(SLOW_TIMEOUT_S)]
+
+SOURCE, COPIES = "source", "copies"
+PARTITIONS = 3
+ABORTS_EVERY = 5
+PAUSE_S = 0.02
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    yield from started()
+
+
+def test_a_query_goes_on_through_ten_take_overs(spark: Any, postgres: Postgres, tmp_path: Path) -> None:
+    """It never ends, and each partition's copy has what was committed, once and in order, and nothing else."""
+    with World([postgres], tmp_path, 1, "takeovers_spark", (), nodes=2).open() as world:
+        create(world, SOURCE, COPIES)
+        waits: list[float] = []
+        with copying(spark, world, tmp_path / "checkpoint") as query:
+
+            def goes_on() -> None:
+                begun_s, before = time.monotonic(), world.committed(COPIES)
+                takeovers.await_that(lambda: not query.isActive or world.committed(COPIES) > before)
+                assert query.exception() is None
+                waits.append(time.monotonic() - begun_s)
+
+            stopped = Event()
+            with ThreadPoolExecutor(1) as thread:
+                written = thread.submit(write_until, stopped, world.bootstrap)
+                try:
+                    takeovers.in_turn(world, goes_on)
+                finally:
+                    stopped.set()
+            query.processAllAvailable()
+            assert query.exception() is None
+        names = written.result()
+        assert len(names) > takeovers.IN_TURN
+        found = read(world, COPIES)
+    print(f"Spark: {len(names)} transactions, at the longest {max(waits[1:]) * 1000:.0f} ms without a micro-batch")
+    copies = {
+        partition: [each.value for each in found if each.partition == partition] for partition in range(PARTITIONS)
+    }
+    assert copies == dict.fromkeys(range(PARTITIONS), names)
+
+
+@contextmanager
+def copying(spark: Any, world: World, checkpoint: Path) -> Iterator[Any]:
+    options = {"kafka.bootstrap.servers": world.bootstrap}
+    rows = spark.readStream.format("oncelog").options(**options, subscribe=SOURCE, startingOffsets="earliest").load()
+    writer = rows.select("value", "partition").writeStream.format("oncelog").options(**options, topic=COPIES)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def write_until(stopped: Event, bootstrap: str) -> list[bytes]:
+    """The names of the transactions that were committed. Each has a record in each partition; a take-over that is more
+    than a wait for their producer raises."""
+    committed = []
+    with Producer(bootstrap, transactional_id="writer") as producer:
+        for number in count():
+            if stopped.wait(PAUSE_S):
+                break
+            name = b"%d" % number
+            with producer.transaction() as transaction:
+                for partition in range(PARTITIONS):
+                    transaction.send_soon(SOURCE, name, partition=partition)
+                if number % ABORTS_EVERY == 0:
+                    transaction.abort()
+            if number % ABORTS_EVERY:
+                committed.append(name)
+    return committed
