@@ -14,12 +14,11 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from oncelog.protocol.amounts import duration_text, size_text
 from oncelog.protocol.printable import printable
 from oncelog.protocol.transaction_states import explained, meaning_of
-from oncelog.tools.log.map.picture import size_text
 
 _NOTHING = "–"
-_STEPS_MS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "min"), (60_000, "min", 1_000, "s"))
 
 
 def environment() -> Environment:
@@ -51,13 +50,7 @@ def url(path: str, **query: object) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """Return a duration as `850 ms`, `12.4 s`, `3 min 20 s`, `2 d 5 h`."""
-    if milliseconds is None:
-        return _NOTHING
-    for unit_ms, unit, part_ms, part in _STEPS_MS:
-        if milliseconds >= unit_ms:
-            return f"{milliseconds // unit_ms} {unit} {milliseconds % unit_ms // part_ms} {part}"
-    return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.1f} s"
+    return _NOTHING if milliseconds is None else duration_text(milliseconds)
 
 
 def moment(milliseconds: int) -> str:

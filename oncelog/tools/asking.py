@@ -55,7 +55,8 @@ class NotFound(Exception):
 class Answer:
     """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON.
     `ends_in_prose`: the last column has sentences; `gives_way`: the columns that a narrow terminal shortens first. With
-    a `failure`, which is said on standard error, the value is what was done before."""
+    a `failure`, which is said on standard error, the value is what was done before. `in_table`: a row as people read
+    it, where the names of its columns do not say what their numbers are."""
 
     value: list[Row] | Row
     nothing: str = "Nothing matches."
@@ -64,6 +65,7 @@ class Answer:
     ends_in_prose: bool = False
     gives_way: tuple[str, ...] = ()
     failure: str = ""
+    in_table: Callable[[Row], Row] = dict
 
 
 Shown = list[Row] | Row | Answer | None
@@ -338,7 +340,8 @@ def show(shown: Shown, as_json: bool) -> None:
     elif isinstance(answer.value, dict):
         say_pairs(answer.value, gives_way=answer.gives_way)
     else:
-        say_table(answer.value, ends_in_prose=answer.ends_in_prose, gives_way=answer.gives_way)
+        rows = list(map(answer.in_table, answer.value))
+        say_table(rows, ends_in_prose=answer.ends_in_prose, gives_way=answer.gives_way)
     if answer.hint and answer.value and not as_json:
         say()
         say(answer.hint)
@@ -348,9 +351,17 @@ def show(shown: Shown, as_json: bool) -> None:
         sys.exit(answer.exit_code)
 
 
-def planned(rows: list[Row], dry_run: bool) -> Answer:
+def planned(rows: list[Row], dry_run: bool, in_table: Callable[[Row], Row] = dict) -> Answer:
     """Return the answer of a command that changed these rows, or would change them."""
-    return Answer(rows, hint="Nothing was changed: --dry-run." if dry_run else "")
+    return Answer(rows, hint="Nothing was changed: --dry-run." if dry_run else "", in_table=in_table)
+
+
+def with_setting_text(row: Row) -> Row:
+    """Return the row of a setting or a quota with its value as people write it."""
+    from oncelog.protocol.amounts import setting_text
+
+    name, value = row.get("name") or row["quota"], row["value"]
+    return row if value is None else {**row, "value": setting_text(name, str(value))}
 
 
 def not_empty(text: str) -> str:
@@ -364,6 +375,17 @@ def not_empty(text: str) -> str:
 def pairs(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     """Parse NAME=VALUE of a repeated option, as a click callback."""
     return dict(map(_pair, texts))
+
+
+def settings(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Do as `pairs` for settings: `7d` and `1GiB` become the numbers that Kafka stores."""
+    from oncelog.protocol.amounts import setting_value
+
+    given = pairs(context, parameter, texts)
+    try:
+        return {name: setting_value(name, text) for name, text in given.items()}
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def pair_list(

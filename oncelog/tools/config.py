@@ -20,6 +20,8 @@ from oncelog.tools.asking import (
     pairs,
     planned,
     require_broker,
+    settings,
+    with_setting_text,
 )
 from oncelog.tools.names import GROUPS, TOPICS
 
@@ -76,13 +78,21 @@ async def describe(
             if not (changed and each.is_default)
         ],
         "Nothing is set.",
+        in_table=with_setting_text,
         gives_way=("source",),
     )
 
 
 @asks(config)
 @_resource
-@click.option("--set", "values", metavar="NAME=VALUE", multiple=True, callback=pairs, help="May be repeated, as all.")
+@click.option(
+    "--set",
+    "values",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=settings,
+    help="Such as retention.ms=7d, segment.bytes=1GiB; may be repeated, as all.",
+)
 @click.option("--reset", metavar="NAME", multiple=True, help="Back to the default.")
 @click.option(
     "--append", metavar="NAME=VALUE", multiple=True, callback=pairs, help="Add to a list, such as cleanup.policy."
@@ -121,4 +131,4 @@ async def alter(
         for name, value in named.items()
     ]
     rows += [{"name": name, "change": "reset", "value": None} for name in reset]
-    return planned(rows, dry_run)
+    return planned(rows, dry_run, with_setting_text)

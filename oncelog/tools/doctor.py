@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from oncelog.protocol.amounts import size_text
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, meaning_of
 from oncelog.tools.asking import (
     EXIT_FOUND,
@@ -222,7 +223,7 @@ async def _log_dirs(admin: "Admin") -> list[Finding]:
 
 def _space(check: str, path: str, total_bytes: int, free_bytes: int) -> Finding:
     percent = 100 * (total_bytes - free_bytes) / total_bytes
-    detail = f"{percent:.0f} % used, {free_bytes >> 20} MiB free"
+    detail = f"{percent:.0f} % used, {size_text(free_bytes)} free"
     if free_bytes < _FULL_BYTES:
         advice = f"{path} is full, writes are refused: make space on its volume, or shorten topics"
         return Finding(check, "wrong", f"{advice} (`oncelog record delete`, `oncelog config alter`)")

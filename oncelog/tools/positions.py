@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import click
 
+from oncelog.protocol import amounts
 from oncelog.tools.asking import NotFound
 
 if TYPE_CHECKING:
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
     from oncelog.client.values.records import IsolationLevel, TopicPartition
 
 HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LONGEST_MS = 24 * _UNITS_MS["d"]
+_LONGEST_DAYS = 24
 """The longest duration: it must exceed a transaction's timeout, which has 31 bits of milliseconds."""
 _PLACES = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 """The pattern of TOPIC or TOPIC:0,1: a topic's name has no colon."""
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,10 @@ class Position:
 
 def duration_ms(text: str) -> int:
     """Parse `30s`, `500ms`, `2m`, `1.5h`, `7d`. Raises BadParameter."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise click.BadParameter(f"{text!r} is not a duration such as 30s, 500ms or 2m")
-    return int(float(match[1]) * _UNITS_MS[match[2]])
+    try:
+        return amounts.duration_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def position(text: str, now_ms: int) -> Position:
@@ -66,8 +65,8 @@ def position_option(_context: click.Context, _parameter: click.Parameter, text: 
 def duration_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
     """Return milliseconds, 0 if the option is not given, as a click callback."""
     milliseconds = 0 if text is None else duration_ms(text)
-    if milliseconds > _LONGEST_MS:
-        raise click.BadParameter(f"{text} is longer than {_LONGEST_MS // _UNITS_MS['d']} days")
+    if milliseconds > _LONGEST_DAYS * 86_400_000:
+        raise click.BadParameter(f"{text} is longer than {_LONGEST_DAYS} days")
     return milliseconds
 
 

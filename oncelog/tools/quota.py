@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, did_you_mean, pairs, planned
+from oncelog.protocol.printable import printable_names
+from oncelog.tools.asking import (
+    Answer,
+    NotFound,
+    Session,
+    Shown,
+    asks,
+    did_you_mean,
+    planned,
+    settings,
+    with_setting_text,
+)
 from oncelog.tools.terminal import Row
 
 if TYPE_CHECKING:
@@ -94,13 +105,14 @@ async def list_(session: Session, **options: Any) -> Shown:
     """List the quotas that are set, or those in which a user, a client id or an address has a part."""
     entity = _entity(**options)
     found = await session.admin.describe_client_quotas(entity)
-    return Answer(_rows(found), "No quota is like that." if entity else "No quota is set.")
+    nothing = "No quota is like that." if entity else "No quota is set."
+    return Answer(_rows(found), nothing, in_table=with_setting_text)
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
     """Parse NAME=NUMBER, repeated, as a click callback."""
     try:
-        return {name: float(text) for name, text in pairs(context, parameter, texts).items()}
+        return {name: float(text) for name, text in settings(context, parameter, texts).items()}
     except ValueError as error:
         raise click.BadParameter(f"a quota is a number: {error}") from error
 
@@ -110,14 +122,14 @@ def _numbers(context: click.Context, parameter: click.Parameter, texts: tuple[st
 @_entity_options
 @click.option("--dry-run", is_flag=True, help="Let the broker check it, and change nothing.")
 async def set_(session: Session, values: dict[str, float], dry_run: bool, **options: Any) -> Shown:
-    """Set quotas, such as producer_byte_rate=1048576; others stay.
+    """Set quotas, such as producer_byte_rate=1MiB; others stay.
 
     Names: producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage, controller_mutation_rate
     (partitions a second); of addresses connection_creation_rate (connections a second).
     """
     entity = _named(**options)
     await session.admin.alter_client_quotas(entity, values, validate_only=dry_run)
-    return planned([_row(entity, name, value) for name, value in values.items()], dry_run)
+    return planned([_row(entity, name, value) for name, value in values.items()], dry_run, with_setting_text)
 
 
 @asks(quota)
@@ -137,4 +149,4 @@ async def remove(session: Session, names: tuple[str, ...], dry_run: bool, **opti
     chosen = names or tuple(there)
     if not dry_run:
         await session.admin.alter_client_quotas(entity, dict.fromkeys(chosen))
-    return planned([_row(entity, name, there[name]) for name in chosen], dry_run)
+    return planned([_row(entity, name, there[name]) for name in chosen], dry_run, with_setting_text)

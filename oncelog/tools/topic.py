@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, not_empty, pairs, planned
+from oncelog.protocol.printable import printable_names
+from oncelog.tools.asking import COUNT, Answer, NotFound, Session, Shown, asks, not_empty, planned, settings
 from oncelog.tools.names import TOPICS
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def _leaderless(topics: "Iterable[TopicDescription]") -> str:
 @click.option(
     "-r", "--replicas", metavar="COUNT", type=click.IntRange(1, 2**15 - 1), help="Default: default.replication.factor."
 )
-@click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, callback=pairs, help="May be repeated.")
+@click.option(
+    "-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, callback=settings, help="May be repeated."
+)
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is.")
 async def create(
     session: Session,

@@ -136,7 +136,7 @@ def test_a_disk_and_the_limits_of_the_machine_are_measured(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = examined(daemon, "--data-dir", str(tmp_path), exit_code=0)
-    assert "fsync takes" in found["disk"][1] and "MiB free" in found["disk space"][1]
+    assert "fsync takes" in found["disk"][1] and "iB free" in found["disk space"][1]
     assert list(tmp_path.iterdir()) == []
     found = examined(daemon, "--data-dir", str(tmp_path / "none"), exit_code=1)
     assert found["disk"] == ("wrong", f"{tmp_path / 'none'}: No such file or directory")
@@ -156,7 +156,7 @@ def test_a_slow_disk_that_is_nearly_full_is_worth_a_look(
     found = examined(daemon, "--data-dir", str(tmp_path), exit_code=0)
     assert found["disk"][0] == "look" and "fsync takes 25.00 ms" in found["disk"][1]
     assert "oncelog.flush.policy=os" in found["disk"][1]
-    assert found["disk space"] == ("look", "96 % used, 4 MiB free")
+    assert found["disk space"] == ("look", "96 % used, 4.0 MiB free")
 
 
 @pytest.mark.parametrize("limit, result", [(1024, "look"), (1025, "ok")])

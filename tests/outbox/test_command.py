@@ -154,7 +154,10 @@ def test_a_server_without_logical_decoding_is_told_how_to_have_it(broker: Broker
     ("arguments", "sentence"),
     [
         (["install", "x", "--name", "Bad-Name"], "has a-z, 0-9 and _"),
-        (["run", "x", "--keep", "soon"], "write 0, 90s, 15m, 12h, 7d or forever"),
+        (
+            ["run", "x", "--keep", "soon"],
+            "'soon' is not a duration: write a number with ms, s, m, h or d behind it, such as 7d, or forever",
+        ),
         (["run", "x", "--refuse-to", "elsewhere"], "write topic:NAME, or table:NAME"),
         (["install", "x", "--carrier", "pigeon"], "'pigeon' is not one of"),
     ],

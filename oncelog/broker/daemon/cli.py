@@ -29,6 +29,19 @@ def main() -> None:
     """The oncelog broker."""
 
 
+def _stored(_context: click.Context, _parameter: click.Parameter, overrides: tuple[str, ...]) -> tuple[str, ...]:
+    """With the numbers that Kafka stores for `7d` and `1GiB`, as a click callback."""
+    if not overrides:
+        return ()
+    from oncelog.protocol.amounts import setting_value
+
+    pairs = [override.partition("=") for override in overrides]
+    try:
+        return tuple(f"{key}{equals}{setting_value(key, value)}" for key, equals, value in pairs)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @main.command()
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen; sets listeners. Port 0 picks a free one.")
 @click.option("--data-dir", metavar="DIR", help="Where the data is kept; sets log.dirs. [default: ./oncelog-data]")
@@ -58,7 +71,14 @@ def main() -> None:
     help="Whether nothing changes, neither on request nor on disk; sets oncelog.read.only. [default: --writable, but "
     "--read-only for a directory of `oncelog adopt` until it was started with --writable]",
 )
-@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may be repeated.")
+@click.option(
+    "--override",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_stored,
+    help="One setting, such as log.retention.ms=7d; may be repeated.",
+)
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),

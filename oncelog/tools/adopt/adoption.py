@@ -39,6 +39,7 @@ from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
 from oncelog.broker.turns.ports import MonotonicMs
+from oncelog.protocol.amounts import size_text
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import METADATA_TOPIC_ID
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, opened
@@ -150,7 +151,9 @@ def _check_room(data_dir: Path, report: Report) -> None:
     parent = data_dir.absolute().parent
     free = shutil.disk_usage(parent).free
     if report.copied_bytes > free:
-        raise AdoptError(f"{report.copied_bytes:,} bytes would be copied to {parent}, which has room for {free:,}")
+        raise AdoptError(
+            f"{size_text(report.copied_bytes)} would be copied to {parent}, which has room for {size_text(free)}"
+        )
 
 
 # --- the new directory ------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncelog.protocol.amounts import size_text
 from oncelog.tools.terminal import fail, say, say_json, say_progress, say_table
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _end_incomplete(data_dir: Path, report: "Report", *, as_json: bool) -> None:
 
 def _on_copied(done: int, total: int) -> None:
     if sys.stderr.isatty():
-        say_progress(f"copied {done:,} of {total:,} bytes" if done < total else "")
+        say_progress(f"copied {size_text(done)} of {size_text(total)}" if done < total else "")
 
 
 def _on_partition(done: int, total: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from oncelog.protocol.amounts import size_text
 from oncelog.tools.terminal import marked, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Reporter:
                 hold_seconds=None if outcome.hold_s is None else round(outcome.hold_s, 3),
             )
             return
-        say(f"Copied {self._record_count:,} records, {self._size_bytes:,} bytes in {seconds:.1f} s.")
+        say(f"Copied {self._record_count:,} records, {size_text(self._size_bytes)} in {seconds:.1f} s.")
         if outcome.groups:
             say()
             say_table(_rows(outcome.groups), ends_in_prose=True)

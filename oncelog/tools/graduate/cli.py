@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncelog.protocol.amounts import size_text
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.tools.terminal import fail, say, say_json, say_progress, say_table
 
@@ -114,7 +115,7 @@ def _wish(
 
 def _progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
-        say_progress(f"copied {done:,} of {total:,} bytes" if done < total else "")
+        say_progress(f"copied {size_text(done)} of {size_text(total)}" if done < total else "")
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------
@@ -155,8 +156,8 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
         ("partitions of transactions", source.count_of(TRANSACTION_STATE), "go along: open ones, prepared ones"),
         ("next producer id", state.next_producer_id, "goes along"),
         ("features", len(own_levels), f"go along: {levels}"),
-        ("files of closed segments", closed, f"{linked}: {closed_bytes:,} bytes"),
-        ("files that grow", growing, f"{'stay' if in_place else 'are copied'}: {growing_bytes:,} bytes"),
+        ("files of closed segments", closed, f"{linked}: {size_text(closed_bytes)}"),
+        ("files that grow", growing, f"{'stay' if in_place else 'are copied'}: {size_text(growing_bytes)}"),
         ("own files", ours, f"{'are removed' if in_place else 'are left out'}: Kafka has its own for these"),
         ("unknown files", unknown, "stay" if in_place else "are left out"),
         ("settings without meaning there", len(left), f"are left out: {', '.join(left)}"),

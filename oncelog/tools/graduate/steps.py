@@ -36,6 +36,7 @@ from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import deleted_name, partition_of
 from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.amounts import size_text
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
 from oncelog.tools.graduate.files import FoundFile, Role, is_ours_in_partition
@@ -125,7 +126,9 @@ def check_room(kafka_dir: Path, files: Sequence[FoundFile], *, copies: bool) -> 
     parent = kafka_dir.absolute().parent
     free = shutil.disk_usage(parent).free
     if needed > free:
-        raise GraduateError(f"{needed:,} bytes would be copied to {parent}, which has room for {free:,}: make room")
+        raise GraduateError(
+            f"{size_text(needed)} would be copied to {parent}, which has room for {size_text(free)}: make room"
+        )
     return needed
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from oncelog.protocol.amounts import duration_ms
 from oncelog.tools.asking import EXIT_FAILED, Answer, Session, Shown, asks, run_loop
 from oncelog.tools.outbox.sql import DEFAULT_NAME, database_error
 from oncelog.tools.terminal import fail, say, say_json
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _RIGHTS = """
 Rights. To install: CREATE on the database, and REPLICATION, or the provider's role for it (not with --carrier poll).
 For the relay: REPLICATION (not with --carrier poll), and
@@ -41,10 +41,12 @@ def outbox() -> None:
 def _keep(_context: click.Context, _parameter: click.Parameter, text: str) -> float | None:
     if text == "forever":
         return None
-    match = re.fullmatch(r"(\d+)([smhd]?)", text)
-    if match is None:
-        raise click.BadParameter(f"{text!r} is no time: write 0, 90s, 15m, 12h, 7d or forever")
-    return float(int(match[1]) * _UNITS[match[2] or "s"])
+    if text.isdecimal():
+        return float(text)
+    try:
+        return duration_ms(text) / 1_000
+    except ValueError as error:
+        raise click.BadParameter(f"{error}, or forever") from error
 
 
 def _refuse_to(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, str] | None:
@@ -90,8 +92,11 @@ def _checked_name(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option("--replace-slot", is_flag=True, help="Make the slot again, from now on: what it had is lost.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def install(dsn: str, carrier: str, name: str, grants: tuple[str, ...], replace_slot: bool, as_json: bool) -> None:
-    """Make the function oncelog.produce, and what the relay reads, in the database DSN (libpq's URI or settings, its
-    environment variables and service files; ONCELOG_OUTBOX_DSN). It may be repeated."""
+    """Make the function oncelog.produce, and what the relay reads.
+
+    In the database DSN: libpq's URI or settings, its environment variables and service files; ONCELOG_OUTBOX_DSN. It
+    may be repeated.
+    """
 
     async def work() -> list[str]:
         from oncelog.tools.outbox import sql

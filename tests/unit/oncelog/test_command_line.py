@@ -327,6 +327,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (("config", "alter", "--topic", "t"), "--set, --reset"),
         (("config", "describe"), "--topic, --group"),
         (("config", "alter", "--topic", "t", "--set", "a"), "'--set': 'a' is not of the form NAME=VALUE"),
+        (
+            ("config", "alter", "--topic", "t", "--set", "retention.ms=7x"),
+            "retention.ms: '7x' is not a duration: write",
+        ),
+        (("topic", "create", "t", "-c", "segment.bytes=1GB"), "one with KiB, MiB, GiB or TiB behind it, such as 1GiB"),
+        (("quota", "set", "--user", "u", "producer_byte_rate=1x"), "producer_byte_rate: '1x' is not a size: write"),
+        (("serve", "--override", "log.retention.ms=7x"), "log.retention.ms: '7x' is not a duration: write"),
         (("cluster", "alter", "--feature", "a=b"), "'--feature': 'b' is not a level"),
         (("topic", "create", "t", "-c", "a"), "'-c' / '--config': 'a' is not of the form NAME=VALUE"),
         (("record", "produce", "t", "v", "-H", "a"), "'-H' / '--header': 'a' is not of the form NAME=VALUE"),

@@ -286,5 +286,5 @@ def test_copies_that_do_not_fit_are_refused_before_the_first(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 90, 10))
     result = run(data_dir, "--out", tmp_path / "kafka", "--override", LISTENERS)
     assert result.exit_code == 2
-    assert "which has room for 10: make room" in result.stderr
+    assert "which has room for 10 bytes: make room" in result.stderr
     assert not list(tmp_path.glob("kafka*"))

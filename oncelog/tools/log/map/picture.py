@@ -13,6 +13,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
+from oncelog.protocol.amounts import size_text
 from oncelog.protocol.printable import printable
 from oncelog.tools.log.map.partition import MEANINGS, PartitionMap, SegmentMap, State
 
@@ -31,7 +32,6 @@ _POINTER = "▲"
 _MIN_CELLS = 10
 _SVG_COLUMNS = 96
 _MOST_SHOWN = 10
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def draw(found: PartitionMap, console: Console, width: int, first_cell: int = 0, end_cell: int | None = None) -> None:
@@ -76,13 +76,6 @@ def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_
     layout = layout.replace("<svg ", '<svg xml:space="preserve" ')  # some viewers drop spaces, hard ones too
     image = console.export_svg(title=f"oncelog log map {printable(found.name)}", code_format=layout, unique_id="map")
     return "".join(f"{line.rstrip()}\n" for line in image.splitlines())
-
-
-def size_text(size_bytes: int) -> str:
-    amount, unit = float(size_bytes), 0
-    while amount >= 1024 and unit + 1 < len(_UNITS):
-        amount, unit = amount / 1024, unit + 1
-    return f"{size_bytes} bytes" if not unit else f"{amount:.1f} {_UNITS[unit]}"
 
 
 def _plural(count: int, what: str) -> str:

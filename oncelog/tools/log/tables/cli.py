@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from oncelog.protocol.amounts import size_text
 from oncelog.tools.log.progress import progress_bar
 from oncelog.tools.log.where import EXIT_NOT_READ, Dsn, dsn_argument, empty_tables, schema_option, snapshot
 from oncelog.tools.terminal import fail, say, say_json
@@ -26,9 +27,9 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for
 def export(dsn: Dsn, data_dir: Path, schema: str, as_json: bool) -> None:
     """Write what a broker has in PostgreSQL into DIR, a new directory, as it is at this moment.
 
-    The broker may be running, and goes on. DIR is as after a clean stop: `oncelog serve --data-dir DIR` starts from it,
-    Kafka's tools read its files, and `oncelog graduate` makes it Kafka's. Producers, transactions, committed offsets,
-    settings and users go along.
+    As it is at this moment; the broker may be running, and goes on. DIR is as after a clean stop: `oncelog serve
+    --data-dir DIR` starts from it, Kafka's tools read its files, and `oncelog graduate` makes it Kafka's. Producers,
+    transactions, committed offsets, settings and users go along.
     """
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.tables.content import TablesContent
@@ -51,7 +52,7 @@ def export(dsn: Dsn, data_dir: Path, schema: str, as_json: bool) -> None:
     if as_json:
         say_json({"data_dir": str(data_dir), **exported.as_dict()})
         return
-    say(f"{data_dir} has {exported.partition_count:,} partitions with {exported.size_bytes:,} bytes. Next:")
+    say(f"{data_dir} has {exported.partition_count:,} partitions with {size_text(exported.size_bytes)}. Next:")
     say(f"oncelog serve --data-dir {data_dir}")
 
 
@@ -98,5 +99,5 @@ def import_(data_dir: Path, dsn: Dsn, schema: str, as_json: bool) -> None:
     if as_json:
         say_json({"schema": schema, "partitions": count, "bytes": source.size_bytes})
         return
-    say(f"The schema {schema} has {count:,} partitions with {source.size_bytes:,} bytes. Next:")
+    say(f"The schema {schema} has {count:,} partitions with {size_text(source.size_bytes)}. Next:")
     say(f"oncelog serve --storage DSN{'' if schema == 'oncelog' else f' --schema {schema}'}")
