@@ -95,6 +95,20 @@ def timeout_option(_context: click.Context, _parameter: click.Parameter, seconds
     return seconds
 
 
+class _Bootstrap(click.Option):
+    """Kafka's name for it is accepted, and not shown in --help, whose column of names it would make twice as wide."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return record and (record[0].replace(", --bootstrap-server", ""), record[1])
+
+
+def bootstrap_option(**settings: Any) -> Callable[[_Function], _Function]:
+    """Add -b/--bootstrap/--bootstrap-server to a command."""
+    names = ("-b", "--bootstrap", "--bootstrap-server")
+    return click.option(*names, cls=_Bootstrap, metavar="HOST:PORT", **settings)
+
+
 def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) -> _Function:
     """Add -b/--bootstrap, --profile, --command-config and --timeout to a command."""
     for option in (
@@ -112,12 +126,7 @@ def cluster_options(function: _Function, default_timeout_s: int = _TIMEOUT_S) ->
             help="Settings of Kafka's clients: security.protocol, sasl.*, ssl.* (ONCELOG_COMMAND_CONFIG).",
         ),
         click.option("--profile", metavar="NAME", help="A cluster of the configuration file (ONCELOG_PROFILE)."),
-        click.option(
-            "-b",
-            "--bootstrap",
-            metavar="HOST:PORT",
-            help="Any broker of the cluster (ONCELOG_BOOTSTRAP).  [default: 127.0.0.1:9092]",
-        ),
+        bootstrap_option(help="Any broker of the cluster (ONCELOG_BOOTSTRAP).  [default: 127.0.0.1:9092]"),
     ):
         function = option(function)
     return function

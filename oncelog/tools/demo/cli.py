@@ -2,6 +2,8 @@
 
 import click
 
+from oncelog.tools.asking import bootstrap_option, reach
+
 
 @click.group()
 def demo() -> None:
@@ -9,13 +11,11 @@ def demo() -> None:
 
 
 @demo.command()
-@click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Without it, a temporary one is started.")
+@bootstrap_option(help="A running broker. Without it, a temporary one is started.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
     """Show an aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
     if bootstrap is not None:
-        from oncelog.tools.asking import reach
-
         bootstrap = reach(bootstrap, None, None).bootstrap
 
     from oncelog.tools.demo import isolation as demo_isolation
