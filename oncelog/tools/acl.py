@@ -174,7 +174,7 @@ def _check(kind: ResourceType, operation: str) -> None:
         raise NotFound(f"{kind.name} has no operation {operation}: ALL, {', '.join(sorted(known))}")
 
 
-@asks(acl)
+@asks(acl, question=lambda **_: "Remove every rule that matches (--dry-run shows them)?")
 @_who_options
 @_resource_options
 @click.option("--dry-run", is_flag=True, help="Show the rules that would be removed, and stop there.")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_table
+from oncelog.tools.terminal import Row, confirm, fail, say, say_json, say_pairs, say_table, yes_option
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -83,7 +83,7 @@ class Session:
 
 
 _Function = Callable[..., Any]
-_COMMON = frozenset(("bootstrap", "profile", "command_config", "timeout_s", "as_json"))
+_COMMON = frozenset(("yes", "bootstrap", "profile", "command_config", "timeout_s", "as_json"))
 
 
 def timeout_option(_context: click.Context, _parameter: click.Parameter, seconds: float | None) -> float | None:
@@ -139,11 +139,17 @@ def connection_options(function: _Function, default_timeout_s: int = _TIMEOUT_S)
 
 
 def asks(
-    group: click.Group, name: str | None = None, *, follows: bool = False, streams: bool = False
+    group: click.Group,
+    name: str | None = None,
+    *,
+    follows: bool = False,
+    streams: bool = False,
+    question: Callable[..., str] | None = None,
 ) -> Callable[[Callable[..., Awaitable[Shown]]], click.Command]:
     """Makes a command of `group` from an async function; Ctrl-C is the proper end of one that `follows`. --timeout
     limits it as a whole; one that follows or `streams` has as much to do as there are records, so it limits each wait
-    for the cluster itself."""
+    for the cluster itself. One with a `question`, which is made of its options, destroys something: it asks on a
+    terminal, and has --yes."""
 
     def decorate(function: Callable[..., Awaitable[Shown]]) -> click.Command:
         @functools.wraps(function)
@@ -153,14 +159,18 @@ def asks(
             command_config: str | None,
             timeout_s: float | None,
             as_json: bool,
+            yes: bool = False,
             **options: Any,
         ) -> None:
+            if question is not None and not options.get("dry_run"):
+                confirm(question(**options), yes=yes)
             begun_s = time.monotonic()
             chosen = reach(bootstrap, profile, timeout_s, command_config)
             left_s = None if follows or streams else chosen.timeout_s - (time.monotonic() - begun_s)
             show(run(chosen, as_json, follows, lambda session: function(session, **options), left_s), as_json)
 
-        made = group.command(name or function.__name__)(connection_options(command))
+        decorated = command if question is None else yes_option(command)
+        made = group.command(name or function.__name__)(connection_options(decorated))
         made.params.sort(key=lambda parameter: parameter.name in _COMMON)  # what is its own comes first in --help
         return made
 

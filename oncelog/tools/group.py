@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from oncelog.protocol.group_states import GROUP_STATES, GROUP_TYPES
+from oncelog.protocol.printable import printable_names
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, not_empty, planned
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
@@ -135,7 +136,7 @@ async def offsets(session: Session, group_id: str) -> Shown:
     )
 
 
-@asks(group)
+@asks(group, question=lambda group_id, **_: f"Move the committed offsets of {printable_names([group_id])}?")
 @_group
 @_topics("Default: all that it has offsets of.")
 @click.option("--to", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
@@ -184,7 +185,12 @@ async def _require_no_members(admin: "Admin", group_id: str, *, may_be_new: bool
         raise NotFound(f"group {group_id!r} has members: {step}")
 
 
-@asks(group)
+def _delete_question(group_ids: tuple[str, ...], topics: tuple[str, ...]) -> str:
+    groups = printable_names(group_ids)
+    return f"Delete the offsets of {groups} in {printable_names(topics)}?" if topics else f"Delete {groups}?"
+
+
+@asks(group, question=_delete_question)
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, type=not_empty, shell_complete=GROUPS)
 @_topics("Only its offsets of this topic.")
 async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:

@@ -132,7 +132,11 @@ async def set_(session: Session, values: dict[str, float], dry_run: bool, **opti
     return planned([_row(entity, name, value) for name, value in values.items()], dry_run, with_setting_text)
 
 
-@asks(quota)
+def _remove_question(names: tuple[str, ...], **_: Any) -> str:
+    return f"Remove {printable_names(names)} there?" if names else "Remove all quotas there?"
+
+
+@asks(quota, question=_remove_question)
 @click.argument("names", metavar="[QUOTA]...", nargs=-1)
 @_entity_options
 @click.option("--dry-run", is_flag=True, help="Show the quotas that would be removed, and stop there.")

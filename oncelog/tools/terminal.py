@@ -1,7 +1,7 @@
 """All printing of the oncelog commands.
 
-Owns: lines, tables, JSON, colours, the exit with a message. Invariant: text stays on its line and is never interpreted
-by the terminal (`protocol.printable`); colours come from `Styled` alone.
+Owns: lines, tables, JSON, colours, the exit with a message, the question before something is destroyed. Invariant: text
+stays on its line and is never interpreted by the terminal (`protocol.printable`); colours come from `Styled` alone.
 """
 
 import sys
@@ -16,7 +16,7 @@ import click
 from oncelog.protocol.printable import json_text, printable
 
 Row = dict[str, Any]
-EXIT_NOT_WRITTEN = 2
+EXIT_NOT_WRITTEN = EXIT_NOT_CONFIRMED = 2
 _LEAST_PROSE = 30
 """The least columns of a terminal for sentences; with less they begin on a line of their own."""
 _LEAST_CELL, _LEAST_HEADING = 12, 7
@@ -107,6 +107,26 @@ def say_progress(text: str) -> None:
 def fail(message: str, exit_code: int) -> NoReturn:
     say(f"oncelog: {message}", err=True)
     sys.exit(exit_code)
+
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def confirm(question: str, *, yes: bool, is_always_asked: bool = False) -> None:
+    """End the command unless a person agrees, or has said --yes. A script has no terminal, and has decided before:
+    `is_always_asked` is for what follows from a look at what is there."""
+    if yes or not (is_always_asked or _has_person()):
+        return
+    try:
+        if click.confirm(printable(question), err=True):
+            return
+    except click.Abort:  # Ctrl-C, or the end of standard input
+        say(err=True)
+    fail("nothing was changed", EXIT_NOT_CONFIRMED)
+
+
+def _has_person() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False, gives_way: Sequence[str] = ()) -> None:

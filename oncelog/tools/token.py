@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oncelog.protocol.printable import printable_names
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, principal_of
 from oncelog.tools.positions import duration_ms
 from oncelog.tools.terminal import Row
@@ -93,7 +94,7 @@ async def renew(session: Session, token_id: str, period_ms: int) -> Shown:
     return {"token_id": token_id, "expiry_time_ms": expiry_time_ms}
 
 
-@asks(token)
+@asks(token, question=lambda token_id, **_: f"End the token {printable_names([token_id])}?")
 @click.argument("token_id", metavar="TOKEN_ID")
 @click.option("--after", "after_ms", metavar="DURATION", callback=_period, help="From now.  [default: at once]")
 async def expire(session: Session, token_id: str, after_ms: int) -> Shown:

@@ -116,7 +116,7 @@ async def alter(session: Session, name: str, partitions: int, dry_run: bool) -> 
     return planned([{"topic": name, "partitions": partitions}], dry_run)
 
 
-@asks(topic)
+@asks(topic, question=lambda names, **_: f"Delete {printable_names(names)} with all records?")
 @_names
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and stop there.")
 async def delete(session: Session, names: tuple[str, ...], dry_run: bool) -> Shown:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from oncelog.protocol.printable import printable_names
 from oncelog.tools.asking import EXIT_FAILED, connection_options, reach, run
-from oncelog.tools.terminal import Row, fail, say, say_json, say_table
+from oncelog.tools.terminal import Row, confirm, fail, say, say_json, say_table, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -138,10 +139,12 @@ def list_(as_json: bool, **place: Any) -> None:
 @user.command()
 @_name
 @click.option("--mechanism", type=click.Choice(_MECHANISMS), help="Only the password of this one; both otherwise.")
+@yes_option
 @_place_options
-def remove(name: str, mechanism: "ScramMechanism | None", as_json: bool, **place: Any) -> None:
+def remove(name: str, mechanism: "ScramMechanism | None", yes: bool, as_json: bool, **place: Any) -> None:
     """Take all passwords from USER."""
     _check_name(name)
+    confirm(f"Take {mechanism or 'every'} password from {printable_names([name])}?", yes=yes)
     if not _users(**place).remove(name, mechanism):
         fail(f"{name} has no such password; `oncelog user list` shows who has which", EXIT_FAILED)
     _done(as_json, f"{name} can log in no more{f' by {mechanism}' if mechanism else ''}.", {"user": name})

@@ -50,7 +50,7 @@ def test_a_lost_marker_is_set_again(query: Query) -> None:
 def test_repair_asks_and_a_no_changes_nothing(query: Query) -> None:
     query.run(0, 1)
     code, _ = query.call("repair", "--applied", "0", typed="n\n")
-    assert (code, query.state()["marker"]["batch_id"]) == (1, 1)
+    assert (code, query.state()["marker"]["batch_id"]) == (2, 1)
     code, _ = query.call("repair", "--applied", "0", typed="y\n")
     assert (code, query.state()["marker"]["batch_id"]) == (0, 0)
 
@@ -84,7 +84,7 @@ def test_a_batch_write_is_remembered_until_it_is_forgotten_by_its_id_or_its_age(
     assert [each["run_id"] for each in listed] == ["monday", "tuesday"]
     assert forget(daemon, "--run-id", "sunday", "--yes")[0] == 2
     assert forget(daemon, "--older-than", "1", "--yes") == (0, "no batch write is 1 days old\n")
-    assert forget(daemon, "--run-id", "monday", typed="n\n")[0] == 1
+    assert forget(daemon, "--run-id", "monday", typed="n\n")[0] == 2
     assert not write("monday")
     assert forget(daemon, "--run-id", "monday", typed="y\n")[0] == 0
     assert [write("monday"), write("tuesday")] == [True, False]

@@ -14,7 +14,7 @@ import click
 
 from oncelog.protocol.amounts import size_text
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from oncelog.tools.terminal import fail, say, say_json, say_progress, say_table
+from oncelog.tools.terminal import confirm, fail, say, say_json, say_progress, say_table, yes_option
 
 if TYPE_CHECKING:
     from oncelog.tools.graduate.graduation import Report, Wish
@@ -37,7 +37,7 @@ EXIT_FAILED = 2
 @click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may be repeated.")
 @click.option("--controller", metavar="HOST:PORT", help="Kafka's controller. [default: the listener's host, next port]")
 @click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def graduate(
     data_dir: Path,
@@ -126,7 +126,8 @@ def _announce(wish: "Wish", report: "Report", *, as_json: bool, asks: bool) -> N
         _show(wish, report)
     if asks:
         say()
-        click.confirm("Make it a directory of Apache Kafka, which oncelog cannot serve any more?", abort=True)
+        question = "Make it a directory of Apache Kafka, which oncelog cannot serve any more?"
+        confirm(question, yes=False, is_always_asked=True)
 
 
 def _show(wish: "Wish", report: "Report") -> None:

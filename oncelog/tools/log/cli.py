@@ -18,7 +18,7 @@ from oncelog.tools.log.progress import progress_bar
 from oncelog.tools.log.report import as_dict, show
 from oncelog.tools.log.tables.cli import export, import_
 from oncelog.tools.log.where import Dsn, schema_option, snapshot, where_argument
-from oncelog.tools.terminal import fail, say, say_json, say_progress
+from oncelog.tools.terminal import confirm, fail, say, say_json, say_progress, yes_option
 
 if TYPE_CHECKING:
     from oncelog.broker.system.disk import RealDisk
@@ -101,7 +101,7 @@ def _verify_tables(dsn: Dsn, schema: str, as_json: bool) -> None:
 @_data_dir
 @_as_json
 @click.option("--dry-run", is_flag=True, help="Report what would be done, and stop there.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     """Make damaged partitions of DATA_DIR usable again, without what is lost.
 
@@ -121,8 +121,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
         if not as_json:
             show(before, as_json=False)
             say()
-        if not yes:
-            click.confirm("Continue without what is lost?", abort=True)
+        confirm("Continue without what is lost?", yes=yes, is_always_asked=True)
         kept = repair_partitions(disk, before.damaged)
         after = _examine(disk)
     except OSError as error:

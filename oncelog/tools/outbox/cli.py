@@ -246,7 +246,7 @@ async def status(session: Session, dsn: str, name: str) -> Shown:
     return await _told(status_of(session, dsn, name))
 
 
-@asks(outbox)
+@asks(outbox, question=lambda name, **_: f"Remove the relay {name}, and its position on the target?")
 @_dsn
 @_name
 @click.option("--force", is_flag=True, help="Also with events that are not relayed.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncelog.protocol.printable import printable_names
 from oncelog.tools.asking import NUMBER, Answer, Session, Shown, asks, not_empty, pair_list, planned, sentence_of
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import (
@@ -287,7 +288,12 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-@asks(record)
+def _delete_question(topic: str, wanted: Position, **_: Any) -> str:
+    which = "all records" if wanted.kind == "end" else "the records before that position"
+    return f"Delete {which} of {printable_names([topic])}?"
+
+
+@asks(record, question=_delete_question)
 @_topic
 @click.option("--before", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and stop there.")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from oncelog.pipeline.option_values import MARKER_TOPIC
-from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_table
+from oncelog.tools.asking import bootstrap_option
+from oncelog.tools.terminal import Row, confirm, fail, say, say_json, say_pairs, say_table, yes_option
 
 if TYPE_CHECKING:
     from oncelog.client import SecurityOptions
@@ -26,14 +27,7 @@ _DAY_MS = 86_400_000
 T = TypeVar("T")
 
 _DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-_BOOTSTRAP = click.option(
-    "-b",
-    "--bootstrap",
-    metavar="HOST:PORT",
-    default=_DEFAULT_BOOTSTRAP,
-    show_default=True,
-    help="Where the sink writes.",
-)
+_BOOTSTRAP = bootstrap_option(default=_DEFAULT_BOOTSTRAP, show_default=True, help="Where the sink writes.")
 
 
 def _security(_context: click.Context, _parameter: click.Parameter, file: str | None) -> "SecurityOptions":
@@ -98,7 +92,7 @@ def state(
 @_of_a_sink
 @click.option("--applied", "batch_id", metavar="BATCH", type=click.IntRange(0), help="Say that this batch is applied.")
 @click.option("--forget", is_flag=True, help="Forget the query: its next batch must be batch 0.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def repair(
     checkpoint: str,
     bootstrap: str,
@@ -125,7 +119,7 @@ def repair(
     if not yes:
         _show(before, False)
         change = "forgotten" if marker is None else f"set to batch {batch_id}"
-        click.confirm(f"The marker will be {change}. Continue?", abort=True, err=True)
+        confirm(f"The marker will be {change}. Continue?", yes=yes, is_always_asked=True)
     _run(write_marker(bootstrap, marker_topic, before.sink_id, marker, security))
     _show(_read(checkpoint, bootstrap, security, marker_topic, sink_id), as_json)
 
@@ -137,7 +131,7 @@ def repair(
 @_JSON
 @click.option("--run-id", "run_ids", metavar="ID", multiple=True, help="The option runId of a batch write.")
 @click.option("--older-than", "days", metavar="DAYS", type=click.IntRange(0), help="Every one that is so old.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def forget(
     bootstrap: str,
     security: "SecurityOptions",
@@ -169,8 +163,8 @@ def forget(
         say("no batch write is remembered" if is_list else f"no batch write is {days} days old")
     if is_list or not chosen:
         return
-    if not yes:
-        click.confirm(f"Forget {len(chosen)}: a write with such an id writes again. Continue?", abort=True, err=True)
+    question = f"Forget {len(chosen)}: a write with such an id writes again. Continue?"
+    confirm(question, yes=yes, is_always_asked=True)
     _run(forget_runs(bootstrap, marker_topic, chosen, security))
 
 

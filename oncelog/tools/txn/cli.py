@@ -10,6 +10,7 @@ from shlex import quote
 
 import click
 
+from oncelog.protocol.printable import printable, printable_names
 from oncelog.protocol.transaction_states import STATE_NAMES
 from oncelog.tools.asking import EXIT_FOUND, LONG_NUMBER, NUMBER, Answer, Session, Shown, asks, not_empty
 from oncelog.tools.names import TOPICS, TRANSACTIONAL_IDS
@@ -110,7 +111,7 @@ async def find_hanging(
     return Answer(rows, nothing, hint, EXIT_FOUND if rows else 0)
 
 
-@asks(txn)
+@asks(txn, question=lambda topic, partition, **_: f"Abort that transaction on {printable(topic)}-{partition}?")
 @_topic
 @_partition
 @click.option(
@@ -157,7 +158,11 @@ async def abort(
     return Answer([row], hint=hint)
 
 
-@asks(txn)
+def _fence_question(transactional_ids: tuple[str, ...]) -> str:
+    return f"Abort what is open of {printable_names(transactional_ids)}, and fence the producers?"
+
+
+@asks(txn, question=_fence_question)
 @click.argument(
     "transactional_ids",
     metavar="TRANSACTIONAL_ID...",

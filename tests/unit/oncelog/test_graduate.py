@@ -178,7 +178,7 @@ def test_a_dry_run_says_what_a_run_does_and_changes_nothing(stopped: dict[str, P
 
 def test_without_confirmation_nothing_is_done_in_place(data_dir: Path) -> None:
     result = run(data_dir, "--in-place", "--override", LISTENERS, input="n\n")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "hard links" not in result.output and "stay where they are" in result.output
     assert starts_here(data_dir)
 

@@ -95,7 +95,7 @@ def test_damage_is_reported_with_its_file_before_anything_is_changed(filled: tup
         assert told.exit_code == 1
         assert text in told.output
     refused = run("repair", data_dir, input="n\n")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert contents(data_dir) == before
 
 
