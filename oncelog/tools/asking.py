@@ -268,7 +268,7 @@ def run(
         ):
             return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json, options))
 
-    return attempt(lambda: run_loop(call()), chosen, follows)
+    return attempt(lambda: run_loop(call(), follows=follows), chosen, follows)
 
 
 @asynccontextmanager
@@ -289,9 +289,10 @@ async def within(most_s: float | None, chosen: "Target") -> AsyncIterator[None]:
         raise RequestTimedOut(f"{chosen.bootstrap} took longer than {chosen.timeout_s:g} s") from error
 
 
-def run_loop(work: Awaitable[Any]) -> Any:
+def run_loop(work: Awaitable[Any], *, follows: bool = False) -> Any:
     """Run by asyncio.run, which SIGTERM ends as Ctrl-C does: the work is cancelled, so that a transaction is aborted
-    and a member leaves. Raises KeyboardInterrupt."""
+    and a member leaves. What `follows` ends so, too, when the reader of its pipe has gone: there may never be a line to
+    find that out by. Raises KeyboardInterrupt."""
     import asyncio
     import signal
     from contextlib import suppress
@@ -300,12 +301,36 @@ def run_loop(work: Awaitable[Any]) -> Any:
         mine: Any = asyncio.current_task()
         with suppress(NotImplementedError, RuntimeError):  # on Windows, and beside the main thread
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
+        if follows:
+            _when_pipe_breaks(mine.cancel)
         return await work
 
     try:
         return asyncio.run(call())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+def _when_pipe_breaks(call: Callable[[], object]) -> None:
+    """Call it once nobody reads standard output any more, if that is a pipe: selectors report its end as readable."""
+    import asyncio
+    import os
+    import stat
+
+    try:
+        descriptor = sys.stdout.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    except (OSError, ValueError):  # it is no file at all
+        return
+    if not is_pipe:
+        return
+    loop = asyncio.get_running_loop()
+
+    def broken() -> None:
+        loop.remove_reader(descriptor)
+        call()
+
+    loop.add_reader(descriptor, broken)
 
 
 _HINTS = {

@@ -235,3 +235,19 @@ def test_a_topic_with_a_higher_limit_takes_larger_records(broker: Broker) -> Non
 def test_no_input_is_no_record_and_is_said(broker: Broker) -> None:
     answer = produced(broker, "empty", b"")
     assert (answer.returncode, answer.stdout) == (0, "Standard input is empty: no record was sent.\n")
+
+
+@pytest.mark.parametrize("follow", [("record", "consume", "one-line", "--offset", "start"), ("txn", "tail")])
+def test_what_follows_ends_when_its_reader_has_seen_enough(broker: Broker, follow: tuple[str, ...]) -> None:
+    """As before `| head -1`: at once and with 0, though there is no further line that could not be written."""
+    with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
+        admin.create_topics("one-line", exist_ok=True)
+        producer.send("one-line", b"the only one")
+    options = () if follow[0] == "record" else ("--from-beginning",)
+    with Producer(broker.bootstrap_servers, transactional_id="one-line") as producer:
+        producer.init_transactions()
+    with started(broker, *follow, *options) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        process.stdout.close()
+        code, said = ended(process)
+        assert code == 0 and "Traceback" not in said and "oncelog:" not in said

@@ -74,7 +74,7 @@ def tail(
     """
     chosen = reach(bootstrap, profile, timeout_s, command_config)
     following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))
-    attempt(lambda: run_loop(following), chosen, follows=True)
+    attempt(lambda: run_loop(following, follows=True), chosen, follows=True)
 
 
 async def _follow(
