@@ -6,13 +6,15 @@ stays on its line and is never interpreted by the terminal (`protocol.printable`
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import click
 
+from oncelog.protocol.amounts import duration_text, size_text
 from oncelog.protocol.printable import json_text, printable
 
 Row = dict[str, Any]
@@ -21,6 +23,22 @@ _LEAST_PROSE = 30
 """The least columns of a terminal for sentences; with less they begin on a line of their own."""
 _LEAST_CELL, _LEAST_HEADING = 12, 7
 """The least widths of cells and headings: enough to tell one name from the next, and to know which column it is."""
+_SHORT_HEADINGS = {
+    "committed_offset": "committed",
+    "coordinator_epoch": "c_epoch",
+    "end_offset": "end",
+    "last_sequence": "sequence",
+    "last_stable_offset": "LSO",
+    "new_offset": "new",
+    "new_start_offset": "new_start",
+    "partition": "part",
+    "partitions": "parts",
+    "producer_epoch": "epoch",
+    "producer_id": "producer",
+    "start_offset": "start",
+    "transaction_start_offset": "open_since",
+}
+"""Headings wider than most of their cells, and the words for them where a terminal has no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +148,24 @@ def _has_person() -> bool:
 
 
 def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False, gives_way: Sequence[str] = ()) -> None:
-    """Print rows with the same names, and a heading. A terminal's lines end at its edge and never wrap, but for
-    sentences in the last column, which continue below themselves: first the columns that `gives_way` names are
-    shortened, in that order, then the widest, so that no column is lost. A pipe gets whole lines, since a truncated
-    name cannot be copied or searched for."""
-    cells = [list(rows[0]), *(list(map(text_of, row.values())) for row in rows)]
+    """Print rows with the same names, and a heading; numbers in milliseconds and bytes as people read them. A
+    terminal's lines end at its edge and never wrap, but for sentences in the last column, which continue below
+    themselves: first headings that have a shorter word get it, then the columns that `gives_way` names are shortened,
+    in that order, then the widest. Where there is no room for a number, each row is printed as pairs. A pipe gets whole
+    lines, since a truncated name cannot be copied or searched for."""
+    cells = [list(map(_heading, rows[0])), *([_for_people(*each) for each in row.items()] for row in rows)]
     is_number = [any(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
-    widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
+    widths = _widths(cells)
     edge = _edge()
     if edge is not None:
+        if _line_width(widths) > edge:
+            cells[0] = [_short(*column) for column in zip(*cells, strict=True)]
+            widths = _widths(cells)
         least = _least_widths(cells, is_number, widths)
-        order = [cells[0].index(name) for name in gives_way]
-        if ends_in_prose:  # beside its columns if there is room, else below
-            beside = _fitted(widths[:-1], least[:-1], order, edge - _LEAST_PROSE - 2)
-            fits = sum(beside) + 2 * len(beside) + _LEAST_PROSE <= edge
-            widths[:-1] = beside if fits else _fitted(widths[:-1], least[:-1], order, edge)
-        else:
-            widths = _fitted(widths, least, order, edge)
+        if _line_width(least) > edge and not ends_in_prose:
+            _say_rows_as_pairs(rows, edge)
+            return
+        widths = _widths_for(edge, widths, least, [list(rows[0]).index(name) for name in gives_way], ends_in_prose)
     for number, line in enumerate(cells):
         shown = [_cut(cell, width) for cell, width in zip(line[: len(line) - ends_in_prose], widths, strict=False)]
         shown += line[len(shown) :]
@@ -155,24 +174,92 @@ def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False, gives_way: Se
             for cell, width, right in zip(shown, widths, is_number, strict=True)
         ]
         text = "  ".join(padded).rstrip()
-        lines = _folded(text, sum(widths[:-1]) + 2 * len(widths[:-1]), edge) if ends_in_prose else [_cut(text, edge)]
+        lines = _folded(text, _line_width(widths[:-1]) + 2, edge) if ends_in_prose else [_cut(text, edge)]
         for each in lines:
             say(Styled(each, is_bold=edge is not None and not number))
+
+
+def _say_rows_as_pairs(rows: Sequence[Row], edge: int) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            say()
+        for line in _pairs(row):
+            say(_cut(line, edge))
+
+
+def time_text(time_ms: int) -> str:
+    """Return a moment, to the second, as `record consume --offset @TIME` takes it."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):  # outside the range of years that the calendar has
+        return f"{time_ms} ms"
+
+
+_UNITS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("time_ms", "time", time_text),
+    ("timestamp_ms", "timestamp", time_text),
+    ("_ms", "", duration_text),
+    ("_seconds", "", lambda seconds: duration_text(seconds * 1_000)),
+    ("_min", "", lambda minutes: duration_text(minutes * 60_000)),
+    ("_bytes", "", size_text),
+    ("bytes", "size", size_text),
+)
+"""By the end of a name in JSON: the end of its heading, and how people read the numbers."""
+
+
+def _heading(name: str) -> str:
+    """Return the name of a column without the unit that its cells have."""
+    for end, heading, _ in _UNITS:
+        if name.endswith(end):
+            return name.removesuffix(end) + heading
+    return name
+
+
+def _for_people(name: str, value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        for end, _, text in _UNITS:
+            if name.endswith(end):
+                return text(value)
+    return text_of(value)
+
+
+def _short(heading: str, *cells: str) -> str:
+    """Return a shorter word for a heading that takes more room than what is below it."""
+    is_wider = cell_width(heading) > max(map(cell_width, cells))
+    return _SHORT_HEADINGS.get(heading, heading) if is_wider else heading
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * max(0, len(widths) - 1)
 
 
 def _least_widths(cells: Sequence[Sequence[str]], is_number: Sequence[bool], widths: Sequence[int]) -> list[int]:
     """Return how far columns may be shortened. A number never is, but its heading."""
     return [
-        max(map(cell_width, column[1:])) if right else min(width, _LEAST_CELL)
+        max(*map(cell_width, column[1:]), min(width, _LEAST_HEADING)) if right else min(width, _LEAST_CELL)
         for column, width, right in zip(zip(*cells, strict=True), widths, is_number, strict=True)
     ]
 
 
+def _widths_for(
+    edge: int, widths: Sequence[int], least: Sequence[int], order: Sequence[int], ends_in_prose: bool
+) -> list[int]:
+    if not ends_in_prose:
+        return _fitted(widths, least, order, edge)
+    # Sentences are beside the other columns if there is room, else below.
+    beside = _fitted(widths[:-1], least[:-1], order, edge - _LEAST_PROSE - 2)
+    fits = _line_width(beside) + 2 + _LEAST_PROSE <= edge
+    return [*(beside if fits else _fitted(widths[:-1], least[:-1], order, edge)), widths[-1]]
+
+
 def _fitted(widths: Sequence[int], least: Sequence[int], order: Sequence[int], room: int) -> list[int]:
     """Return widths of columns that fit into a line, as far as they can."""
-    least = [min(width, max(each, _LEAST_HEADING)) for each, width in zip(least, widths, strict=True)]
     fitted = [max(each, min(width, room)) for each, width in zip(least, widths, strict=True)]
-    excess = sum(fitted) + 2 * (len(fitted) - 1) - room
+    excess = _line_width(fitted) - room
     for column in order:
         less = max(0, min(excess, fitted[column] - least[column]))
         fitted[column] -= less
@@ -225,15 +312,19 @@ def _folded(text: str, indent: int, edge: int | None) -> list[str]:
 
 def say_pairs(row: Row, *, gives_way: Sequence[str] = ()) -> None:
     """Print one name and value per line; a list of rows is a table below."""
-    pairs = {name: value for name, value in row.items() if not _is_table(value)}
-    width = max(map(len, pairs))
-    for name, value in pairs.items():
-        say(f"{name:<{width}}  {text_of(value)}")
+    for line in _pairs(row):
+        say(line)
     for name, value in row.items():
         if _is_table(value):
             say()
             say(Styled(name, is_bold=sys.stdout.isatty()))
             say_table(value, gives_way=[each for each in gives_way if each in value[0]])
+
+
+def _pairs(row: Row) -> list[str]:
+    pairs = {_heading(name): _for_people(name, value) for name, value in row.items() if not _is_table(value)}
+    width = max(map(len, pairs))
+    return [f"{name:<{width}}  {text}" for name, text in pairs.items()]
 
 
 def _is_table(value: Any) -> bool:

@@ -1,6 +1,5 @@
-"""What every command has in common: which cluster it asks, how it fails, what it loads, how a table is drawn."""
+"""What every command has in common: which cluster it asks, how it fails, what it loads, how its options are named."""
 
-import io
 import json
 import os
 import re
@@ -13,17 +12,13 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
 
 from oncelog.cli import main
 from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.client.values.records import Record, TopicPartition
-from oncelog.tools import terminal
 from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
 from oncelog.tools.record.formats import ReadRecord, as_row, parsed, unescaped
-from oncelog.tools.terminal import say_table
 from tests.support.command_tree import ARGUMENTS, ASKING, command_at, commands
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
@@ -77,9 +72,9 @@ def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(noth
 
 # Of ours: each takes some 0.4 ms of processor time before the command begins.
 MOST_MODULES = {
-    "topic create loaded": 47,
-    "topic list": 47,
-    "txn list": 55,
+    "topic create loaded": 48,
+    "topic list": 48,
+    "txn list": 56,
     "record produce loaded x": 97,
     "record consume loaded --exit": 100,
 }
@@ -484,123 +479,3 @@ def test_every_command_prints_json_if_it_is_asked_to() -> None:
         if not any("--json" in parameter.opts for parameter in command_at(name).params):
             found.append(name)
     assert sorted(found) == sorted(WITHOUT_JSON)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def table(monkeypatch: pytest.MonkeyPatch, columns: int, rows: list[dict[str, Any]], **options: Any) -> list[str]:
-    """The lines of a table on a terminal that is so wide."""
-    shown = Terminal()
-    monkeypatch.setattr(sys, "stdout", shown)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    say_table(rows, **options)
-    return re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
-
-
-@pytest.mark.parametrize("name", ["short", "x" * 200, "注文" * 60, "e\u0301" * 100])
-def test_a_row_on_a_terminal_is_one_line_that_ends_at_the_edge_with_all_its_columns(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    lines = table(monkeypatch, 40, [{"topic": name, "partitions": 3}, {"topic": "t", "partitions": 12}])
-    assert len(lines) == 3
-    assert all(terminal.cell_width(line) <= 40 for line in lines)
-    assert [line.split()[-1] for line in lines] == ["partitions", "3", "12"]
-    assert ("…" in lines[1]) == (len(name) > 40)
-    assert lines[1].startswith(name[:8])
-
-
-LAG = {"topic": "orders", "partition": 0, "committed_offset": 12345678, "last_stable_offset": 12345678}
-LAG = {**LAG, "end_offset": 12345679, "lag": 1, "client_id": "a-client-with-a-name", "host": "/192.168.100.200"}
-
-
-def test_columns_that_give_way_are_shortened_first_and_numbers_never(monkeypatch: pytest.MonkeyPatch) -> None:
-    heading, line = table(monkeypatch, 100, [LAG], gives_way=("host", "client_id"))
-    assert heading.split() == list(LAG)
-    assert line.split()[2:6] == ["12345678", "12345678", "12345679", "1"]
-    assert line.split()[6:] == ["a-client-wi…", "/192.168.10…"]
-    heading, line = table(monkeypatch, 80, [LAG], gives_way=("host", "client_id"))
-    assert [each.rstrip("…") for each in heading.split()] == [
-        name[: len(each.rstrip("…"))] for name, each in zip(LAG, heading.split(), strict=True)
-    ]
-    assert line.split()[2:6] == ["12345678", "12345678", "12345679", "1"]
-    assert len(line.split()) == len(LAG)
-
-
-@given(
-    columns=st.integers(1, 120),
-    names=st.lists(st.text(st.characters(categories=["Ll", "Lo"]), min_size=1, max_size=60), min_size=1, max_size=4),
-    numbers=st.lists(st.integers(0, 2**63 - 1), min_size=4, max_size=4),
-)
-def test_no_line_of_a_table_is_wider_than_the_terminal(columns: int, names: list[str], numbers: list[int]) -> None:
-    row: dict[str, Any] = {}
-    for name, number in zip(names, numbers, strict=False):
-        row |= {f"name_{len(row)}": name, f"number_{len(row)}": number}
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        lines = table(monkeypatch, columns, [row])
-    assert all(terminal.cell_width(line) <= columns for line in lines)
-    least = sum(12 + max(8, len(str(number))) + 4 for _, number in zip(names, numbers, strict=False))
-    if columns >= least:
-        assert len(lines[1].split()) == len(row)
-
-
-WIDE = "a-name-that-does-not-end-" * 5
-AT_80 = {
-    "topic list": 3,
-    "topic describe orders": 8,
-    "config describe --topic orders": 4,
-    "group list": 5,
-    f"group lag {WIDE}": 8,
-    "txn list": 5,
-}
-
-
-@pytest.mark.parametrize("command", AT_80)
-def test_every_column_of_a_table_is_there_at_80_columns(
-    command: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap, transactional_id=WIDE) as producer:
-        admin.create_topics("orders", WIDE, exist_ok=True)
-        producer.init_transactions()
-        for group in ("billing", WIDE):
-            admin.alter_group_offsets(group, {TopicPartition("orders", 0): 0})
-    monkeypatch.setattr(terminal, "_edge", lambda: 80)
-    heading, *lines = run(*command.split(), "-b", daemon.bootstrap).stdout.splitlines()
-    assert all(len(line) <= 80 for line in (heading, *lines)) and lines
-    # Between two columns are two spaces; a cell may be empty.
-    assert len(heading.split()) == max(len(re.split("  +", line.strip())) for line in lines) == AT_80[command]
-
-
-@pytest.mark.parametrize("columns", range(1, 40))
-def test_a_line_of_pieces_on_a_terminal_ends_at_the_edge(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    shown = Terminal()
-    monkeypatch.setattr(sys, "stdout", shown)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    pieces = ("12:00 注文 → ", terminal.Styled("Ongoing", "yellow"), "  orders-0, orders-1")
-    terminal.say_row(*pieces)
-    (line,) = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
-    whole = "12:00 注文 → Ongoing  orders-0, orders-1"
-    assert terminal.cell_width(line) <= columns
-    assert line == whole if terminal.cell_width(whole) <= columns else whole.startswith(line.removesuffix("…"))
-
-
-@pytest.mark.parametrize("columns", [40, 60, 100, 400])
-def test_sentences_in_the_last_column_continue_below_themselves(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    sentence = "set advertised.listeners of node 1 to an address that its clients reach; " * 3
-    rows = [{"check": "node 1", "result": "wrong", "detail": sentence}]
-    lines = table(monkeypatch, columns, rows, ends_in_prose=True)
-    assert all(terminal.cell_width(line) <= columns for line in lines)
-    assert " ".join(" ".join(lines[1:]).split()) == f"node 1 wrong {sentence.strip()}"
-    assert all(line.startswith(" " * 15) for line in lines[2:]) or columns == 40
-
-
-def test_a_row_in_a_pipe_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    say_table([{"topic": "x" * 500, "count": 3}, {"topic": "注文", "count": 12}])
-    _, first, second = capsys.readouterr().out.splitlines()
-    assert first.split() == ["x" * 500, "3"]
-    assert second == "注文" + " " * 496 + "     12"
