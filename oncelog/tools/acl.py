@@ -138,7 +138,7 @@ async def add(
     dry_run: bool,
     **resource: Any,
 ) -> Shown:
-    """Allow a user one or more operations on a resource, or forbid them with --deny.
+    """Allow a user operations on a resource, or --deny them.
 
     A rule that exists already is left as it is.
     """

@@ -44,7 +44,10 @@ def cluster() -> None:
 
 @asks(cluster)
 async def describe(session: Session) -> Shown:
-    """Show the cluster's id, its nodes as they advertise themselves, and its features: level, and what is supported."""
+    """Show the cluster's id, its nodes and its features.
+
+    Nodes as they advertise themselves; features with their level, and those that are supported.
+    """
     found = await session.admin.describe_cluster()
     return {
         "cluster_id": found.cluster_id,
@@ -103,7 +106,10 @@ def _levels(context: click.Context, parameter: click.Parameter, texts: tuple[str
 @click.option("--downgrade", is_flag=True, help="Lower levels are intended.")
 @click.option("--dry-run", is_flag=True, help="Let the cluster check it, and change nothing.")
 async def alter(session: Session, levels: dict[str, int], downgrade: bool, dry_run: bool) -> Shown:
-    """Finalize features at other levels, all or none: transaction.version, group.version and others."""
+    """Finalize features at other levels, all or none.
+
+    Such as transaction.version and group.version.
+    """
     await session.admin.update_features(levels, allow_downgrade=downgrade, validate_only=dry_run)
     return planned([{"feature": name, "level": level} for name, level in levels.items()], dry_run)
 
@@ -112,9 +118,9 @@ async def alter(session: Session, levels: dict[str, int], downgrade: bool, dry_r
 @cluster_in_postgres
 @_as_json
 def status(dsn: Dsn | None, schema: str, as_json: bool) -> None:
-    """Show which node leads, and which stand by, of a cluster in PostgreSQL.
+    """Show which node leads, and which stand by.
 
-    It reads the tables, and needs no broker to respond. Exits with 1 if nobody leads.
+    For a cluster in PostgreSQL. It reads the tables, and needs no broker to respond. Exits with 1 if nobody leads.
     """
     from oncelog.tools.nodes import hint_of, status_of
 
@@ -137,10 +143,10 @@ def status(dsn: Dsn | None, schema: str, as_json: bool) -> None:
 )
 @_as_json
 def step_down(dsn: Dsn | None, schema: str, to: int | None, timeout_s: float, as_json: bool) -> None:
-    """Let another node lead a cluster in PostgreSQL, and wait until it does.
+    """Let another node lead, and wait until it does.
 
-    The leader finishes what it has begun, and stands by from then on: it may be stopped, or upgraded. Clients wait, and
-    go on with the other node. A node that leads already is asked for nothing.
+    For a cluster in PostgreSQL. The leader finishes what it has begun, and stands by from then on: it may be stopped,
+    or upgraded. Clients wait, and go on with the other node. A node that leads already is asked for nothing.
     """
     from oncelog.tools.nodes import CannotStepDown
     from oncelog.tools.nodes import step_down as run

@@ -64,7 +64,7 @@ async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...
 @asks(group)
 @_group
 async def describe(session: Session, group_id: str) -> Shown:
-    """Show one group: its state, and its members with their partitions."""
+    """Show a group's state, and its members with their partitions."""
     (found,) = await session.admin.describe_groups(group_id)
     row = {
         "group": found.group_id,
@@ -91,10 +91,10 @@ async def describe(session: Session, group_id: str) -> Shown:
 @asks(group)
 @_group
 async def lag(session: Session, group_id: str) -> Shown:
-    """Show how far the group is behind in each partition, and who reads it.
+    """Show how far a group is behind in each partition.
 
-    The lag counts offsets up to the end, markers of transactions included. A read_committed reader cannot pass
-    last_stable_offset until the transactions open there have ended.
+    It also says who reads the partition. The lag counts offsets up to the end, markers of transactions included. A
+    read_committed reader cannot pass last_stable_offset until the transactions open there have ended.
     """
     return Answer(
         [
@@ -194,9 +194,10 @@ def _delete_question(group_ids: tuple[str, ...], topics: tuple[str, ...]) -> str
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, type=not_empty, shell_complete=GROUPS)
 @_topics("Only its offsets of this topic.")
 async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:
-    """Delete groups that have no members, with all their offsets; or only their offsets of some topics.
+    """Delete groups, or only their offsets of some topics.
 
-    Nothing is deleted if one of the groups does not exist, or has no offsets of one of the topics.
+    A group must have no members. Nothing is deleted if one of the groups does not exist, or has no offsets of one of
+    the topics.
     """
     admin = session.admin
     await admin.describe_groups(*group_ids)

@@ -102,7 +102,10 @@ def _rows(quotas: "list[ClientQuota]") -> list[Row]:
 @asks(quota, "list")
 @_entity_options
 async def list_(session: Session, **options: Any) -> Shown:
-    """List the quotas that are set, or those in which a user, a client id or an address has a part."""
+    """List the quotas that are set.
+
+    Or those in which a user, a client id or an address has a part.
+    """
     entity = _entity(**options)
     found = await session.admin.describe_client_quotas(entity)
     nothing = "No quota is like that." if entity else "No quota is set."
@@ -141,7 +144,10 @@ def _remove_question(names: tuple[str, ...], **_: Any) -> str:
 @_entity_options
 @click.option("--dry-run", is_flag=True, help="Show the quotas that would be removed, and stop there.")
 async def remove(session: Session, names: tuple[str, ...], dry_run: bool, **options: Any) -> Shown:
-    """Remove quotas of a user, a client id or an address: all of them, or those that are named."""
+    """Remove quotas of a user, a client id or an address.
+
+    All of them, or those that are named.
+    """
     entity = _named(**options)
     found = await session.admin.describe_client_quotas(entity, strict=True)
     there = {name: value for each in found for name, value in each.values.items()}

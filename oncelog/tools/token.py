@@ -64,7 +64,10 @@ def _row(found: "DelegationToken", *, with_hmac: bool) -> Row:
     help="Such as 12h or 7d, renewals included.  [default: the broker's longest]",
 )
 async def create(session: Session, owner: str | None, renewers: tuple[str, ...], max_lifetime_ms: int) -> Shown:
-    """Make a token for yourself, and show it with its HMAC: keep that as you keep a password."""
+    """Make a token for yourself, and show it with its HMAC.
+
+    Keep that as you keep a password.
+    """
     made = await session.admin.create_delegation_token(
         owner=None if owner is None else principal_of(owner),
         renewers=[principal_of(each) for each in renewers],
@@ -88,7 +91,10 @@ async def list_(session: Session, owners: tuple[str, ...], show_hmac: bool) -> S
     "--period", "period_ms", metavar="DURATION", callback=_period, help="From now.  [default: the broker's longest]"
 )
 async def renew(session: Session, token_id: str, period_ms: int) -> Shown:
-    """Let a token count longer: as long as the broker lets it, or for --period from now."""
+    """Let a token count longer.
+
+    As long as the broker lets it, or for --period from now.
+    """
     hmac = await _hmac_of(session, token_id)
     expiry_time_ms = await session.admin.renew_delegation_token(hmac, renew_period_ms=period_ms)
     return {"token_id": token_id, "expiry_time_ms": expiry_time_ms}

@@ -74,10 +74,10 @@ async def create(
 @asks(topic)
 @_names
 async def describe(session: Session, names: tuple[str, ...]) -> Shown:
-    """Show the partitions of topics: who has them, and from where to where they can be read.
+    """Show the partitions of topics, and where they can be read.
 
-    A read_committed reader stops at last_stable_offset, where the first open transaction begins. A partition without a
-    leader has leader -1, and no offsets.
+    Who has them, and from which offset to which. A read_committed reader stops at last_stable_offset, where the first
+    open transaction begins. A partition without a leader has leader -1, and no offsets.
     """
     from oncelog.client.values.records import TopicPartition
 

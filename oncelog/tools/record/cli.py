@@ -221,9 +221,9 @@ async def produce(
     abort: bool,
     open_ms: int,
 ) -> Shown:
-    """Send each VALUE, or else each line of standard input, and show where they are.
+    """Send each VALUE, or else each line of standard input.
 
-    The topic must exist. Ctrl-C and SIGTERM abort an open transaction.
+    It shows where they are. The topic must exist. Ctrl-C and SIGTERM abort an open transaction.
     """
     from asyncio import CancelledError
 
@@ -298,7 +298,10 @@ def _delete_question(topic: str, wanted: Position, **_: Any) -> str:
 @click.option("--before", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and stop there.")
 async def delete(session: Session, topic: str, wanted: Position, dry_run: bool) -> Shown:
-    """Delete the records of a topic before a position; `--before end` deletes all."""
+    """Delete the records of a topic before a position.
+
+    `--before end` deletes all.
+    """
     places = await partitions_of(session.admin, topic)
     starts = await offsets_at(session.admin, places, Position("start"))
     new = await offsets_at(session.admin, places, wanted)

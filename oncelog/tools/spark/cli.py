@@ -78,9 +78,10 @@ def state(
     marker_topic: str,
     as_json: bool,
 ) -> None:
-    """Show the marker beside the checkpoint, what the next start of the query does, and what it waits for.
+    """Show what the next start of a query does, and what it waits for.
 
-    CHECKPOINT is the checkpointLocation of the query. Exits with 1 if the next start is refused.
+    It shows the marker beside the checkpoint. CHECKPOINT is the checkpointLocation of the query. Exits with 1 if the
+    next start is refused.
     """
     found = _read(checkpoint, bootstrap, security, marker_topic, sink_id)
     _show(found, as_json)
@@ -104,10 +105,10 @@ def repair(
     forget: bool,
     yes: bool,
 ) -> None:
-    """Set the marker to what a person knows: --applied BATCH, or --forget.
+    """Set the marker of a query to what a person knows.
 
-    Stop the query first; a driver that runs is fenced. With a wrong BATCH records are lost or doubled: look into the
-    output before.
+    Give --applied BATCH, or --forget. Stop the query first; a driver that runs is fenced. With a wrong BATCH records
+    are lost or doubled: look into the output before.
     """
     from oncelog.pipeline.sink.checkpoint import Checkpoint
     from oncelog.tools.spark.state import applied, write_marker
@@ -141,9 +142,10 @@ def forget(
     days: int | None,
     yes: bool,
 ) -> None:
-    """Forget batch writes that have a runId: without --run-id and --older-than, list those that are remembered.
+    """Forget batch writes that have a runId, or list them.
 
-    A write with an id that is forgotten writes again. Forget what no job repeats; streams are left alone.
+    Without --run-id and --older-than they are listed. A write with an id that is forgotten writes again. Forget what no
+    job repeats; streams are left alone.
     """
     from oncelog.tools.spark.runs import forget as forget_runs
     from oncelog.tools.spark.runs import runs_of
@@ -182,10 +184,11 @@ def report(
     outputs: tuple[str, ...],
     path: str,
 ) -> None:
-    """Write one HTML page about a query: each micro-batch with its offsets, times, faults, and skipped replays.
+    """Write one HTML page about a query and its micro-batches.
 
-    From the checkpoint, the broker's log, and what was noted on this machine. It reads the source ranges and the
-    outputs of the batches that the checkpoint has, which may take a while. With --json it prints what it found instead.
+    Each has its offsets, times, faults, and skipped replays. From the checkpoint, the broker's log, and what was noted
+    on this machine. It reads the source ranges and the outputs of the batches that the checkpoint has, which may take a
+    while. With --json it prints what it found instead.
     """
     from pathlib import Path
 

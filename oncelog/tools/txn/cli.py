@@ -52,7 +52,7 @@ async def list_(
 @asks(txn)
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID", type=not_empty, shell_complete=TRANSACTIONAL_IDS)
 async def describe(session: Session, transactional_id: str) -> Shown:
-    """Show one transactional id: its producer, its state, the partitions that it writes to."""
+    """Show the producer, state and partitions of an id."""
     from oncelog.tools.txn.operations import describe_transaction
 
     return await describe_transaction(session.admin, transactional_id, _now_ms())
@@ -62,7 +62,7 @@ async def describe(session: Session, transactional_id: str) -> Shown:
 @_topic
 @_partition
 async def producers(session: Session, topic: str, partition: int) -> Shown:
-    """List the producers that write to a partition, and their open transactions."""
+    """List the producers of a partition, and what they have open."""
     from oncelog.client.values.records import TopicPartition
     from oncelog.tools.txn.operations import producers as producers_of
 
@@ -86,7 +86,7 @@ async def producers(session: Session, topic: str, partition: int) -> Shown:
 async def find_hanging(
     session: Session, topic: str | None, partition: int | None, broker_id: int | None, max_timeout_min: int
 ) -> Shown:
-    """Find transactions that a partition holds open and that no coordinator will end.
+    """Find open transactions that no coordinator will end.
 
     read_committed readers wait for them. Exits with 1 if there are any.
     """
@@ -132,10 +132,11 @@ async def abort(
     producer_epoch: int | None,
     coordinator_epoch: int | None,
 ) -> Shown:
-    """Abort a hanging transaction on one partition, by --start-offset or by producer and epochs.
+    """Abort a hanging transaction on one partition.
 
-    Use it only for a transaction that find-hanging reports: its coordinator is not involved. One that its coordinator
-    knows is ended on all its partitions, and its producer fenced, by `oncelog txn fence TRANSACTIONAL_ID`.
+    By --start-offset, or by producer and epochs. Use it only for a transaction that find-hanging reports: its
+    coordinator is not involved. One that its coordinator knows is ended on all its partitions, and its producer fenced,
+    by `oncelog txn fence TRANSACTIONAL_ID`.
     """
     from oncelog.client.values.records import TopicPartition
     from oncelog.tools.txn.operations import abort as abort_by_producer
@@ -172,7 +173,7 @@ def _fence_question(transactional_ids: tuple[str, ...]) -> str:
     shell_complete=TRANSACTIONAL_IDS,
 )
 async def fence(session: Session, transactional_ids: tuple[str, ...]) -> Shown:
-    """Abort the open transactions of these ids, and fence their producers.
+    """Abort what is open of these ids, and fence their producers.
 
     A transaction whose outcome is decided is not aborted: its producer is fenced once every partition has its marker.
     """

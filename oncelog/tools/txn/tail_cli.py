@@ -67,10 +67,10 @@ def tail(
     from_beginning: bool,
     count: int | None,
 ) -> None:
-    """Show each transition of each transaction as its coordinator logs it. Ctrl-C stops it.
+    """Show each transition of each transaction as it is logged.
 
-    A line: time, transactional id, producer id and epoch, from → to, how long the transaction has lasted, its
-    partitions.
+    Ctrl-C stops it. A line: time, transactional id, producer id and epoch, from → to, how long the transaction has
+    lasted, its partitions.
     """
     chosen = reach(bootstrap, profile, timeout_s, command_config)
     following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +312,35 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("profile = ")
     with pytest.raises(ProfileError, match=r"config\.toml cannot be read"):
         target(None, None, None, {"ONCELOG_CONFIG": str(tmp_path / "config.toml")})
+
+
+def test_every_command_that_takes_an_address_takes_it_as_kafkas_scripts_do() -> None:
+    """By --bootstrap-server as by --bootstrap."""
+    taking = [name for name in commands() if "bootstrap" in [parameter.name for parameter in command_at(name).params]]
+    assert set(ASKING) < set(taking)
+    for name in taking:
+        (option,) = [each for each in command_at(name).params if each.name == "bootstrap"]
+        assert option.opts == ["-b", "--bootstrap", "--bootstrap-server"], name
+
+
+def groups(group: click.Group = main) -> Iterator[click.Group]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield command
+
+
+def test_the_summary_of_each_verb_is_one_whole_line_at_80_columns() -> None:
+    """click cuts a longer one."""
+    seen = 0
+    for group in groups():
+        shown = CliRunner().invoke(main, [group.name or "", "--help"], terminal_width=80).stdout
+        verbs = shown.partition("Commands:\n")[2].splitlines()
+        assert len(verbs) == len(group.commands), shown
+        assert [line for line in verbs if "..." in line or len(line) > 80] == []
+        seen += len(verbs)
+    assert seen > 50
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

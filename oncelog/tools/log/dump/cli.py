@@ -62,11 +62,12 @@ _LINES_AT_ONCE = 1_000
 @schema_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 def dump(paths: Sequence[str], files: str | None, schema: str, as_json: bool, **options: Any) -> None:
-    """Print what is in the files of a partition, in the format of Kafka's kafka-dump-log.sh.
+    """Print what is in the files of a partition.
 
-    Takes .log, .index, .timeindex, .txnindex and .snapshot files, or the directory of a partition. Changes nothing; a
-    broker may be running on the files. Exits with 1 if a file is damaged, and says where. With a DSN, of partitions in
-    PostgreSQL: what their .log, .txnindex and .snapshot files would have.
+    The format is that of Kafka's kafka-dump-log.sh. Takes .log, .index, .timeindex, .txnindex and .snapshot files, or
+    the directory of a partition. Changes nothing; a broker may be running on the files. Exits with 1 if a file is
+    damaged, and says where. With a DSN, of partitions in PostgreSQL: what their .log, .txnindex and .snapshot files
+    would have.
     """
     from oncelog.tools.log.dump.batches import LogOptions
     from oncelog.tools.log.dump.files import DumpOptions, OwnFiles, files_of

@@ -42,10 +42,11 @@ def map_(
     svg_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Draw a partition: one cell per batch, and how far readers may read.
+    """Draw a partition: its batches, and how far readers may read.
 
-    Shows what is committed, aborted, still open, a marker, or emptied by compaction. Changes nothing; a broker may be
-    running on the files, or, with a DSN, on the tables in PostgreSQL. Exits with 1 if something is damaged.
+    One cell per batch. Shows what is committed, aborted, still open, a marker, or emptied by compaction. Changes
+    nothing; a broker may be running on the files, or, with a DSN, on the tables in PostgreSQL. Exits with 1 if
+    something is damaged.
     """
     if from_offset is not None and to_offset is not None and from_offset > to_offset:
         raise click.UsageError(f"--from {from_offset} is behind --to {to_offset}: there is nothing to draw.")

@@ -25,7 +25,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for
 @schema_option
 @_as_json
 def export(dsn: Dsn, data_dir: Path, schema: str, as_json: bool) -> None:
-    """Write what a broker has in PostgreSQL into DIR, a new directory, as it is at this moment.
+    """Write what a broker has in PostgreSQL into a new directory.
 
     As it is at this moment; the broker may be running, and goes on. DIR is as after a clean stop: `oncelog serve
     --data-dir DIR` starts from it, Kafka's tools read its files, and `oncelog graduate` makes it Kafka's. Producers,
@@ -62,10 +62,10 @@ def export(dsn: Dsn, data_dir: Path, schema: str, as_json: bool) -> None:
 @schema_option
 @_as_json
 def import_(data_dir: Path, dsn: Dsn, schema: str, as_json: bool) -> None:
-    """Bring the data directory DIR into PostgreSQL, into an empty or a new schema: all of it, or nothing.
+    """Bring a data directory into PostgreSQL, whole or not at all.
 
-    The broker on DIR must be stopped; DIR stays as it is. `oncelog serve --storage DSN` goes on from the tables, and
-    sees nothing of them before all is there.
+    The schema is empty or a new one. The broker on DIR must be stopped; DIR stays as it is. `oncelog serve --storage
+    DSN` goes on from the tables, and sees nothing of them before all is there.
     """
     from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
