@@ -92,7 +92,7 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"order 3", partition=0)
                 await plain.send(topic, b"a second note", partition=0)
-                title = "A second transaction is open: the last stable offset waits at its first record"
+                title = "A second transaction is open: its first record is the last stable offset"
                 scenes.append(await _observe(bootstrap, partition, title))
             await _wait_for_marker(bootstrap, partition)
             scenes.append(await _observe(bootstrap, partition, "It has committed"))
@@ -169,6 +169,10 @@ _COLOURS = {
 }
 
 
+_LETTERS = {"plain": ".", "open": "O", "committed": "C", "aborted": "A"}
+"""As `oncelog log map` has them."""
+
+
 def draw(scenes: list[Scene], console: Any) -> None:
     """Draw each scene: the partition as a strip, its batches as a table, both readers side by side."""
     from rich.table import Table
@@ -205,7 +209,8 @@ def _offsets(batch: BatchView) -> str:
 
 
 def _strip(scene: Scene) -> Any:
-    """Draw one cell per offset, and below it the last stable offset and the high watermark."""
+    """Draw one cell per offset, with a letter for its colour, and below it the last stable offset and the high
+    watermark."""
     from rich.text import Text
 
     cells, ruler, names = Text("  "), Text("  "), Text("  ")
@@ -218,7 +223,7 @@ def _strip(scene: Scene) -> Any:
     width = 8
     for offset in range(scene.log_start_offset, scene.high_watermark + 1):
         state = states.get(offset)
-        label = "" if state is None else (f"◆{state}" if state.isupper() else str(offset))
+        label = "" if state is None else (f"◆{state}" if state.isupper() else f"{_LETTERS[state]} {offset}")
         cells.append(label.center(width - 1), _COLOURS.get(state or "", ""))
         cells.append(" ")
         here = marks.get(offset, [])
