@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.coordinator.newest import NewestRecords
 from oncelog.broker.log.values import NO_TRANSACTION, AppendResult, EndMarker, Writer
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
@@ -383,6 +382,8 @@ class CoordinatorRuntime(Generic[ShardT]):
 
 def _newest_records(life: Life[Any]) -> Generator[int | Completion[Any], None, list[tuple[Record, int]]]:
     """Those of its log, each with a producer as in `NewestRecords.take`; none if the life ends meanwhile."""
+    from oncelog.broker.coordinator.newest import NewestRecords  # a new broker has nothing to read
+
     newest = NewestRecords()
     for piece in life.log.replay():
         if isinstance(piece, Completion):
