@@ -21,7 +21,7 @@ from tests.simulation.log_faults import Plant
 
 
 def answer_reads_whoever_leads(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(current, "around_handler", lambda lease, api, handle: handle)
+    patch.setattr(current, "around_handler", lambda *arguments: arguments[-1])
 
 
 def name_oneself_whoever_leads(patch: pytest.MonkeyPatch) -> None:
