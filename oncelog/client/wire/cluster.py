@@ -114,6 +114,7 @@ class Cluster:
                 transport = await self.connections.any_transport(deadline)
                 response = await transport.request(api, message, self._patience_s(deadline))
                 self.connections.was_served = True
+                self.connections.answered_by[api.key] = transport.address
                 code = error_of(response)
                 cause = error_for(code)
                 if not code or not cause.retriable:

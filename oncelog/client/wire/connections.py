@@ -3,8 +3,8 @@
 Owns: opening a connection once for all who wait for it, the addresses to try, why one could not be reached. Does not
 own: requests (`cluster`), a connection itself (`transport`), the addresses of nodes (`metadata`). Invariant: a broker
 that disappears and returns is found again, through the known nodes first and then the bootstrap addresses. What any
-node may answer is asked last of those that are doubted: one that has left a question open, and one that was asked last
-before a node could not be reached. Both may be cut off from the others, and know nothing, or the leader of before.
+node may answer is asked last of those that are doubted: one that has left a question open, and one that has named
+a node that cannot be reached. Both may be cut off from the others, and know nothing, or the leader of before.
 
 Coordinator requests have their own connections, so that a heartbeat never waits behind a long Fetch, and joins have
 others again, since a join waits for the whole group.
@@ -27,6 +27,7 @@ from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.metadata import Metadata
 from oncelog.client.wire.security import Security
 from oncelog.client.wire.transport import Transport, connect
+from oncelog.protocol.api_keys import ApiKey
 
 _NEXT_S = 1.0
 """How long an address has before the next one is tried beside it."""
@@ -68,8 +69,8 @@ class Connections:
         self._security = security
         self._transports: dict[tuple[int, Purpose], Transport] = {}
         self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
-        self._asked = ""
-        """The address that was chosen last for what any node may answer."""
+        self.answered_by: dict[ApiKey, str] = {}
+        """By API that any node may answer: the address that did so last."""
         self._doubted: list[str] = []
         """Addresses, the newest doubt at the end; there is always another."""
         self._unreachable: set[tuple[str, int]] = set()
@@ -142,7 +143,6 @@ class Connections:
             found = await self.transport(*_ANY, deadline)
             if found.address in self._doubted:
                 self._doubted.remove(found.address)  # no other can be reached
-        self._asked = found.address
         return found
 
     def _is_trusted(self, transport: Transport) -> bool:
@@ -157,8 +157,9 @@ class Connections:
         try:
             self._transports[key] = transport = await (self._open_any() if key == _ANY else self._open_node(key[0]))
         except (ConnectionLost, RequestTimedOut):
-            if key != _ANY and self._asked:
-                self._doubt(self._asked)
+            namer = ApiKey.METADATA if key[1] is Purpose.DATA else ApiKey.FIND_COORDINATOR
+            if key != _ANY and namer in self.answered_by:
+                self._doubt(self.answered_by[namer])
             raise
         return transport
 

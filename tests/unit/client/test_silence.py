@@ -157,14 +157,17 @@ def test_a_node_that_has_named_one_that_cannot_be_reached_is_asked_after_the_oth
     async def main() -> None:
         cluster = Cluster("one:1,two:1", client_id="client")
         connections, deadline = cluster.connections, Deadline.after(60_000)
-        cluster.metadata.nodes = {1: ("one", 1), 2: ("two", 1), 3: ("gone", 1)}
+        nodes = {1: ("one", 1), 2: ("two", 1), 3: ("gone", 1)}
+        cluster.metadata.nodes = nodes
         if is_connected:
             for node_id in (1, 2):
                 await connections.transport(node_id, Purpose.DATA, deadline)
         asked = []
         for _ in range(4):
-            asked.append((await connections.any_transport(deadline)).address)
-            assert (await connections.any_transport(deadline)).address == asked[-1]
+            await cluster.refresh((), deadline)
+            asked.append(connections.answered_by[ApiKey.METADATA])
+            connections.answered_by[ApiKey.FIND_COORDINATOR] = "three:1"
+            cluster.metadata.nodes = nodes
             with pytest.raises(ConnectionLost):
                 await connections.transport(3, Purpose.DATA, deadline)
         assert asked == ["one:1", "two:1"] * 2
