@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -66,13 +67,25 @@ class Program:
         """It has ended what the one before it left open."""
         identity = {"transactional_id": f"{self.topic}-{name}", "transaction_timeout_ms": _TRANSACTION_MS}
         while True:
-            producer = KafkaProducer(**self._connection(), **identity)
+            producer = self._until_done(partial(KafkaProducer, **self._connection(), **identity))
             try:
                 self._within_limit(producer.init_transactions)
                 return producer
             except (KafkaError, TimeoutError) as error:
                 self._report(error)
-                producer.close(0)
+                self._leave(producer)
+
+    def _until_done(self, function: Callable[[], Result]) -> Result:
+        """A node that is away is an error of a consumer, and of the opening of a client."""
+        while True:
+            try:
+                return function()
+            except KafkaError as error:
+                self._report(error)
+
+    def _leave(self, producer: KafkaProducer) -> None:
+        with suppress(KafkaError):  # some records were not sent: the next producer fences this one
+            producer.close(0)
 
     def _consumer(self, **settings: Any) -> KafkaConsumer:
         fixed = {"isolation_level": "read_committed", "enable_auto_commit": False, "fetch_max_wait_ms": 100}
@@ -107,9 +120,9 @@ class Program:
                 outcome = COMMITTED if commits else ABORTED
             except (KafkaError, TimeoutError) as error:
                 self._report(error)
-                producer.close(0)
+                self._leave(producer)
                 producer = self._producer(str(number))
-                outcome = COMMITTED if self._is_there(name) else ABORTED
+                outcome = COMMITTED if self._until_done(partial(self._is_there, name)) else ABORTED
                 life, transaction = life + 1, 0
             self.lines.end(name, outcome, begun_s)
         producer.close()
@@ -127,25 +140,24 @@ class Program:
     def _is_there(self, name: str) -> bool:
         """At read_committed, once its transaction has ended."""
         place, found = TopicPartition(self.topic, 0), False
-        everything = KafkaConsumer(**self._connection())
-        end = everything.end_offsets([place])[place]
-        everything.close()
-        consumer = self._consumer()
-        consumer.assign([place])
-        consumer.seek_to_beginning(place)
-        while consumer.position(place) < end:
-            for records in consumer.poll(_LOOK_MS).values():
-                found = found or any(record.value == name.encode() for record in records)
-        consumer.close()
+        with closing(KafkaConsumer(**self._connection())) as everything:
+            end = everything.end_offsets([place])[place]
+        with closing(self._consumer()) as consumer:
+            consumer.assign([place])
+            consumer.seek_to_beginning(place)
+            while consumer.position(place) < end:
+                for records in consumer.poll(_LOOK_MS).values():
+                    found = found or any(record.value == name.encode() for record in records)
         return found
 
     # --- read, process, write -----------------------------------------------------------------------------------------
 
     def _copy(self) -> None:
         """After an error both begin again, where the group has committed."""
+        settings = {"group_id": self.topic, "auto_offset_reset": "earliest", "session_timeout_ms": 10_000}
         while not self.over.is_set():
             producer = self._producer("copier")
-            consumer = self._consumer(group_id=self.topic, auto_offset_reset="earliest", session_timeout_ms=10_000)
+            consumer = self._until_done(partial(self._consumer, **settings))
             consumer.subscribe([self.topic])
             try:
                 while not self.over.is_set():
@@ -154,7 +166,7 @@ class Program:
                 self._report(error)
             finally:
                 consumer.close()
-                producer.close(0)
+                self._leave(producer)
 
     def _copy_some(self, consumer: KafkaConsumer, producer: KafkaProducer) -> None:
         found = consumer.poll(_LOOK_MS)
@@ -185,7 +197,7 @@ class Program:
         consumer.assign(places)
         consumer.seek_to_beginning(*places)
         while not self.over.is_set():
-            for records in consumer.poll(_LOOK_MS).values():
+            for records in self._until_done(partial(consumer.poll, _LOOK_MS)).values():
                 for record in records:
                     self.lines.say("read", record.partition, record.offset, record.value.decode())
         consumer.close()
