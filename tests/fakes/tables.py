@@ -396,7 +396,10 @@ class FakeTables:
 
     def _look_at_nodes(self, database: Database) -> SeenNodes:
         now_us = self._now_us()
-        rows = [row._replace(is_over=until_us <= now_us) for row, until_us in database.nodes.values()]
+        rows = [
+            row._replace(is_over=until_us <= now_us, left_ms=(until_us - now_us) / 1000)
+            for row, until_us in database.nodes.values()
+        ]
         return SeenNodes(sorted(rows), database.newest, database.wanted)
 
     def leave(self) -> None:

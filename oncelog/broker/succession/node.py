@@ -8,6 +8,7 @@ sockets (`Process`).
 from typing import Any, Generic
 
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
+from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.lease import LeaseKeeper
 from oncelog.broker.storage.shared.store import SharedLogStore
 from oncelog.broker.storage.shared.tables import NOBODY, SeenNodes, TakenLease, WantLeader
@@ -114,7 +115,9 @@ class Node(Generic[B]):
         succession = Succession(term.tables, term.terms, taken, term.roster.nodes, standing)
         broker = yield from self._process.assemble_leader(term.system, succession)
         addresses = yield from self._clients.go_to(broker)
-        standing.lead(term.roster, taken.epoch, term.before, term.free)
+        store = broker.logs.store
+        ends = store.followed_ends if isinstance(store, SharedLogStore) else FollowedEnds()
+        standing.lead(term.roster, taken.epoch, term.before, term.free, ends.at)
         term.roster.listen(addresses)
         term.roster.watch(lambda seen: self._on_seen(broker, seen))
         term.is_leading = True

@@ -1,7 +1,8 @@
 """The row of this node, and those of the others.
 
-Owns: when the row is renewed and looked at, the refusal of a node id that another start has, which other node is the
-best successor. Does not own: the tables (`storage.shared.tables`), what clients are told of it (`cluster.nodes`).
+Owns: when the row is renewed and looked at, the refusal of a node id that another start has, when another node was
+heard of, which is the best successor. Does not own: the tables (`storage.shared.tables`), what clients are told of it
+(`cluster.nodes`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,6 +63,7 @@ class Roster:
         self._is_due = self._is_keeping = False
         self.nodes = Nodes(node_id)
         self.seen = SeenNodes((), 0, NOBODY)
+        self._seen_at_ms = clock.monotonic_ms()
         self._on_seen: Callable[[SeenNodes], None] = lambda _: None
 
     def begin(self, on_wait: Callable[[str], None]) -> Sliced[None]:
@@ -141,21 +143,25 @@ class Roster:
         self._statements.ask(LookAtNodes()).then(on_answer)
 
     def _take(self, seen: SeenNodes) -> None:
-        self.seen = seen
+        self.seen, self._seen_at_ms = seen, self._clock.monotonic_ms()
         self.nodes.others = [
             OtherNode(row.node_id, {each.listener: (each.host, each.port) for each in row.addresses}, row.is_over)
-            for row in self._others
+            for row in self.others
         ]
         self._on_seen(seen)
 
     @property
-    def _others(self) -> list[NodeRow]:
+    def others(self) -> list[NodeRow]:
         return [row for row in self.seen.nodes if row.node_id != self._row.node_id]
+
+    def silent_ms(self, row: NodeRow) -> float:
+        """How long ago another node has renewed its row, which it does for as long as this one."""
+        return max(0, self._lease_ms - row.left_ms) + self._clock.monotonic_ms() - self._seen_at_ms
 
     @property
     def standing_by(self) -> dict[int, int]:
         """The nodes that can lead at once, with the round up to which each has followed."""
-        return standing_by(self._others)
+        return standing_by(self.others)
 
     @property
     def successor(self) -> int:

@@ -1,19 +1,39 @@
 """What this process is among the nodes, from one term to the next: for operators.
 
-Owns: since when it leads or stands by and why, how often it has begun to lead, whether a standby follows soundly, and
-the words for it. Does not own: what it does (`node`), how numbers are reported (`observability`).
+Owns: since when it leads or stands by and why, how often it has begun to lead, whether a standby follows soundly, how
+far a leader knows others to be, and the words for it. Does not own: what it does (`node`), how numbers
+are reported (`observability`, `handlers.describe_quorum`).
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from oncelog.broker.storage.shared.lease import Free
-from oncelog.broker.storage.shared.tables import NOBODY, Lease
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeRow
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.turns.ports import Clock
 
 _SOUND_MS = 5_000
 """A standby that has followed since then could lead at once. A restart of PostgreSQL takes less."""
+
+
+class Other(NamedTuple):
+    """Another node that is at work, as far as the one that leads has heard of it."""
+
+    node_id: int
+    silent_ms: float
+    """Since then."""
+    rounds_behind: int
+    """`NOBODY` if it does not stand by yet."""
+    metadata_end: int
+    """Where the metadata log ended in the rounds that it knows; `NOBODY` if that is not known."""
+
+
+class Leading(NamedTuple):
+    since_ms: float
+    """Ago."""
+    reason: str
+    others: Sequence[Other]
 
 
 class Standing:
@@ -23,6 +43,9 @@ class Standing:
         self._roster: Roster | None = None
         self._is_leading = False
         self._takeover_count = 0
+        self._reason = ""
+        """Why it could begin to lead."""
+        self._metadata_end_at: Callable[[int], int] = lambda _: NOBODY
         self._begun_at_ms = self._followed_at_ms = clock.monotonic_ms()
         self._followed = 0
         self._unsettled: str | None = "it has not found out yet who leads"
@@ -47,15 +70,19 @@ class Standing:
         """It knows the metadata log up to this round."""
         self._followed, self._followed_at_ms = number, self._clock.monotonic_ms()
 
-    def lead(self, roster: Roster, epoch: int, before: Lease, free: Free) -> None:
-        """`before` is the lease of the leader before, and `free` is why it was taken."""
+    def lead(
+        self, roster: Roster, epoch: int, before: Lease, free: Free, metadata_end_at: Callable[[int], int]
+    ) -> None:
+        """`before` is the lease of the leader before, and `free` is why it was taken. `metadata_end_at` returns where
+        the metadata log ended in a round."""
         self._begin(roster, is_leading=True)
         self._takeover_count += 1
+        self._reason, self._metadata_end_at = why_free(before, free, self._node_id), metadata_end_at
         self.told = {
             "leader": self._node_id,
             "leader_epoch": epoch,
             "takeover": self._takeover_count,
-            "message": f"leads from now on: {why_free(before, free, self._node_id)}",
+            "message": f"leads from now on: {self._reason}",
         }
 
     def _begin(self, roster: Roster, *, is_leading: bool) -> None:
@@ -80,6 +107,21 @@ class Standing:
         if not self._is_leading:
             found["node_rounds_behind"] = max(0, self._roster.seen.newest - self._followed)
         return found
+
+    @property
+    def leading(self) -> Leading | None:
+        """None unless it leads."""
+        if self._roster is None or self._unsettled is not None or not self._is_leading:
+            return None
+        others = [self._other(self._roster, row) for row in self._roster.others if not row.is_over]
+        return Leading(self._clock.monotonic_ms() - self._begun_at_ms, self._reason, others)
+
+    def _other(self, roster: Roster, row: NodeRow) -> Other:
+        silent_ms = roster.silent_ms(row)
+        if row.followed == NOBODY:
+            return Other(row.node_id, silent_ms, NOBODY, NOBODY)
+        rounds_behind = max(0, roster.seen.newest - row.followed)
+        return Other(row.node_id, silent_ms, rounds_behind, self._metadata_end_at(row.followed))
 
     @property
     def trouble(self) -> str | None:

@@ -17,7 +17,7 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class ReplicaState(Message):
-    FIELDS = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
+    FIELDS = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp", "leading_since_timestamp", "leading_reason", "rounds_behind")
     __slots__ = FIELDS
     def __init__(
         self,
@@ -26,12 +26,18 @@ class ReplicaState(Message):
         log_end_offset: int = 0,
         last_fetch_timestamp: int = -1,
         last_caught_up_timestamp: int = -1,
+        leading_since_timestamp: int = -1,
+        leading_reason: str = "",
+        rounds_behind: int = -1,
     ) -> None:
         self.replica_id: Final = replica_id
         self.replica_directory_id: Final = replica_directory_id
         self.log_end_offset: Final = log_end_offset
         self.last_fetch_timestamp: Final = last_fetch_timestamp
         self.last_caught_up_timestamp: Final = last_caught_up_timestamp
+        self.leading_since_timestamp: Final = leading_since_timestamp
+        self.leading_reason: Final = leading_reason
+        self.rounds_behind: Final = rounds_behind
 
 
 class PartitionData(Message):

@@ -1,6 +1,8 @@
 """DescribeQuorum (55): request and response.
 
 KIPs: 595 (Raft), 836 (lag of voters), 853 (dynamic quorums).
+The tagged fields are not Kafka's, whose clients pass over tags that they do not know (KIP-482); their tags are far from
+Kafka's own.
 """
 
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
@@ -35,6 +37,18 @@ DESCRIBE_QUORUM_REQUEST = Schema(
     ),
 )
 
+_REPLICA_STATE = Structure(
+    "ReplicaState",
+    Field("replica_id", Int32),
+    Field("replica_directory_id", Uuid, "2+"),
+    Field("log_end_offset", Int64),
+    Field("last_fetch_timestamp", Int64, "1+", default=-1),
+    Field("last_caught_up_timestamp", Int64, "1+", default=-1),
+    Field("leading_since_timestamp", Int64, default=-1, tag=1000, tagged="0+"),
+    Field("leading_reason", String, default="", tag=1001, tagged="0+"),
+    Field("rounds_behind", Int64, default=-1, tag=1002, tagged="0+"),
+)
+
 # Version 1 adds LastFetchTimeStamp and LastCaughtUpTimestamp in ReplicaState (KIP-836).
 # Version 2 adds ErrorMessage, Nodes, ErrorMessage in PartitionData, ReplicaDirectoryId in ReplicaState (KIP-853).
 DESCRIBE_QUORUM_RESPONSE = Schema(
@@ -62,32 +76,8 @@ DESCRIBE_QUORUM_RESPONSE = Schema(
                                 Field("leader_id", Int32),
                                 Field("leader_epoch", Int32),
                                 Field("high_watermark", Int64),
-                                Field(
-                                    "current_voters",
-                                    ArrayOf(
-                                        Structure(
-                                            "ReplicaState",
-                                            Field("replica_id", Int32),
-                                            Field("replica_directory_id", Uuid, "2+"),
-                                            Field("log_end_offset", Int64),
-                                            Field("last_fetch_timestamp", Int64, "1+", default=-1),
-                                            Field("last_caught_up_timestamp", Int64, "1+", default=-1),
-                                        )
-                                    ),
-                                ),
-                                Field(
-                                    "observers",
-                                    ArrayOf(
-                                        Structure(
-                                            "ReplicaState",
-                                            Field("replica_id", Int32),
-                                            Field("replica_directory_id", Uuid, "2+"),
-                                            Field("log_end_offset", Int64),
-                                            Field("last_fetch_timestamp", Int64, "1+", default=-1),
-                                            Field("last_caught_up_timestamp", Int64, "1+", default=-1),
-                                        )
-                                    ),
-                                ),
+                                Field("current_voters", ArrayOf(_REPLICA_STATE)),
+                                Field("observers", ArrayOf(_REPLICA_STATE)),
                             )
                         ),
                     ),

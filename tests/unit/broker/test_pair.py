@@ -8,13 +8,15 @@ import pytest
 
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import describe_quorum_request
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
+from oncelog.protocol.generated.describe_quorum_response import PartitionData
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
-from oncelog.protocol.topics import TRANSACTION_STATE
+from oncelog.protocol.topics import METADATA_TOPIC, TRANSACTION_STATE
 from tests.fakes.database import Database
 from tests.fakes.node import Surroundings, VirtualNode
 from tests.fakes.virtual_time import VirtualTime
@@ -63,11 +65,67 @@ def pair() -> Pair:
     return Pair()
 
 
+def _quorum(pair: Pair, node: VirtualNode) -> PartitionData:
+    """Of the metadata log."""
+    wanted = describe_quorum_request.PartitionData(partition_index=0)
+    topic = describe_quorum_request.TopicData(topic_name=METADATA_TOPIC, partitions=[wanted])
+    answer = pair.ask(node, describe_quorum_request.DescribeQuorumRequest(topics=[topic]), 2)
+    assert answer.error_code == ErrorCode.NONE
+    found: PartitionData = answer.topics[0].partitions[0]
+    return found
+
+
+def _create(pair: Pair, node: VirtualNode, name: str) -> None:
+    wanted = CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+    pair.ask(node, CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
+
+
+def test_the_quorum_is_the_leader_and_who_stands_by_is_an_observer(pair: Pair) -> None:
+    """Its end of the log is what it had followed when it was heard of, and the leader's once it has followed that."""
+    _create(pair, pair.leader, "first")
+    pair.pass_time(5_000)
+    quorum = _quorum(pair, pair.leader)
+    (voter,), (observer,) = quorum.current_voters, quorum.observers
+    assert (quorum.leader_id, voter.replica_id, observer.replica_id) == (1, 1, 2)
+    assert voter.leading_reason == "no broker has led before"
+    assert voter.leading_since_timestamp < observer.last_fetch_timestamp <= voter.last_fetch_timestamp
+    assert (voter.rounds_behind, observer.leading_since_timestamp, observer.leading_reason) == (-1, -1, "")
+    assert voter.log_end_offset == observer.log_end_offset == quorum.high_watermark
+    assert (observer.last_caught_up_timestamp, observer.rounds_behind) == (observer.last_fetch_timestamp, 0)
+    before = quorum.high_watermark
+    _create(pair, pair.leader, "second")
+    quorum = _quorum(pair, pair.leader)
+    (observer,) = quorum.observers
+    assert (observer.log_end_offset, observer.last_caught_up_timestamp) == (before, -1)
+    assert quorum.high_watermark > before
+    pair.until(lambda: _quorum(pair, pair.leader).observers[0].log_end_offset == quorum.high_watermark)
+
+
+def test_the_quorum_says_since_when_and_why_the_next_leader_leads(pair: Pair) -> None:
+    """And no more of a node that is gone once its row is over."""
+    pair.pass_time(5_000)
+    pair.leader.lose_the_machine()
+    ended_ms = pair.server.wall_ms()
+    pair.until(lambda: pair.standby.serving is not None and pair.standby.serving.epoch > 1)
+    pair.pass_time(1_000)
+    quorum = _quorum(pair, pair.standby)
+    assert (quorum.leader_id, quorum.leader_epoch) == (2, 2)
+    assert quorum.observers == []
+    (voter,) = quorum.current_voters
+    assert voter.leading_reason.startswith("node 1 has")
+    assert ended_ms < voter.leading_since_timestamp < pair.server.wall_ms()
+
+
+def test_a_standby_says_of_the_quorum_that_another_node_has_it(pair: Pair) -> None:
+    topic = describe_quorum_request.TopicData(topic_name=METADATA_TOPIC, partitions=[])
+    answer = pair.ask(pair.standby, describe_quorum_request.DescribeQuorumRequest(topics=[topic]), 2)
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+
 @pytest.mark.parametrize("version", [4, 11])
 def test_a_fetch_from_a_standby_has_its_error_at_each_partition(pair: Pair, version: int) -> None:
     """There a consumer looks for a reason to ask who leads, and before version 7 there is no other place."""
-    wanted = CreatableTopic(name="topic", num_partitions=2, replication_factor=1)
-    pair.ask(pair.leader, CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
+    _create(pair, pair.leader, "topic")
     pair.until(lambda: bool(pair.ask(pair.standby, MetadataRequest(topics=None), 9).topics))
     partitions = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=100) for each in (0, 1)]
     topics = [FetchTopic(topic="topic", partitions=partitions)]

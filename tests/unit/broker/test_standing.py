@@ -6,16 +6,18 @@ import pytest
 
 from oncelog.broker.cluster.nodes import OtherNode
 from oncelog.broker.observability.catalogue import OF_NODES
+from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.lease import Free
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, SeenNodes
+from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeRow, SeenNodes
 from oncelog.broker.succession.roster import Roster
-from oncelog.broker.succession.standing import Standing, why_free
+from oncelog.broker.succession.standing import Leading, Other, Standing, why_free
 from tests.fakes.database import Database
 from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 OTHERS = Lease(3, "other", 17, 9_000.0, is_attended=True, node_id=2, held_ms=61_000.0)
+ENDS = FollowedEnds()
 
 
 class Scene:
@@ -60,7 +62,7 @@ def test_a_standby_is_ready_while_it_follows() -> None:
 
 def test_what_leads_is_ready_however_long_it_followed_nobody() -> None:
     scene = Scene()
-    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER)
+    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER, ENDS.at)
     scene.time.advance(60_000)
     assert scene.standing.trouble is None
     found = scene.standing.figures()
@@ -71,13 +73,41 @@ def test_what_leads_is_ready_however_long_it_followed_nobody() -> None:
 
 def test_each_leadership_of_a_process_counts_and_a_time_between_two_has_its_reason() -> None:
     scene = Scene()
-    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER)
+    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER, ENDS.at)
     scene.standing.unsettle("it has stopped to lead")
     assert scene.standing.trouble == "it has stopped to lead"
     assert scene.standing.figures() == {"node_takeovers": 1}
     scene.standing.stand_by(scene.roster, OTHERS)
-    scene.standing.lead(scene.roster, 6, OTHERS, Free.OVER)
+    scene.standing.lead(scene.roster, 6, OTHERS, Free.OVER, ENDS.at)
     assert scene.standing.figures()["node_takeovers"] == 2
+
+
+def test_a_leader_knows_how_far_each_other_node_at_work_is() -> None:
+    """A node has heard of another when that renewed its row, however long it has not looked since; what it does not
+    know of one that only starts it does not say, and one that is gone is none."""
+    scene, ends = Scene(), FollowedEnds()
+    ends.begin(3, 10)
+    ends.collect(11)
+    ends.collect(12)
+    assert [ends.take(number) for number in (8, 9)] == [True, False]
+    rows = (
+        NodeRow(1, "one", (), left_ms=9_000),
+        NodeRow(2, "two", (), followed=7, left_ms=8_500),
+        NodeRow(3, "three", (), followed=9, left_ms=10_500),
+        NodeRow(4, "four", (), followed=2, left_ms=10_000),
+        NodeRow(5, "five", (), left_ms=9_900),
+        NodeRow(6, "six", (), followed=9, is_over=True, left_ms=-1),
+    )
+    scene.roster._take(SeenNodes(rows, 9, NOBODY))
+    assert scene.standing.leading is None
+    scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER, ends.at)
+    scene.time.advance(100)
+    others = [Other(2, 1_600, 2, 10), Other(3, 100, 0, 12), Other(4, 100, 7, -1), Other(5, 200, NOBODY, NOBODY)]
+    assert scene.standing.leading == Leading(100, "node 2 has not renewed its lease in time", others)
+    scene.standing.unsettle("it has stopped to lead")
+    assert scene.standing.leading is None
+    scene.standing.stand_by(scene.roster, OTHERS)
+    assert scene.standing.leading is None
 
 
 def test_every_figure_is_in_the_catalogue_and_the_other_way_round() -> None:

@@ -109,7 +109,9 @@ async def test_a_node_is_known_at_its_address_from_before_it_ends_until_it_liste
         address = NodeAddress("PLAINTEXT", "here", 9_092)
 
         async def seen() -> tuple[str, Sequence[NodeAddress], int, bool]:
-            ((_, owner, addresses, followed, is_over),) = (await _of(statements.ask(LookAtNodes()))).nodes
+            ((_, owner, addresses, followed, is_over, left_ms),) = (await _of(statements.ask(LookAtNodes()))).nodes
+            assert is_over == (left_ms <= 0)
+            assert left_ms <= 10_000
             return owner, addresses, followed, is_over
 
         await _of(statements.ask(KeepNode(NodeRow(2, "first", ()), 10_000)))

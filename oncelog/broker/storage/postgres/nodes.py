@@ -94,7 +94,8 @@ on conflict (node_id) do update set owner = excluded.owner, followed = excluded.
 addresses = coalesce(nullif(excluded.addresses, '[]'), oncelog_node.addresses)
 """
 _NODES = """
-select node_id, owner, addresses, followed, until <= clock_timestamp() from oncelog_node order by node_id
+select node_id, owner, addresses, followed, until <= clock_timestamp(),
+(extract(epoch from until - clock_timestamp()) * 1000)::float from oncelog_node order by node_id
 """
 _NEWEST = "select coalesce((select max(number) from oncelog_journal), 0), number from oncelog_trim"
 _FOLLOWED_CHUNKS = """
@@ -167,8 +168,8 @@ async def _drop_node(connection: Connection, statement: DropNode) -> None:
 
 async def _look_at_nodes(connection: Connection, _: LookAtNodes) -> SeenNodes:
     nodes = [
-        NodeRow(node_id, owner, tuple(NodeAddress(*each) for each in json.loads(addresses)), followed, is_over)
-        for node_id, owner, addresses, followed, is_over in await connection.fetch(_NODES)
+        NodeRow(node_id, owner, tuple(NodeAddress(*each) for each in json.loads(addresses)), *rest)
+        for node_id, owner, addresses, *rest in await connection.fetch(_NODES)
     ]
     newest, trimmed = await connection.fetchrow(_NEWEST)
     return SeenNodes(nodes, max(newest, trimmed), await connection.fetchval("select wanted from oncelog_lease"))

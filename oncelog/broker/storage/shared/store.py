@@ -38,6 +38,7 @@ from oncelog.broker.storage.shared.checkpoint import Checkpoints, TakenCheckpoin
 from oncelog.broker.storage.shared.chunks import CHUNK_BYTES, ChunkCache, ChunkWriter
 from oncelog.broker.storage.shared.cleaned import CleanedOffsets
 from oncelog.broker.storage.shared.deletions import Deletions
+from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.joining import Joiner
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
@@ -143,8 +144,7 @@ class SharedLogStore:
         )
         self._sections: list[Section] = []
         """What the next round holds."""
-        self._is_followed = False
-        """Whether that has something of the metadata log."""
+        self.followed_ends = FollowedEnds()
         self._collected_bytes = 0
         self._in_flight: Completion[Verdicts] | None = None
         self._next: Completion[None] = Completion()
@@ -224,6 +224,8 @@ class SharedLogStore:
         )
         self._logs[topic, partition] = log
         opened = open_log(log, found, self._clock)
+        if topic == METADATA_TOPIC:
+            self.followed_ends.begin(self._number, log.log_end_offset)
         if opened.offline_error is not None:
             self._note_damage(key, opened.offline_error, found)
         elif found.spans:
@@ -278,7 +280,7 @@ class SharedLogStore:
     def _collect(self, log: SharedLog, section: Section) -> None:
         self._sections.append(section)
         if log.topic == METADATA_TOPIC:
-            self._is_followed = True
+            self.followed_ends.collect(log.log_end_offset)
         size_bytes = SECTION_BYTES + len(section[1].data)
         self._collected_bytes += size_bytes
         self._room.waiting_bytes += size_bytes
@@ -286,8 +288,8 @@ class SharedLogStore:
 
     def _take_round(self) -> AppendRound:
         body, self._sections = encode_checked(self._sections), []
-        is_followed, self._is_followed = self._is_followed, False
         self._number, self._collected_bytes = self._number + 1, 0
+        is_followed = self.followed_ends.take(self._number)
         bodies = tuple(body[at : at + self._row_bytes] for at in range(0, len(body), self._row_bytes))
         half_before, self._half = self._half, self._checkpoints.half
         taken = self.outbox.take_ids()

@@ -165,6 +165,8 @@ class NodeRow(NamedTuple):
     """The round up to which it knows the metadata log, if it stands by; a leader has all of it."""
     is_over: bool = False
     """It has ended, or was not renewed in time."""
+    left_ms: float = 0
+    """Until it is over unless it is renewed, by the clock of the database; what a node writes has none."""
 
 
 class SeenNodes(NamedTuple):
