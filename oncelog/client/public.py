@@ -20,6 +20,8 @@ from oncelog.client.admin.descriptions import (
     PartitionDescription,
     PartitionLag,
     ProducerState,
+    QuorumDescription,
+    QuorumReplica,
     TopicDescription,
     TransactionDescription,
 )
@@ -168,6 +170,8 @@ __all__ = [
     "ProducerSettings",
     "ProducerState",
     "QueueFull",
+    "QuorumDescription",
+    "QuorumReplica",
     "QuotaEntity",
     "RawBatch",
     "Record",

@@ -195,6 +195,7 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
         {"user": "alice"}, {"producer_byte_rate": 1_000}
     ),
     "Admin.describe_cluster": lambda scene: scene.admin.describe_cluster(),
+    "Admin.describe_quorum": lambda scene: scene.admin.describe_quorum(),
     "Admin.describe_log_dirs": lambda scene: scene.admin.describe_log_dirs(),
     "Admin.update_features": lambda scene: scene.admin.update_features({"transaction.version": 2}),
     "Admin.create_delegation_token": lambda scene: scene.admin.create_delegation_token(),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         NewTopic,
         PartitionLag,
         ProducerState,
+        QuorumDescription,
         TopicDescription,
         TransactionDescription,
     )
@@ -207,6 +208,19 @@ class Admin:
         from oncelog.client.admin import cluster as admin_cluster
 
         return await admin_cluster.describe_cluster(self._cluster, self._deadline())
+
+    async def describe_quorum(self) -> "QuorumDescription":
+        """The quorum of the cluster's metadata log, as Java's describeMetadataQuorum (KIP-595, KIP-836): which node
+        leads, and how far the others are.
+
+            quorum = await admin.describe_quorum()
+            behind = {each.node_id: quorum.high_watermark - each.log_end_offset for each in quorum.observers}
+
+        Raises CLUSTER_AUTHORIZATION_FAILED, and UNSUPPORTED_VERSION with a broker that has no such quorum.
+        """
+        from oncelog.client.admin import cluster as admin_cluster
+
+        return await admin_cluster.describe_quorum(self._cluster, self._deadline())
 
     async def describe_log_dirs(self, *node_ids: int) -> "list[LogDirDescription]":
         """The data directories of these nodes (default: all), and the size of each partition in them."""

@@ -80,6 +80,45 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A node that has the cluster's metadata log, as Java's QuorumInfo.ReplicaState; -1 where its leader does not know.
+
+    The last three are of oncelog's brokers alone, and of those alone that are several nodes.
+    """
+
+    node_id: int
+    directory_id: UUID
+    log_end_offset: int
+    last_fetch_time_ms: int
+    """When the leader last heard of it."""
+    last_caught_up_time_ms: int
+    """When it last had everything."""
+    leading_since_ms: int = -1
+    """Since when it leads, if it does."""
+    leading_reason: str = ""
+    """Why the leader could begin to lead: what became of the one before."""
+    rounds_behind: int = -1
+    """By how many rounds of the journal a node that stands by was behind; -1 for one that does not stand by yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The cluster's metadata log: the node that leads it and in which epoch, those that elect it, and those that only
+    follow."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+    @property
+    def leader(self) -> QuorumReplica | None:
+        """The voter that leads; None if there is none."""
+        return next((each for each in self.voters if each.node_id == self.leader_id), None)
+
+
+@dataclass(frozen=True, slots=True)
 class LogDirDescription:
     """One data directory of a node. `sizes_bytes` has each partition in it; the volume's sizes are -1 where the broker
     does not report them (KIP-827)."""

@@ -39,6 +39,7 @@ class Admin(Facade[AsyncAdmin]):
     describe_acls = blocking(AsyncAdmin.describe_acls)
     delete_acls = blocking(AsyncAdmin.delete_acls)
     list_offsets = blocking(AsyncAdmin.list_offsets)
+    describe_quorum = blocking(AsyncAdmin.describe_quorum)
     describe_log_dirs = blocking(AsyncAdmin.describe_log_dirs)
     update_features = blocking(AsyncAdmin.update_features)
     describe_user_scram_credentials = blocking(AsyncAdmin.describe_user_scram_credentials)
