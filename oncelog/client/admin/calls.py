@@ -1,18 +1,29 @@
 """The ways of most administrative requests: to the controller, to the coordinator of a key, and to each node.
 
-Owns: sending, retrying while a coordinator loads, raising for the codes of a response, and for topics that do not
-exist. Does not own: the requests and what their responses mean (the other modules of this room).
+Owns: sending, which nodes are at work, retrying while a coordinator loads, raising for the codes of a response, and for
+topics that do not exist. Does not own: the requests and what their responses mean (the other modules of this room).
 """
 
 from collections.abc import Callable, Collection, Iterable
 
-from oncelog.client.values.errors import error_for, raise_for
+from oncelog.client.values.errors import KafkaError, error_for, raise_for
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api, RequestT, ResponseT
 from oncelog.client.wire.cluster import COORDINATOR_BUSY, Cluster, CoordinatorKind
 from oncelog.client.wire.connections import Purpose
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import describe_cluster_request, describe_cluster_response
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 
+_DESCRIBE_CLUSTER = Api(
+    ApiKey.DESCRIBE_CLUSTER,
+    describe_cluster_request.encode,
+    describe_cluster_response.decode,
+    describe_cluster_request.FLEXIBLE_FROM,
+    0,
+    2,
+)
 Code = tuple[int, str]
 """An error code, perhaps 0, and the name of what it concerns."""
 
@@ -58,10 +69,11 @@ async def ask_nodes(
     code_of: Callable[[ResponseT], int],
     node_ids: Iterable[int] = (),
 ) -> "list[tuple[int, ResponseT]]":
-    """Return the response of each of these nodes (default: all) with its id, once what it coordinates is loaded."""
+    """Return the response of each of these nodes (default: all at work) with its id, once what it coordinates is
+    loaded."""
     await cluster.refresh((), deadline)
     found = []
-    for node_id in node_ids or sorted(cluster.metadata.nodes):
+    for node_id in node_ids or await _nodes_at_work(cluster, deadline):
         while True:
             response = await cluster.call_node(node_id, api, request, deadline)
             code = code_of(response)
@@ -71,6 +83,25 @@ async def ask_nodes(
         raise_for(code, f"node {node_id}")
         found.append((node_id, response))
     return found
+
+
+async def _nodes_at_work(cluster: Cluster, deadline: Deadline) -> list[int]:
+    """Return the nodes that Metadata names without those that it names because they may come back: DescribeCluster does
+    not (KIP-1073)."""
+    known = sorted(cluster.metadata.nodes)
+    if len(known) == 1:
+        return known
+    request = DescribeClusterRequest()
+    try:
+        response = await cluster.call_any(_DESCRIBE_CLUSTER, request, deadline, lambda each: each.error_code)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # before Kafka 2.8, which names no others
+            return known
+        raise
+    if response.error_code:  # such as a missing right
+        return known
+    at_work = {each.broker_id for each in response.brokers}
+    return [each for each in known if each in at_work]
 
 
 async def require_topics(cluster: Cluster, names: Collection[str], deadline: Deadline) -> None:
