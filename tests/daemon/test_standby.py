@@ -1,14 +1,10 @@
 """Several nodes over one PostgreSQL: one leads, the others stand by, and clients see a wait when that changes."""
 
 import asyncio
-import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from itertools import count
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer as GroupConsumer
@@ -36,77 +32,14 @@ from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticat
 from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
-from tests.support.daemon import Daemon
+from tests.support.pair import Pair, until
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S
 from tests.support.postgres import Postgres, started
-
-asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
-_schemas = count()
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
     yield from started()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end_s, pause = time.monotonic() + PATIENCE_S, threading.Event()
-    while not is_so():
-        assert time.monotonic() < end_s
-        pause.wait(0.02)
-
-
-class Pair:
-    """Two nodes; the first leads."""
-
-    def __init__(self, postgres: Postgres, start_daemon: Start, *overrides: str) -> None:
-        self._postgres = postgres
-        self._start = start_daemon
-        self._schema = f"standby_{os.getpid()}_{next(_schemas)}"
-        self._overrides = overrides
-        self.nodes = {number: self._node(number) for number in (1, 2)}
-
-    def _node(self, number: int) -> Daemon:
-        return self._start(
-            "oncelog.storage=postgres",
-            f"oncelog.postgres.dsn={self._postgres.dsn}",
-            f"oncelog.postgres.schema={self._schema}",
-            f"node.id={number}",
-            "oncelog.postgres.lease.ms=3000",
-            *self._overrides,
-            name=f"node-{number}",
-        )
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes.values())
-
-    def sql(self, statement: str) -> Any:
-        async def run() -> Any:
-            connection = await asyncpg.connect(self._postgres.dsn)
-            try:
-                await connection.execute(f"set search_path = {self._schema}")
-                return await connection.fetchval(statement)
-            finally:
-                await connection.close()
-
-        return asyncio.run(run())
-
-    @property
-    def leader(self) -> int:
-        """By the tables."""
-        found: int = self.sql("select node_id from oncelog_lease")
-        return found
-
-    def move_to(self, number: int) -> None:
-        """Once that node stands by."""
-        until(lambda: bool(self.sql(f"select followed >= 0 from oncelog_node where node_id = {number}")))
-        self.sql(f"update oncelog_lease set wanted = {number}")
-        until(lambda: self.leader == number)
-
-    def events(self, number: int, event: str) -> list[dict[str, Any]]:
-        lines = self.nodes[number].stderr_path.read_text().splitlines()
-        return [found for line in lines if line.startswith("{") and (found := json.loads(line))["event"] == event]
 
 
 @pytest.fixture
