@@ -1,7 +1,7 @@
 """All pages: which requests each needs, and what its template is given.
 
 Owns: the table of pages. Does not own: requests (`reading`), meaning (`partition_map`, `life_lines`, `messages`,
-`pending`), markup (the templates). A page changes nothing.
+`nodes`, `pending`), markup (the templates). A page changes nothing.
 """
 
 from collections import Counter
@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any
 
-from oncelog.client.admin.descriptions import ListedTransaction, TopicDescription
+from oncelog.client.admin.descriptions import ClusterDescription, ListedTransaction, TopicDescription
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import TopicPartition
 from oncelog.console import life_lines, partition_map
 from oncelog.console.messages import messages_of
+from oncelog.console.nodes import NodeRole, roles_of
 from oncelog.console.query import Query
 from oncelog.console.reading import MOST_DESCRIBED, Reader, now_ms
 from oncelog.console.trouble import UNREACHABLE, status_of
@@ -61,8 +62,11 @@ async def _overview(reader: Reader, _: Query) -> Model:
     lines = await _life_lines(reader, life_lines.matching(listed, "", ""))
     states = life_lines.count_by_state(listed)
     names = await reader.topic_names()
+    cluster = await reader.cluster()
     return {
-        "cluster": await reader.cluster(),
+        "cluster": cluster,
+        "roles": await _roles(reader, cluster),
+        "takeovers": reader.takeovers.seen,
         "led": await _led_by_node(reader, names),
         "topic_count": len(names),
         "groups": await reader.groups(),
@@ -72,6 +76,15 @@ async def _overview(reader: Reader, _: Query) -> Model:
         "open_count": life_lines.count_of("open", states),
         "decided_count": life_lines.count_of("decided", states),
     }
+
+
+async def _roles(reader: Reader, cluster: ClusterDescription) -> Mapping[int, NodeRole]:
+    """Return what each node does; nothing where the cluster does not say it: to this client, or at all."""
+    try:
+        quorum = await reader.quorum()
+    except KafkaError:  # also a silent controller of Apache Kafka's, whose brokers have said the rest
+        return {}
+    return roles_of(cluster.nodes, quorum, now_ms())
 
 
 async def _led_by_node(reader: Reader, names: Sequence[str]) -> Mapping[int, int] | None:

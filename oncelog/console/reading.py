@@ -1,7 +1,8 @@
 """What the console asks of a cluster: Kafka's public requests, through our own client.
 
 Owns: one Admin and one Consumer, opened by the first request and kept; how many bytes and batches a look may cost; what
-is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `pending`).
+is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `nodes`,
+`pending`).
 Invariants: only `fence` and `abort` change anything. Batches are read again only if the bounds of their partition have
 moved, or after some seconds: a page of a partition without writes costs its viewers four requests for offsets a second.
 """
@@ -21,6 +22,7 @@ from oncelog.client.admin.descriptions import (
     ListedTransaction,
     PartitionLag,
     ProducerState,
+    QuorumDescription,
     TopicDescription,
     TransactionDescription,
 )
@@ -29,6 +31,7 @@ from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.client.wire.security import SecurityOptions
+from oncelog.console.nodes import Takeovers
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
 from oncelog.http_port import HttpPort
@@ -75,6 +78,7 @@ class Reader:
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
         self._clients: tuple[Admin, Consumer] | None = None
+        self.takeovers = Takeovers()
         self._memory: dict[Hashable, tuple[Bounds, float, Any]] = {}
 
     async def close(self) -> None:
@@ -102,6 +106,11 @@ class Reader:
 
     async def cluster(self) -> ClusterDescription:
         return await (await self._admin()).describe_cluster()
+
+    async def quorum(self) -> QuorumDescription:
+        found = await (await self._admin()).describe_quorum()
+        self.takeovers.look(found)
+        return found
 
     async def topic_names(self) -> list[str]:
         return await (await self._admin()).list_topics(include_internal=True)
