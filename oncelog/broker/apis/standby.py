@@ -6,6 +6,9 @@ A client goes to a leader or a coordinator by the address that Metadata or FindC
 another after these errors. Which node it asks for the rest is by chance: a node that stands by answers them from the
 metadata log, which it follows, or as a node that has no group and no transaction. Fetch is handled as by a node that
 leads none of the partitions: clients look for another leader only after an error of a partition, not of the response.
+
+What a broker of Kafka forwards to the controller, clients send to any node: Java's Admin to the one that it is
+connected to, which after an error it asks again. It asks another once the connection is closed.
 """
 
 from oncelog.protocol.api_keys import ApiKey as K
@@ -82,6 +85,24 @@ _OF_THE_CONTROLLER = {
     K.ADD_RAFT_VOTER,
     K.REMOVE_RAFT_VOTER,
 }
+
+FROM_ANY_NODE = frozenset(
+    {
+        K.CREATE_ACLS,
+        K.DELETE_ACLS,
+        K.ALTER_CONFIGS,
+        K.INCREMENTAL_ALTER_CONFIGS,
+        K.ALTER_CLIENT_QUOTAS,
+        K.CREATE_DELEGATION_TOKEN,
+        K.RENEW_DELEGATION_TOKEN,
+        K.EXPIRE_DELEGATION_TOKEN,
+        K.DESCRIBE_QUORUM,
+        K.UNREGISTER_BROKER,
+        K.ADD_RAFT_VOTER,
+        K.REMOVE_RAFT_VOTER,
+    }
+)
+"""Those of the controller that clients do not send to it."""
 
 ELSEWHERE = {
     **dict.fromkeys(_OF_PARTITIONS, ErrorCode.NOT_LEADER_OR_FOLLOWER),

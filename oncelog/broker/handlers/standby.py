@@ -5,15 +5,17 @@ Owns: the response. Does not own: which APIs are handled as always, and the erro
 
 - Answers that name the leader wait until it was seen (`broker.succession.leader_seen`).
 - An idempotent producer without a transactional id may ask any node for its producer id, and before it has one this may
-  be the only node that it is connected to: no error makes it ask another, so its connection is closed.
+  be the only node that it is connected to: no error makes it ask another, so its connection is closed. So is that of an
+  administrator whose client asks any node, unless it means the settings of this one.
 """
 
 from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.descriptor import Refused
-from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
+from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE, FROM_ANY_NODE
 from oncelog.broker.apis.table import API_TABLE
+from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.handlers.current import NAMING
 from oncelog.broker.handlers.shared.refused_requests import refused_response
 from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
@@ -23,6 +25,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
+_OF_NODES = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 _REASON = "This node stands by, and another one leads."
 
 
@@ -40,15 +43,22 @@ def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
         return _refuse_fetch
 
     def refuse(context: RequestContext, request: Any) -> Any:
-        if api is ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
-            raise CloseConnection(
-                "only the leader has producer ids: this node stands by, and the client asks another one"
-            )
+        if _may_be_from_any_node(api, request):
+            raise CloseConnection("only the leader can answer it: this node stands by, and the client asks another one")
         version = context.api_version
         place = API_TABLE[api].errors_in(version).rows if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
         return context.run(refused_response(api, refused, version, request, _REASON, place))
 
     return refuse
+
+
+def _may_be_from_any_node(api: ApiKey, request: Any) -> bool:
+    """Whether the client asks this node by chance, and would ask it again after an error."""
+    if api is ApiKey.INIT_PRODUCER_ID:
+        return request.transactional_id is None
+    if api in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
+        return not any(each.resource_type in _OF_NODES and each.resource_name for each in request.resources)
+    return api in FROM_ANY_NODE
 
 
 def _refuse_fetch(_context: RequestContext, request: FetchRequest) -> FetchResponse:

@@ -116,12 +116,6 @@ def test_the_quorum_says_since_when_and_why_the_next_leader_leads(pair: Pair) ->
     assert ended_ms < voter.leading_since_timestamp < pair.server.wall_ms()
 
 
-def test_a_standby_says_of_the_quorum_that_another_node_has_it(pair: Pair) -> None:
-    topic = describe_quorum_request.TopicData(topic_name=METADATA_TOPIC, partitions=[])
-    answer = pair.ask(pair.standby, describe_quorum_request.DescribeQuorumRequest(topics=[topic]), 2)
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
-
-
 @pytest.mark.parametrize("version", [4, 11])
 def test_a_fetch_from_a_standby_has_its_error_at_each_partition(pair: Pair, version: int) -> None:
     """There a consumer looks for a reason to ask who leads, and before version 7 there is no other place."""

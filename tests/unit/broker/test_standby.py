@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from oncelog.broker.apis.descriptor import Api
-from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE
+from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE, FROM_ANY_NODE
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.assembly.standby import assemble_standby
 from oncelog.broker.cluster.nodes import Nodes, OtherNode
@@ -157,6 +157,7 @@ def test_it_is_said_of_each_api_what_a_standby_does() -> None:
     served = {api.key for api in API_TABLE.values() if not api.is_refused}
     assert ANSWERED | set(ELSEWHERE) == served
     assert not ANSWERED & set(ELSEWHERE)
+    assert {ELSEWHERE[api] for api in FROM_ANY_NODE} == {ErrorCode.NOT_CONTROLLER}
 
 
 ELSEWHERE_VERSIONS = [(api, version) for api, version in EVERY_VERSION if api.key in ELSEWHERE]
@@ -170,7 +171,7 @@ def test_a_request_for_the_leader_gets_the_error_that_makes_a_client_look_for_it
     before = standby.follower.next_offset
     reply = standby.send(WITH_NAMES.get(api.key, filled_request(api)), version)
     assert reply.is_there
-    if api.key is ApiKey.PRODUCE:  # with acks=0, which has no response
+    if api.key is ApiKey.PRODUCE or api.key in FROM_ANY_NODE:  # with acks=0, which has no response
         assert reply.is_closed
     else:
         assert error_names(reply.message) == [ELSEWHERE[api.key].name]
@@ -313,12 +314,12 @@ def test_each_of_them_waits_for_five_seconds_at_most(leader: TablesBroker) -> No
 def test_a_broker_that_takes_its_place_has_its_clients_and_what_they_ask_next(leader: TablesBroker) -> None:
     """Also of an API that the one before has loaded; what was asked before is answered still."""
     standby = Standby(leader)
-    resource = AlterConfigsResource(resource_type=2, resource_name="topic", configs=[])
-    alter = AlterConfigsRequest(resources=[resource], validate_only=True)
-    assert standby.ask(alter, 2).responses[0].error_code == ErrorCode.NOT_CONTROLLER
+    wanted = CreatableTopic(name="another", num_partitions=1, replication_factor=1)
+    create = CreateTopicsRequest(topics=[wanted], timeout_ms=1_000, validate_only=True)
+    assert standby.ask(create, 5).topics[0].error_code == ErrorCode.NOT_CONTROLLER
     waiting = standby.send(MetadataRequest(topics=[]), 12)
     standby.take_part(leader.broker)
-    assert standby.ask(alter, 2).responses[0].error_code == ErrorCode.NONE
+    assert standby.ask(create, 5).topics[0].error_code == ErrorCode.NONE
     assert waiting.message.controller_id == 1
 
 
@@ -338,7 +339,18 @@ def test_it_follows_through_snapshots_and_checkpoints_of_the_leader() -> None:
     assert Standby(leader).broker.metadata.state.topics == leader.broker.metadata.state.topics
 
 
-def test_changes_are_refused_by_each_row(standby: Standby) -> None:
-    """As for an administrator whose client has asked any node."""
-    asked = AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="topic", configs=[])])
-    assert [row.error_code for row in standby.ask(asked, 2).responses] == [ErrorCode.NOT_CONTROLLER]
+@pytest.mark.parametrize("resource_type", [4, 8])
+def test_changes_of_this_nodes_settings_are_refused_by_each_row(standby: Standby, resource_type: int) -> None:
+    """No other node can be meant."""
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name="2", configs=[])
+    answer = standby.ask(AlterConfigsRequest(resources=[resource]), 2)
+    assert [row.error_code for row in answer.responses] == [ErrorCode.NOT_CONTROLLER]
+
+
+@pytest.mark.parametrize(("resource_type", "name"), [(2, "topic"), (4, ""), (32, "group")])
+def test_an_administrator_whose_client_asks_any_node_asks_another(
+    standby: Standby, resource_type: int, name: str
+) -> None:
+    """After an error Java's would ask this one again, as it is connected to it."""
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[])
+    assert standby.send(AlterConfigsRequest(resources=[resource]), 2).is_closed
