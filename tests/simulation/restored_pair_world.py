@@ -64,6 +64,9 @@ class RestoredPairWorld(PairWorld):
     # --- the tables go back -------------------------------------------------------------------------------------------
 
     def _restore(self) -> None:
+        if len(self.database.states) < 2:
+            self._later(500, self._restore)  # nothing was written yet that could be lost
+            return
         self.tally.restores += 1
         self.around.cut_share = 0
         for client in (*self._clients, *self._followers):
