@@ -492,7 +492,8 @@ class LogWorld:
             require(
                 log.offline_error is not None
                 or log.log_end_offset >= partition.model.answered_end
-                or self.logs.had_lost_answers,
+                or self.logs.had_lost_answers
+                or self.logs.store.problems,
                 "a start knows what it lacks of what was answered",
                 log.name,
                 log.log_end_offset,
