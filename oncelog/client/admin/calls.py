@@ -1,29 +1,18 @@
 """The ways of most administrative requests: to the controller, to the coordinator of a key, and to each node.
 
-Owns: sending, which nodes are at work, retrying while a coordinator loads, raising for the codes of a response, and for
+Owns: sending, retrying while a coordinator loads, raising for the codes of a response, and for
 topics that do not exist. Does not own: the requests and what their responses mean (the other modules of this room).
 """
 
 from collections.abc import Callable, Collection, Iterable
 
-from oncelog.client.values.errors import KafkaError, error_for, raise_for
+from oncelog.client.values.errors import error_for, raise_for
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api, RequestT, ResponseT
 from oncelog.client.wire.cluster import COORDINATOR_BUSY, Cluster, CoordinatorKind
 from oncelog.client.wire.connections import Purpose
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated import describe_cluster_request, describe_cluster_response
-from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 
-_DESCRIBE_CLUSTER = Api(
-    ApiKey.DESCRIBE_CLUSTER,
-    describe_cluster_request.encode,
-    describe_cluster_response.decode,
-    describe_cluster_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
 Code = tuple[int, str]
 """An error code, perhaps 0, and the name of what it concerns."""
 
@@ -86,22 +75,12 @@ async def ask_nodes(
 
 
 async def _nodes_at_work(cluster: Cluster, deadline: Deadline) -> list[int]:
-    """Return the nodes that Metadata names without those that it names because they may come back: DescribeCluster does
-    not (KIP-1073)."""
     known = sorted(cluster.metadata.nodes)
     if len(known) == 1:
         return known
-    request = DescribeClusterRequest()
-    try:
-        response = await cluster.call_any(_DESCRIBE_CLUSTER, request, deadline, lambda each: each.error_code)
-    except KafkaError as error:
-        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # before Kafka 2.8, which names no others
-            return known
-        raise
-    if response.error_code:  # such as a missing right
-        return known
-    at_work = {each.broker_id for each in response.brokers}
-    return [each for each in known if each in at_work]
+    from oncelog.client.admin.nodes_at_work import nodes_at_work  # one alone needs no question
+
+    return await nodes_at_work(cluster, known, deadline)
 
 
 async def require_topics(cluster: Cluster, names: Collection[str], deadline: Deadline) -> None:

@@ -218,9 +218,9 @@ class Admin:
 
         Raises CLUSTER_AUTHORIZATION_FAILED, and UNSUPPORTED_VERSION with a broker that has no such quorum.
         """
-        from oncelog.client.admin import cluster as admin_cluster
+        from oncelog.client.admin import quorum
 
-        return await admin_cluster.describe_quorum(self._cluster, self._deadline())
+        return await quorum.describe_quorum(self._cluster, self._deadline())
 
     async def describe_log_dirs(self, *node_ids: int) -> "list[LogDirDescription]":
         """The data directories of these nodes (default: all), and the size of each partition in them."""

@@ -1,15 +1,15 @@
 """The requests about the nodes of a cluster: what they are and have, their disks and features.
 
 Owns: the requests, and their errors as exceptions. Does not own: the public names (`client`, which imports this at the
-first use: few programs need it). KIPs: 113 and 827 (log directories), 584 (features), 595 and 836 (the quorum).
+first use: few programs need it). KIPs: 113 and 827 (log directories), 584 (features).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from oncelog.client.admin.calls import ask_controller, ask_nodes
-from oncelog.client.admin.descriptions import ClusterDescription, LogDirDescription, QuorumDescription, QuorumReplica
-from oncelog.client.values.errors import error_for, raise_for
+from oncelog.client.admin.descriptions import ClusterDescription, LogDirDescription
+from oncelog.client.values.errors import raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import API_VERSIONS, Api
@@ -19,17 +19,12 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     describe_log_dirs_request,
     describe_log_dirs_response,
-    describe_quorum_request,
-    describe_quorum_response,
     update_features_request,
     update_features_response,
 )
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
-from oncelog.protocol.generated.describe_quorum_request import DescribeQuorumRequest
-from oncelog.protocol.generated.describe_quorum_response import ReplicaState
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from oncelog.protocol.topics import METADATA_TOPIC
 
 _DESCRIBE_LOG_DIRS = Api(
     ApiKey.DESCRIBE_LOG_DIRS,
@@ -38,14 +33,6 @@ _DESCRIBE_LOG_DIRS = Api(
     describe_log_dirs_request.FLEXIBLE_FROM,
     1,
     4,
-)
-_DESCRIBE_QUORUM = Api(
-    ApiKey.DESCRIBE_QUORUM,
-    describe_quorum_request.encode,
-    describe_quorum_response.decode,
-    describe_quorum_request.FLEXIBLE_FROM,
-    0,
-    2,
 )
 _UPDATE_FEATURES = Api(
     ApiKey.UPDATE_FEATURES,
@@ -87,42 +74,6 @@ async def describe_log_dirs(cluster: Cluster, node_ids: Iterable[int], deadline:
             }
             found.append(LogDirDescription(node_id, each.log_dir, sizes, each.total_bytes, each.usable_bytes))
     return found
-
-
-async def describe_quorum(cluster: Cluster, deadline: Deadline) -> QuorumDescription:
-    partition = describe_quorum_request.PartitionData(partition_index=0)
-    topic = describe_quorum_request.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    request = DescribeQuorumRequest(topics=[topic])
-    while True:
-        response = await ask_controller(cluster, _DESCRIBE_QUORUM, request, deadline)
-        code, message = response.error_code, response.error_message
-        if not code:
-            found = response.topics[0].partitions[0]
-            code, message = found.error_code, found.error_message
-        if not code or not error_for(code).retriable:
-            break
-        await deadline.pause(cluster.retry_backoff_ms, ApiKey.DESCRIBE_QUORUM.name, error_for(code))
-    raise_for(code, message or "")
-    return QuorumDescription(
-        found.leader_id,
-        found.leader_epoch,
-        found.high_watermark,
-        tuple(map(_replica, found.current_voters)),
-        tuple(map(_replica, found.observers)),
-    )
-
-
-def _replica(state: ReplicaState) -> QuorumReplica:
-    return QuorumReplica(
-        state.replica_id,
-        state.replica_directory_id,
-        state.log_end_offset,
-        state.last_fetch_timestamp,
-        state.last_caught_up_timestamp,
-        state.leading_since_timestamp,
-        state.leading_reason,
-        state.rounds_behind,
-    )
 
 
 async def update_features(
