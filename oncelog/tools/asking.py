@@ -311,6 +311,10 @@ def run_loop(work: Awaitable[Any], *, follows: bool = False) -> Any:
         raise KeyboardInterrupt from None
 
 
+_BROKEN_PIPE_S = 1.0
+"""Work that writes finds it out by itself, and has ended by then: to cancel it would keep a member from leaving."""
+
+
 def _when_pipe_breaks(call: Callable[[], object]) -> None:
     """Call it once nobody reads standard output any more, if that is a pipe: selectors report its end as readable."""
     import asyncio
@@ -328,7 +332,7 @@ def _when_pipe_breaks(call: Callable[[], object]) -> None:
 
     def broken() -> None:
         loop.remove_reader(descriptor)
-        call()
+        loop.call_later(_BROKEN_PIPE_S, call)
 
     loop.add_reader(descriptor, broken)
 
