@@ -461,7 +461,9 @@ class LogWorld:
             auditors = [partition.auditor for partition in self.partitions]
             audit_journal_ruin(zip(auditors, self.open, strict=True))
             return
-        self._audit_answers(kept_all=kept_all and ruin is None and not has_failed)
+        self._audit_answers(
+            kept_all=kept_all and ruin is None and not has_failed, is_ruined=ruin is not None and not ruin.is_late
+        )
         if ruin is not None:
             if ruin.is_late:
                 ruin.happen(disk)
@@ -486,14 +488,14 @@ class LogWorld:
         ends = tuple(log.log_end_offset for log in self.open)
         require(ends in rounds, "all of a round is there, or nothing", ends, rounds[-3:])
 
-    def _audit_answers(self, *, kept_all: bool) -> None:
+    def _audit_answers(self, *, kept_all: bool, is_ruined: bool) -> None:
         """What was answered ahead is there, or the start knows that it may not be; after a kill it is."""
         for partition, log in zip(self.partitions, self.open, strict=True):
             require(
                 log.offline_error is not None
                 or log.log_end_offset >= partition.model.answered_end
                 or self.logs.had_lost_answers
-                or self.logs.store.problems,
+                or (is_ruined and bool(self.logs.store.problems)),
                 "a start knows what it lacks of what was answered",
                 log.name,
                 log.log_end_offset,

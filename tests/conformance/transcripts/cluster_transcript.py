@@ -108,11 +108,14 @@ _VOLATILE = re.compile(
     r"|log_end_offset|host|last_fetch_timestamp|last_caught_up_timestamp|replica_directory_id)=(-?\d+|'[^']*'|UUID\('[^']*'\))"
 )
 
+_NOT_KAFKAS = ", leading_since_timestamp=-1, leading_reason='', rounds_behind=-1"
+"""Our own tagged fields of a replica, which a broker that is alone leaves out."""
 _OUR_CLUSTER = re.compile(r'the cluster id "[^"]*"')
 
 
 def shown(answer: Any) -> str:
-    text = _VOLATILE.sub(r"\1=...", repr(answer)).replace("name='CONTROLLER'", "name='PLAINTEXT'")
+    text = _VOLATILE.sub(r"\1=...", repr(answer).replace(_NOT_KAFKAS, ""))
+    text = text.replace("name='CONTROLLER'", "name='PLAINTEXT'")
     return _OUR_CLUSTER.sub("the cluster id ...", text)
 
 
