@@ -188,11 +188,15 @@ class RunningBroker:
                 ) from error
 
     async def _flush(self, *, is_handover: bool) -> None:
+        """Until nothing has been appended in the turns meanwhile, as markers are once a decision is durable: a store
+        with a round in flight cannot give its lease back."""
         broker = self.broker
-        if not broker.rounds.is_over:
-            settling = broker.slices.run_own(broker.logs.settle(is_handover=is_handover))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended(settling), _FLUSH_TIMEOUT_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_TIMEOUT_S):
+                while not broker.rounds.is_over:
+                    await ended(broker.slices.run_own(broker.logs.settle(is_handover=is_handover)))
+                    if broker.logs.is_settled:
+                        break
 
     async def _start_reports(self) -> None:
         """Start the reporters that the settings name; the others are not imported either."""

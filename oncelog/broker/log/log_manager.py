@@ -244,6 +244,11 @@ class LogManager:
         while self.store.is_busy and not is_handover:
             yield self.store.when_idle()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that has been appended is durable now."""
+        return all(log.high_watermark == log.log_end_offset for log in self.logs if log.offline_error is None)
+
     def close(self) -> OSError | None:
         """Clean stop: make everything durable, and let the store write what saves the next start a scan. After a
         failure, only close.
