@@ -13,7 +13,6 @@ import pytest
 
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.schema import Schema
-from oncelog.tools.log.dump.json import NOT_KAFKAS
 from tests.support.java import ask_kafka
 from tests.support.kafka_json import as_json, renamed
 from tests.support.messages import every_version, generated, message_from
@@ -42,9 +41,6 @@ def test_kafka_reads_what_we_write_and_writes_the_same_bytes() -> None:
         written, _, printed = answer.partition(" ")
         assert written == data.hex(), where
         expected = as_json(message, schema.structure, version)
-        for of, name in NOT_KAFKAS:  # tags of our own: Kafka keeps their bytes and does not know what they mean
-            if of == schema.name:
-                expected.pop(name, None)
         assert renamed(json.loads(printed), schema.structure, version) == expected, where
 
 

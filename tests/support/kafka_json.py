@@ -6,12 +6,15 @@ from typing import Any
 from oncelog.protocol.schema import ArrayOf, Field, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
+_OUR_TAGS = 1_000
+"""From here on: Kafka keeps their bytes and does not know what they mean."""
+
 
 def as_json(message: Any, structure: Structure, version: int) -> dict[str, Any]:
     """The message as Kafka's JsonConverter prints it."""
     values = {}
     for field in structure.fields:
-        if field.in_version(version):
+        if field.in_version(version) and (field.tag or 0) < _OUR_TAGS:
             value = getattr(message, attribute(field.name))
             if field.is_tagged(version) and _is_left_out(message, field, value):
                 continue
