@@ -18,12 +18,12 @@ from tests.postgres.proof.lines import (
     COPIES,
     PARTITIONS,
     UNKNOWN,
+    WRITERS,
     Lines,
     await_stop,
     end_with_any_thread,
 )
 
-WRITERS = 2
 _TIMEOUT_MS = 30_000
 _LOOK_MS = 100
 

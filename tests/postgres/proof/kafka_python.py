@@ -26,11 +26,10 @@ from tests.postgres.proof.lines import (
     COPIES,
     PARTITIONS,
     Lines,
-    await_stop,
     end_with_any_thread,
+    run_threads,
 )
 
-WRITERS = 2
 _TRANSACTION_MS = 30_000
 _LOOK_MS = 100
 _LIMIT_S = 10
@@ -48,13 +47,7 @@ class Program:
     over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        writers = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
-        others = [threading.Thread(target=self._copy), threading.Thread(target=self._follow)]
-        for each in writers + others:
-            each.start()
-        await_stop(self.stops, self.over, self.lines, writers)
-        for each in others:
-            each.join()
+        run_threads(self.stops, self.over, self.lines, self._write, (self._copy, self._follow))
 
     def _connection(self) -> dict[str, Any]:
         return {

@@ -17,12 +17,11 @@ from tests.postgres.proof.lines import (
     PARTITIONS,
     UNKNOWN,
     Lines,
-    await_stop,
     end_with_any_thread,
+    run_threads,
 )
 from tests.support.patience import PATIENCE_S
 
-WRITERS = 2
 _TIMEOUT_MS = 30_000
 _LOOK_S = 0.1
 
@@ -38,13 +37,7 @@ class Program:
     over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        writers = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
-        others = [threading.Thread(target=self._copy), threading.Thread(target=self._follow)]
-        for each in writers + others:
-            each.start()
-        await_stop(self.stops, self.over, self.lines, writers)
-        for each in others:
-            each.join()
+        run_threads(self.stops, self.over, self.lines, self._write, (self._copy, self._follow))
 
     def _connection(self) -> dict[str, Any]:
         # librdkafka 2.16 waits for brokers that it has removed itself (docs/clients/client-notes.md).

@@ -14,9 +14,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 PARTITIONS = 4
+WRITERS = 2
 COMMITTED = "committed"
 """The commit was acknowledged."""
 ABORTED = "aborted"
@@ -50,6 +52,23 @@ def end_with_any_thread() -> None:
         os._exit(1)
 
     threading.excepthook = end
+
+
+def run_threads(
+    stops: threading.Event,
+    over: threading.Event,
+    lines: Lines,
+    write: Callable[[int], None],
+    others: Sequence[Callable[[], None]],
+) -> None:
+    """Writers, by their numbers, and what goes on beside them, until standard input says otherwise."""
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
+    beside = [threading.Thread(target=each) for each in others]
+    for each in writers + beside:
+        each.start()
+    await_stop(stops, over, lines, writers)
+    for each in beside:
+        each.join()
 
 
 def await_stop(stops: threading.Event, over: threading.Event, lines: Lines, writers: list[threading.Thread]) -> None:

@@ -24,11 +24,10 @@ from tests.postgres.proof.lines import (
     PARTITIONS,
     UNKNOWN,
     Lines,
-    await_stop,
     end_with_any_thread,
+    run_threads,
 )
 
-WRITERS = 2
 _TIMEOUT_MS = 30_000
 _LOOK_MS = 100
 
@@ -45,13 +44,7 @@ class Program:
 
     def run(self) -> None:
         """Each client has a loop of its own, as each would be a program of its own."""
-        writers = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
-        others = [threading.Thread(target=each) for each in (self._copy, self._follow)]
-        for each in writers + others:
-            each.start()
-        await_stop(self.stops, self.over, self.lines, writers)
-        for each in others:
-            each.join()
+        run_threads(self.stops, self.over, self.lines, self._write, (self._copy, self._follow))
 
     # --- transactions -------------------------------------------------------------------------------------------------
 

@@ -99,8 +99,16 @@ def await_standbys(world: World) -> None:
 
 
 def _killed(world: World, also: Also) -> None:
+    _ended(world, Daemon.kill, also)
+
+
+def _stopped(world: World, also: Also) -> None:
+    _ended(world, Daemon.stop, also)
+
+
+def _ended(world: World, end: Callable[[Daemon], object], also: Also) -> None:
     leader = world.broker
-    leader.kill()
+    end(leader)
     also(world)
     await_another(world, leader)
     leader.start()
@@ -125,14 +133,6 @@ def _standby_killed(world: World, also: Also) -> None:
     also(world)
     world.await_progress()
     standby.start()
-
-
-def _stopped(world: World, also: Also) -> None:
-    leader = world.broker
-    leader.stop()
-    also(world)
-    await_another(world, leader)
-    leader.start()
 
 
 def _asleep(world: World, also: Also) -> None:
