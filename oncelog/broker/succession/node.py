@@ -122,7 +122,12 @@ class Node(Generic[B]):
         term.roster.watch(lambda seen: self._on_seen(broker, seen))
         term.is_leading = True
         self._on_serving()
-        yield from self.standby.step_aside()
+        lease = broker.logs.store.lease
+        if lease is not None and not lease.is_ours:
+            # Who has asked this node before it led is told so once it is sure: it may have stood still meanwhile.
+            yield first_of(lease.when_confirmed(), self._stopping, term.over)
+        if not term.over.done:
+            yield from self.standby.step_aside()
         yield first_of(self._stopping, term.over)
         if not term.is_lost:
             yield from self._hand_over(broker)
