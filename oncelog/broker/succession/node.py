@@ -10,6 +10,7 @@ from typing import Any, Generic
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.lease import LeaseKeeper
+from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedLogStore
 from oncelog.broker.storage.shared.tables import NOBODY, SeenNodes, TakenLease, WantLeader
 from oncelog.broker.succession.clients import Clients
@@ -79,7 +80,11 @@ class Node(Generic[B]):
             yield self._process.close_tables(self.term.tables)
 
     def _bear(self, problem: StartError) -> Sliced[None]:
-        """A first start fails at once; a process that has served waits as long as a leader does. Raises StartError."""
+        """A first start fails at once; a process that has served waits as long as a leader does. One that has lost the
+        lease while it began to lead stands by. Raises StartError."""
+        if isinstance(problem.__cause__, Fenced):
+            self._log.warning("lease.lost", message=str(problem))
+            return
         monotonic_ms = self._system.clock.monotonic_ms()
         if self._failing_since is None:
             self._failing_since = monotonic_ms

@@ -1,12 +1,22 @@
 """Another store over the same tables has what was acknowledged, and the one before acknowledges nothing more."""
 
+from random import Random
+
 import pytest
 
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.storage.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.shared.lease import LeaseTerms
 from oncelog.broker.storage.shared.log import SharedLog
-from oncelog.broker.storage.shared.store import SharedLogStore
+from oncelog.broker.storage.shared.opening import JournalGap
+from oncelog.broker.storage.shared.statements import Fenced
+from oncelog.broker.storage.shared.store import SharedLogStore, open_store
+from oncelog.broker.storage.shared.tables import ReadRounds, Round
+from oncelog.broker.turns.slices import Slices
+from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.logs import batch
+from tests.fakes.tables import FakeTables
+from tests.fakes.virtual_time import VirtualTime
 from tests.unit.storage.stores import Stored
 from tests.unit.storage.test_stores import filled
 
@@ -63,3 +73,23 @@ def test_the_next_broker_has_what_was_acknowledged_and_goes_on_and_the_one_befor
     stored.settle()
     assert appended.base_offset == late.base_offset
     assert after.high_watermark == appended.last_offset + 1 and not stored.failures
+
+
+@pytest.mark.parametrize("is_overtaken", [True, False])
+def test_what_does_not_join_is_damage_unless_another_broker_leads_by_now(
+    is_overtaken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that slept while it read has one half from before, and one from after the next one has emptied it."""
+
+    def later(database: Database, statement: ReadRounds) -> list[Round]:
+        if is_overtaken:
+            database.take_lease(Random(0))
+        return [Round(statement.above + 2, b"", 0)]
+
+    monkeypatch.setitem(_EFFECTS, ReadRounds, later)
+    time = VirtualTime()
+    tables = FakeTables(Database(), time, time, Random(0), takes_time=False)
+    opening = Slices(time).run_own(open_store(tables, time, time, [].append, terms=LeaseTerms("owner")))
+    while not opening.done:
+        time.advance(1)
+    assert type(opening.error) is (Fenced if is_overtaken else JournalGap)

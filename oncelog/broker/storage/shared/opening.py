@@ -55,8 +55,13 @@ class Found:
         return found
 
 
+class JournalGap(OSError):
+    """The newest checkpoint and the rounds of the journal do not join."""
+
+
 def find(statements: Statements, epoch: int) -> Sliced[Found]:
-    """What the broker before has committed, for the one with the lease or those who only look on. Raises OSError."""
+    """What the broker before has committed, for the one with the lease or those who only look on. Raises JournalGap,
+    OSError."""
     found = Found(epoch)
     reading = statements.ask(ReadCatalogue())
     yield reading
@@ -83,7 +88,7 @@ def find(statements: Statements, epoch: int) -> Sliced[Found]:
         piece = statements.ask(ReadRounds(rounds[-1].number))  # on its way while these are read
         for number, body, half in rounds:
             if number != found.number + 1:
-                raise OSError(f"the journal lacks round {found.number + 1}: the database is not what it was")
+                raise JournalGap(f"the journal lacks round {found.number + 1}: the database is not what it was")
             found.number, found.half = number, half
             found.journal_bytes += len(body)
             _take_sections(found, number, body)

@@ -42,7 +42,7 @@ from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.joining import Joiner
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
-from oncelog.broker.storage.shared.opening import Found, FoundLog, damage_note, damage_path, find, open_log
+from oncelog.broker.storage.shared.opening import Found, FoundLog, JournalGap, damage_note, damage_path, find, open_log
 from oncelog.broker.storage.shared.outage import OutageListener
 from oncelog.broker.storage.shared.outbox import SharedOutbox
 from oncelog.broker.storage.shared.room import RETRY_MS, Room
@@ -55,6 +55,7 @@ from oncelog.broker.storage.shared.tables import (
     MeasureTables,
     MoveStarts,
     Refused,
+    RenewLease,
     Tables,
     TakenLease,
     Unanswered,
@@ -489,7 +490,13 @@ def open_store(
     if taken is None:
         taken = yield from take_lease(statements, clock, scheduler, terms, lambda seen, _: on_seen(seen))
     lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms)
-    found = yield from find(statements, taken.epoch)
+    try:
+        found = yield from find(statements, taken.epoch)
+    except JournalGap as gap:
+        confirmed = statements.write(RenewLease(taken.epoch, terms.lease_ms))
+        yield confirmed
+        confirmed.result()  # Fenced, if it was read in parts before and after another leader has emptied the journal
+        raise gap
     return SharedLogStore(
         statements, taken, found, lease, clock, scheduler, on_failure, compaction, sizes, space_listener, stopwatch
     )
