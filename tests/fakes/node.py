@@ -79,8 +79,8 @@ class Arrival:
         self.serving: Serving | None = None
         self.reply: Reply | None = None
         self.is_refused = False
-        self.server_ms = self.process_ms = 0
-        """When the process took it, by the clock of the database and by its own."""
+        self.server_ms = 0
+        """When the process took it, by the clock of the database."""
 
     @property
     def is_there(self) -> bool:
@@ -195,7 +195,6 @@ class VirtualNode:
                 arrival.is_refused = True
             else:
                 arrival.server_ms = self._around.server.monotonic_ms()
-                arrival.process_ms = process.time.monotonic_ms()
                 arrival.serving, arrival.reply = serving, serving.take(frame, request, version)
 
         process.time.call_soon(take)

@@ -88,6 +88,10 @@ def name_at_once_who_led_last(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderSeen, "when_seen", lambda self: Completion.of(None))
 
 
+def name_who_led_last_once_nobody_is_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderSeen, "forget", LeaderSeen.release)
+
+
 def name_the_next_leader_once_it_is_followed(patch: pytest.MonkeyPatch) -> None:
     def late(self: Clients[Any], node_id: int) -> None:
         self._leader_node_id = node_id
@@ -105,6 +109,7 @@ PLANTS: list[Plant] = [
     number_rounds_in_the_database,
     take_the_lease_in_the_epoch_of_before,
     name_at_once_who_led_last,
+    name_who_led_last_once_nobody_is_seen,
     name_the_next_leader_once_it_is_followed,
 ]
 FOUND_BY: Mapping[Plant, str] = {
@@ -112,6 +117,7 @@ FOUND_BY: Mapping[Plant, str] = {
     number_rounds_in_the_database: "I27",
     take_the_lease_in_the_epoch_of_before: "I29",
     name_at_once_who_led_last: "I33",
+    name_who_led_last_once_nobody_is_seen: "I33",
     name_the_next_leader_once_it_is_followed: "I33",
 }
 """Which invariant finds it, before any other or alone."""

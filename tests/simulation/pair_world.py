@@ -47,8 +47,6 @@ _WELL_MS = 3_000
 _AGREED_MS = 20_000
 _AGAIN_MS = (100, 500, 2_000, 5_000)
 """When a process that has ended is started again."""
-_ANSWERED_ANYHOW_MS = 5_000
-"""After so long a node that stands by names the leader that it knew last (`succession.leader_seen`)."""
 _LATE_MS = (0, 20, 300)
 """When the database carries out what the leader of before had sent."""
 _LEASES_MS = (3_000, 4_000, 10_000)
@@ -273,8 +271,7 @@ class PairWorld(BrokerWorld):
     def _judge_named(self, arrival: Arrival, node_id: int) -> None:
         serving = arrival.serving
         assert serving is not None
-        waited_ms = serving.time.monotonic_ms() - arrival.process_ms
-        if serving.epoch >= 0 or node_id in (NOBODY, serving.node_id) or waited_ms >= _ANSWERED_ANYHOW_MS:
+        if serving.epoch >= 0 or node_id in (NOBODY, serving.node_id):
             return
         self.tally.named_leaders += 1
         attended_ms = self._attended_ms.get(node_id, -1)

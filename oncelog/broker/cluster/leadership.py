@@ -112,6 +112,11 @@ class Leadership:
         return Registration(self.node_id, -1 if record is None else record.broker_epoch)
 
     @property
+    def replica_node_ids(self) -> tuple[int]:
+        """Of every partition that is not lost: that of the leader, or of this node while it knows of none."""
+        return (self.node_id if self.leader_node_id == NO_LEADER else self.leader_node_id,)
+
+    @property
     def controller(self) -> Leader:
         """The leader of the metadata log."""
         return Leader(self.leader_node_id, self._metadata.leader_epoch)

@@ -76,7 +76,7 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
             error_code=_why_missing(name), name=name, topic_authorized_operations=TOPIC_OPERATIONS
         )
     leadership = context.broker.leadership
-    nodes = (leadership.leader_node_id,)
+    nodes = leadership.replica_node_ids
     offline = context.broker.logs.offline_of(name)
     return DescribeTopicPartitionsResponseTopic(
         name=name,

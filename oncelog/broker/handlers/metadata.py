@@ -15,7 +15,8 @@
 - A partition whose files cannot be used has no leader, no replica in sync, and this node as an offline replica, with
   LEADER_NOT_AVAILABLE, as in Kafka after a failure of a log directory.
 - The addresses are those of the client's listener on each node. A node that stands by creates no topic: the client
-  asks again, and gets to the leader in the end.
+  asks again, and gets to the leader in the end. One that does not know who leads answers LEADER_NOT_AVAILABLE for every
+  partition, and names no controller.
 - A topic that cannot be auto-created is returned with the reason (INVALID_TOPIC_EXCEPTION), where Kafka's broker, which
   does not wait for its controller, returns UNKNOWN_TOPIC_OR_PARTITION and the client retries.
 """
@@ -127,7 +128,10 @@ class _View:
 
     def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:
         leadership = self._context.broker.leadership
-        node_ids = (leadership.leader_node_id,)
+        node_ids = leadership.replica_node_ids
+        error_code = (
+            ErrorCode.LEADER_NOT_AVAILABLE if leadership.leader_node_id == NO_LEADER else ErrorCode.NONE
+        )
         offline = self._context.broker.logs.offline_of(topic.name)
         partitions: list[MetadataResponsePartition] = []
         for start in range(0, topic.partition_count, _PARTITIONS_A_STEP):
@@ -135,6 +139,7 @@ class _View:
             partitions += [
                 MetadataResponsePartition(
                     partition_index=index,
+                    error_code=error_code,
                     leader_id=leader.node_id,
                     leader_epoch=leader.epoch,
                     replica_nodes=node_ids,

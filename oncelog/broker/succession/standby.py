@@ -48,15 +48,20 @@ class Standby(Generic[B]):
         """Which the broker that answers has."""
         self.failed: Completion[None] = Completion()
         """Fails with StartError if this process cannot stand by."""
+        term.leader_seen.watch(lambda _: self._name_leader())
 
     def begin(self) -> None:
         """Another node leads than before: nothing that was followed can be trusted."""
         self.stop_following()
         self.follower = None
         # At once: the next look lets those answer who have waited for it.
-        self._clients.name_leader(self._term.leader_node_id)
+        self._name_leader()
         self._serving = self._serve()
         self._term.slices.run_own(self._serving).then(self._on_end)
+
+    def _name_leader(self) -> None:
+        term = self._term
+        self._clients.name_leader(term.leader_node_id if term.leader_seen.is_known else NOBODY)
 
     def stop_following(self) -> None:
         serving, self._serving = self._serving, None
