@@ -65,6 +65,21 @@ def test_settings_and_rights_are_changed_whichever_node_a_tool_is_given(
         assert {each.principal for each in admin.describe_acls()} == {"User:1", "User:2"}
 
 
+def test_groups_and_transactions_are_listed_once_a_node_has_ended(postgres: Postgres, start_daemon: Start) -> None:
+    """Both tools ask each node that they are told of, and wait for one that has ended until they give up."""
+    pair = Pair(postgres, start_daemon)
+    pair.move_to(2)
+    until(lambda: bool(pair.sql("select followed >= 0 from oncelog_node where node_id = 1")))
+    pair.nodes[2].kill()
+    until(lambda: pair.leader == 1)
+    with Admin(pair.nodes[1].bootstrap) as admin:
+        until(lambda: not admin.describe_quorum().observers)
+    there = "--bootstrap-server", pair.bootstrap
+    assert run_java("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *there, "--list").strip() == ""
+    (heading,) = run_java("org.apache.kafka.tools.TransactionsCommand", *there, "list").splitlines()
+    assert heading.split()[0] == "TransactionalId"
+
+
 def _describe(bootstrap: str, *options: str) -> list[list[str]]:
     printed = run_java(_TOOL, "--bootstrap-server", bootstrap, "describe", *options)
     return [line.split() for line in printed.splitlines() if line.strip()]

@@ -31,6 +31,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    context.peer.software_name = request.client_software_name
     state = context.broker.metadata.state
     return ApiVersionsResponse(
         api_keys=[

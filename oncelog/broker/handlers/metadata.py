@@ -8,6 +8,8 @@
 - v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); if any topic is given by id, those given by name are
   ignored, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
 - v8+ authorized operations, if requested (v8–v10 also for the cluster): all of them, unless there is an authorizer.
+- A node that has ended is named for a while (`cluster.nodes`), unless an Admin of Java asks: for its lists it asks each
+  node that it was told of, and waits in vain for one that has ended. Its requests name no topics (`KafkaAdminClient`).
 - v13's top-level error code is always NONE: this broker never asks a client to rebootstrap (KIP-1102).
 - A row of neither a name nor an id is ignored, where Kafka fails over it (UNKNOWN_SERVER_ERROR).
 - A topic that is named several times is returned once, as in Kafka. Topics are as they were when the request arrived,
@@ -45,6 +47,7 @@ from oncelog.protocol.generated.metadata_response import (
 from oncelog.protocol.topics import INTERNAL_TOPICS
 
 _BY_ID_SINCE = 12
+_JAVA = "apache-kafka-java"
 _PARTITIONS_A_STEP = 64
 _NOT_NOW = frozenset(
     (
@@ -118,7 +121,8 @@ class _View:
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=node_id, host=host, port=port)
-                for node_id, host, port, _ in broker.nodes.seen_by(self._context.peer)
+                for node_id, host, port, is_gone in broker.nodes.seen_by(self._context.peer)
+                if not (is_gone and self._asks_every_node)
             ],
             cluster_id=broker.cluster_id,
             controller_id=broker.leadership.controller.node_id,
@@ -126,12 +130,16 @@ class _View:
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )
 
+    @property
+    def _asks_every_node(self) -> bool:
+        return (
+            self._context.peer.software_name == _JAVA and self._request.topics is not None and not self._request.topics
+        )
+
     def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:
         leadership = self._context.broker.leadership
         node_ids = leadership.replica_node_ids
-        error_code = (
-            ErrorCode.LEADER_NOT_AVAILABLE if leadership.leader_node_id == NO_LEADER else ErrorCode.NONE
-        )
+        error_code = ErrorCode.LEADER_NOT_AVAILABLE if leadership.leader_node_id == NO_LEADER else ErrorCode.NONE
         offline = self._context.broker.logs.offline_of(topic.name)
         partitions: list[MetadataResponsePartition] = []
         for start in range(0, topic.partition_count, _PARTITIONS_A_STEP):

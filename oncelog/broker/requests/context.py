@@ -82,6 +82,7 @@ class Peer:
         "on_disconnect",
         "port",
         "principal",
+        "software_name",
         "throttle",
     )
 
@@ -100,6 +101,8 @@ class Peer:
         self._answers = answers
         self.principal = ANONYMOUS
         """The client's principal; its listener's authentication sets it."""
+        self.software_name = ""
+        """As ApiVersions has named it (KIP-511)."""
         self.throttle: Callable[[int], None] | None = None
         """Keeps the connection from being read for so many milliseconds (`broker.requests.throttling`)."""
         self.login: Login | None = None

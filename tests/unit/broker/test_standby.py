@@ -28,6 +28,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
@@ -92,6 +93,10 @@ def _drop(*_: object) -> NoReturn:
     raise structlog.DropEvent
 
 
+def _new_peer() -> Peer:
+    return Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT))
+
+
 class Standby:
     """Beside a leader, over the same tables, as node 2."""
 
@@ -119,15 +124,15 @@ class Standby:
     def follow(self) -> None:
         self._run(self.follower.follow())
 
-    def send(self, request: Any, version: int) -> Reply:
+    def send(self, request: Any, version: int, peer: Peer | None = None) -> Reply:
         response = import_module(type(request).__module__.removesuffix("request") + "response")
         frame = VirtualBroker.frame(request, version)
-        exchange = self._dispatcher.dispatch(frame, Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT)))
+        exchange = self._dispatcher.dispatch(frame, peer or _new_peer())
         self.time.settle()
         return Reply(exchange, response, version)
 
-    def ask(self, request: Any, version: int) -> Any:
-        reply = self.send(request, version)
+    def ask(self, request: Any, version: int, peer: Peer | None = None) -> Any:
+        reply = self.send(request, version, peer)
         self.leader_seen.release()
         self.time.settle()
         return reply.message
@@ -294,6 +299,28 @@ def test_a_node_that_sees_no_leader_any_more_names_none_until_it_has_seen_one(le
     assert group.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     standby.leader_seen.on_look(LEASE, standby.time.monotonic_ms())
     assert standby.ask(MetadataRequest(topics=[]), 12).controller_id == 1
+
+
+@pytest.mark.parametrize(
+    ("software", "topics", "named"),
+    [
+        ("apache-kafka-java", [], [1, 2]),
+        ("apache-kafka-java", None, [1, 2, 3]),
+        ("apache-kafka-java", [MetadataRequestTopic(name="topic")], [1, 2, 3]),
+        ("librdkafka", [], [1, 2, 3]),
+    ],
+)
+def test_a_node_that_has_ended_is_named_unless_javas_admin_asks(
+    leader: TablesBroker, software: str, topics: list[MetadataRequestTopic] | None, named: list[int]
+) -> None:
+    """That one would ask it for its groups and transactions. Others would not know it when it is back."""
+    standby = Standby(leader)
+    gone = OtherNode(3, {"PLAINTEXT": ("third.example", 19_092)}, is_gone=True)
+    standby.broker.nodes.others = [LEADER, gone]
+    peer = _new_peer()
+    standby.ask(ApiVersionsRequest(client_software_name=software, client_software_version="4.3.1"), 3, peer)
+    answer = standby.ask(MetadataRequest(topics=topics), 12, peer)
+    assert [each.node_id for each in answer.brokers] == named
 
 
 def test_however_many_answers_wait_one_look_at_their_limit_is_to_come(leader: TablesBroker) -> None:
