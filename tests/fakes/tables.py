@@ -115,6 +115,8 @@ class FakeTables:
         self._to_broker = to_broker
         self._rounds, self._lease, self._beside, self._attending, self._node, self._outbox = (_Line() for _ in range(6))
         self._written = database.written
+        self._appended = 0
+        """The newest round that its broker was told of."""
         self.cut_share = cut_share
         self.is_away = False
         """The database refuses every connection."""
@@ -187,8 +189,8 @@ class FakeTables:
                 self._settle_late(line)
             answer = self._executed(database, statement)
             if database is self._database:  # its broker is alive, maybe
-                number = database.written
-                self._after(lambda: self._answer(line, answered, fate, answer, number, cut_alls))
+                done = database.written, self._appended_by(statement, answer)
+                self._after(lambda: self._answer(line, answered, fate, answer, done, cut_alls))
 
         def begin() -> None:
             is_there = effect in in_flight
@@ -254,16 +256,21 @@ class FakeTables:
         answered: Completion[Any],
         fate: Fate,
         answer: Completion[Any],
-        number: int,
+        done: tuple[int, int],
         cut_alls: int,
     ) -> None:
         if fate is Fate.LOST or (fate is Fate.ANSWERED and cut_alls != self._cut_alls):
             self._cut(line, answered)
         elif fate is Fate.ANSWERED:
-            self._to_broker(lambda: self._on_answer(answered, answer, number))
+            self._to_broker(lambda: self._on_answer(answered, answer, *done))
 
-    def _on_answer(self, answered: Completion[Any], answer: Completion[Any], number: int) -> None:
-        self._written = max(self._written, number)
+    @staticmethod
+    def _appended_by(statement: Statement[Any], answer: Completion[Any]) -> int:
+        is_added = isinstance(statement, AppendRound) and answer.error is None and answer.result()
+        return statement.number if is_added else 0  # type: ignore[attr-defined]
+
+    def _on_answer(self, answered: Completion[Any], answer: Completion[Any], written: int, appended: int) -> None:
+        self._written, self._appended = max(self._written, written), max(self._appended, appended)
         answer.then(answered._end_as)
 
     def _cut(self, line: _Line, answered: Completion[Any]) -> None:
@@ -306,7 +313,8 @@ class FakeTables:
         if fate in (Fate.ANSWERED, Fate.LOST):
             answer: T = self._execute(self._database, statement)
             if fate is Fate.ANSWERED:
-                self._written = max(self._written, self._database.written)
+                done = self._database.written, self._appended_by(statement, Completion.of(answer))
+                self._written, self._appended = max(self._written, done[0]), max(self._appended, done[1])
                 return answer
         elif fate is Fate.LATE:
             # Before whatever writes the same rows.
@@ -338,7 +346,7 @@ class FakeTables:
             case LookAtNodes():
                 return self._look_at_nodes(database)
         if _writes(statement) and not isinstance(statement, _NOT_WRITTEN):
-            if database.written < self._written:
+            if database.written < self._written or database.newest < self._appended:
                 raise RoundsLost
             database.written += 1
         database.writer = self

@@ -135,12 +135,6 @@ class RestoredPairWorld(PairWorld):
         if self._is_taken and self.broker.is_there:
             self._go_on()
 
-    def _look_at_standbys(self) -> None:
-        """Only before: one that had not found out may have written a snapshot of the metadata log with what is lost,
-        which the next leader then begins from."""
-        if not self.tally.restores:
-            super()._look_at_standbys()
-
     def _go_on(self) -> None:
         """A node leads that knows what was lost."""
         self._lost_time.end()

@@ -93,7 +93,7 @@ public class JavaClient {
 
     static KafkaProducer<String, String> producer(String name) {
         KafkaProducer<String, String> producer = new KafkaProducer<>(
-            settings("transactional.id", topic + "-" + name, "transaction.timeout.ms", "30000"),
+            settings("transactional.id", topic + "-" + name, "transaction.timeout.ms", "60000"),
             new StringSerializer(), new StringSerializer());
         try {
             again(producer::initTransactions);

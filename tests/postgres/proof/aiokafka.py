@@ -24,7 +24,7 @@ from tests.postgres.proof.lines import (
     end_with_any_thread,
 )
 
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS = 60_000
 _LOOK_MS = 100
 
 

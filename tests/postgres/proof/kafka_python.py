@@ -30,7 +30,7 @@ from tests.postgres.proof.lines import (
     run_threads,
 )
 
-_TRANSACTION_MS = 30_000
+_TRANSACTION_MS = 60_000
 _LOOK_MS = 100
 _LIMIT_S = 10
 """Longer than a take-over. One that is ended too early, on a busy machine, is looked up like the others."""

@@ -22,7 +22,7 @@ from tests.postgres.proof.lines import (
 )
 from tests.support.patience import PATIENCE_S
 
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS = 60_000
 _LOOK_S = 0.1
 
 

@@ -28,7 +28,7 @@ from tests.postgres.proof.lines import (
     run_threads,
 )
 
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS = 60_000
 _LOOK_MS = 100
 
 

@@ -1,6 +1,7 @@
 """Who may write: a lease is taken when it is free, renewed while its owner lives, and noticed when it is lost."""
 
 from collections.abc import Callable, Generator
+from copy import copy
 from random import Random
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from oncelog.broker.storage.shared.tables import (
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.broker.turns.slices import Slices
-from tests.fakes.database import Database
+from tests.fakes.database import _ROWS, Database
 from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
@@ -242,3 +243,30 @@ def test_a_start_hears_that_the_database_is_elsewhere_until_it_has_followed(worl
         database.attendant = None
     of(time, candidate.statements.write(KeepPlace(taken.epoch)))
     assert not Candidate(database, time, "three").take().is_elsewhere
+
+
+def test_a_lease_of_earlier_is_not_free_before_whoever_led_until_now_has_found_out(world: World) -> None:
+    """A standby of PostgreSQL is promoted, whose tables say that the lease is that of the candidate, or nobody's. The
+    owner reads on until it asks."""
+    for is_given_back in (True, False):
+        database, time = Database(), VirtualTime()
+        candidate = Candidate(database, time, "two", 2)
+        before = candidate.keep(candidate.take())
+        if is_given_back:
+            before.end()
+            before.give_back()
+        rows = {name: copy(getattr(database, name)) for name in _ROWS}
+        owner = Candidate(database, time, "one", 1)
+        before.end()
+        database.attendant = None
+        keeper = owner.keep(owner.take())
+        taking = candidate.begin()
+        time.advance(LEASE_MS)
+        assert keeper.is_ours and not taking.done
+        for name, value in rows.items():
+            setattr(database, name, value)
+        database.attendant = None
+        while not taking.done:
+            time.advance(1)
+        assert not keeper.is_ours and owner.lost
+        assert candidate.free[-1] in (Free.GIVEN_BACK, Free.UNATTENDED)

@@ -16,6 +16,7 @@ from oncelog.broker.storage.shared.tables import (
     FoundRound,
     GiveBackLease,
     KeepNode,
+    KeepPlace,
     LookAtLease,
     LookAtNodes,
     NodeAddress,
@@ -243,6 +244,23 @@ async def test_a_round_that_its_synchronous_standby_lacks_is_not_acknowledged_th
         finally:
             standby.stop("immediate")
             await connection.close()
+
+
+async def test_a_database_that_lacks_a_round_is_noticed_by_what_is_written_beside_rounds() -> None:
+    """A snapshot of the metadata log has what was in that round; a place that is kept says that nothing is lost."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        epoch = await _take(statements)
+        for number in (1, 2):
+            await _of(statements.append(AppendRound(epoch, number, (b"round",))))
+        await _of(statements.write(WriteBlob(epoch, "snapshot", b"of both")))
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        await beside.execute("delete from oncelog_journal_0 where number = 2")
+        for statement in (WriteBlob(epoch, "snapshot", b"of one more"), KeepPlace(epoch)):
+            with pytest.raises(RoundsLost):
+                await _of(statements.write(statement))
+        assert await beside.fetchval("select data from oncelog_blob") == b"of both"
+        await beside.close()
 
 
 async def test_a_database_that_lacks_what_was_written_beside_rounds_is_noticed_at_the_next_write() -> None:

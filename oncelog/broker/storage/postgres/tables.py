@@ -390,6 +390,12 @@ _WRITTEN_BEFORE: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {Che
 """What happens in the same transaction before it does: it takes long, and a take-over waits for what has the lease."""
 
 
+_COUNT = """
+update oncelog_written set number = number + 1
+returning number, coalesce((select max(number) from oncelog_journal), 0), (select number from oncelog_trim)
+"""
+
+
 class _LeaseLost(Exception):
     """Undoes the transaction."""
 
@@ -411,18 +417,19 @@ def within(statement: Statement[T]) -> Ask[T]:
 
 
 class _Progress:
-    """How many statements were written beside rounds, as far as this broker was told."""
+    """How many statements were written beside rounds, and the newest round, as far as this broker was told."""
 
     def __init__(self) -> None:
-        self.newest = 0
+        self.newest = self.newest_round = 0
 
     async def count(self, connection: Connection) -> int:
-        """The last thing in a transaction. Raises RoundsLost if there are fewer than there were: the next checkpoint
-        would trim rounds that one that is lost has had."""
-        number: int = await connection.fetchval("update oncelog_written set number = number + 1 returning number")
-        if number <= self.newest:
+        """The last thing in a transaction. Raises RoundsLost if there is less than there was: the next checkpoint would
+        trim rounds that one that is lost has had, and a snapshot would have what was in rounds that are lost."""
+        newest_round = self.newest_round  # as of now: others may be told of while this is on its way
+        number, *rounds = await connection.fetchrow(_COUNT)
+        if number <= self.newest or max(rounds) < newest_round:
             raise RoundsLost
-        return number
+        return int(number)
 
 
 def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
@@ -430,7 +437,10 @@ def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
 
     async def ask(connection: Connection) -> Any:
         if write is None:
-            return await _ASKED[type(statement)](connection, statement)
+            answer = await _ASKED[type(statement)](connection, statement)
+            if answer and isinstance(statement, AppendRound):
+                progress.newest_round = max(progress.newest_round, statement.number)
+            return answer
         try:
             async with connection.transaction():
                 if write_before is not None:

@@ -89,6 +89,7 @@ class LeaseWatch:
         self._looked_at_ms = self._unrenewed_since = MonotonicMs(0)
         self._unattended_since: MonotonicMs | None = None
         self._given_back_since: MonotonicMs | None = None
+        self._went_back_at: MonotonicMs | None = None
 
     def why_free(self, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> Free | None:
         """None: it is not."""
@@ -99,6 +100,10 @@ class LeaseWatch:
         if is_other or seen.is_attended or asked_at_ms - self._looked_at_ms > _LOOKS_LOST_MS:
             self._unattended_since = None
         self._looked_at_ms = answered_at_ms
+        if before is not None and seen.epoch < before.epoch:
+            self._went_back_at = answered_at_ms
+        if self._went_back_at is not None and asked_at_ms - self._went_back_at < self._terms.unattended_ms:
+            return None  # the tables are those of earlier: whoever led until now has not found that out yet
         if not seen.renewed:
             return Free.GIVEN_BACK if self._is_ours_to_take(seen, asked_at_ms) else None
         self._given_back_since = None
