@@ -62,6 +62,18 @@ def test_a_log_is_compacted_once_its_lag_has_passed() -> None:
         assert broker.records("prices")[0].offset > 0
 
 
+def test_a_look_up_by_time_finds_what_was_written_after_it() -> None:
+    with Broker() as broker:
+        broker.produce("orders", b"old")
+        broker.clock.advance(30 * DAY_S)
+        between_ms = broker.clock.now_ms() - DAY_S * 1000
+        broker.produce("orders", b"new")
+        place = TopicPartition("orders", 0)
+        with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+            found = consumer.offsets_for_times({place: between_ms})[place]
+        assert found is not None and found.offset == 1
+
+
 def test_offsets_of_an_empty_group_expire() -> None:
     with Broker(config={"offsets.retention.minutes": 60}) as broker:
         broker.produce("orders", b"1")
