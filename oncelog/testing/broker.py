@@ -6,6 +6,7 @@ how it is asked (the public client and fault injection, so that it is no other b
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from os import PathLike
@@ -19,13 +20,17 @@ from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Security
 from oncelog.testing.tables import Tables
+from oncelog.testing.waiting import WAIT_S, wait_until
 
 if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
-    from oncelog.client import IsolationLevel, Record, RecordMetadata, TopicPartition, TransactionDescription
+    from oncelog.client import IsolationLevel, RecordMetadata, TopicPartition, TransactionDescription
     from oncelog.client.blocking.clients import Admin
     from oncelog.client.values.records import Headers
     from oncelog.client.wire.security import ScramMechanism
     from oncelog.faults import FaultClient
+    from oncelog.http_port import HttpPort
+    from oncelog.testing.asynchronous import AsyncBroker
+    from oncelog.testing.stored import StoredRecord
     from oncelog.witness import Finding
 
 __tracebackhide__ = True  # pytest then shows the test's own line, and what the broker said
@@ -123,6 +128,8 @@ class Broker:
         self._disk: MemoryDisk | Path | Tables | None = None
         self._life: Life | None = None
         self._admin: Admin | None = None
+        self._lock = threading.Lock()
+        """Held while what a run has once is made, which several threads may ask for."""
         self._has_crashed = False
 
     # -- starts and stops
@@ -170,9 +177,10 @@ class Broker:
         self.stop()
         self.start()
 
-    def wait_ended(self, timeout_s: float = 30.0) -> None:
+    def wait_ended(self, timeout_s: float = WAIT_S) -> None:
         """Wait until a fault rule has crashed it. Raises TimeoutError."""
-        self._running().wait_ended(timeout_s)
+        life = self._running()
+        wait_until(lambda: life.has_ended or None, timeout_s, lambda: f"the broker at {self.bootstrap_servers} runs")
 
     def close(self) -> None:
         """Stop it, and remove what it kept in a temporary directory."""
@@ -193,6 +201,13 @@ class Broker:
         self.close()
 
     # -- what is in it
+
+    @property
+    def aio(self) -> "AsyncBroker":
+        """The same for code on an event loop: `await broker.aio.records("orders")`, and so each blocking method."""
+        from oncelog.testing.asynchronous import AsyncBroker
+
+        return AsyncBroker(self)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -246,10 +261,11 @@ class Broker:
     @_refused_there
     def records(
         self, topic: str, *, isolation: "IsolationLevel" = "read_committed", partition: int | None = None
-    ) -> "list[Record]":
+    ) -> "list[StoredRecord]":
         """Return what a reader of this isolation level can read now, of one partition or of all, ordered by partition
-        and offset. Never waits for an open transaction. Raises UnknownTopic."""
+        and offset; each with its `text` and `json()`. Never waits for an open transaction. Raises UnknownTopic."""
         from oncelog.client.blocking.clients import Consumer
+        from oncelog.testing.stored import StoredRecord
 
         with Consumer(
             **self._own_settings,
@@ -260,11 +276,69 @@ class Broker:
             read = [each for each in every if partition is None or each.partition == partition]
             ends = consumer.end_offsets(read)
             consumer.assign(read)
-            found: list[Record] = []
+            found: list[StoredRecord] = []
             while any(consumer.position(each) < ends[each] for each in read):
-                found += consumer.poll(_POLL_MS)
+                found += map(StoredRecord._make, consumer.poll(_POLL_MS))
         kept = [record for record in found if record.offset < ends[record.topic_partition]]
         return sorted(kept, key=lambda record: (record.partition, record.offset))
+
+    @_refused_there
+    def wait_for_records(
+        self,
+        topic: str,
+        count: int,
+        timeout_s: float = WAIT_S,
+        *,
+        isolation: "IsolationLevel" = "read_committed",
+        partition: int | None = None,
+    ) -> "list[StoredRecord]":
+        """Wait until that many records can be read, and return all that can be, as `records`. The topic may come later,
+        too. Raises TimeoutError, which says how many there are and whether others are in open transactions."""
+        found: list[StoredRecord] = []
+
+        def look() -> "list[StoredRecord] | None":
+            found[:] = self._records_if_any(topic, isolation, partition)
+            return found if len(found) >= count else None
+
+        def what_lacks() -> str:
+            text = f"{len(found)} of {count} records can be read in {topic!r}"
+            if isolation == "read_committed":
+                others = len(self._records_if_any(topic, "read_uncommitted", partition)) - len(found)
+                text += f"; {others} more are in open or aborted transactions" if others else ""
+            return text
+
+        return wait_until(look, timeout_s, what_lacks)
+
+    @_refused_there
+    def wait_for_committed(
+        self, group_id: str, up_to: "str | Mapping[TopicPartition, int]", timeout_s: float = WAIT_S
+    ) -> "dict[TopicPartition, int]":
+        """Wait until a group has committed these offsets or later ones; with a topic's name, until it has committed
+        past every record that can be read there, and there is one. Returns its offsets, as `committed`. Raises
+        TimeoutError, which says where the group is."""
+        behind: dict[TopicPartition, str] = {}
+
+        def look() -> "dict[TopicPartition, int] | None":
+            if isinstance(up_to, str):
+                # Not the end of the log: some clients commit past markers, others only past records.
+                read = self._records_if_any(up_to, "read_committed", None)
+                wanted = {record.topic_partition: record.offset + 1 for record in read}
+            else:
+                wanted = dict(up_to)
+            committed = self.committed(group_id)
+            behind.clear()
+            for place, offset in sorted(wanted.items()):
+                if committed.get(place, -1) < offset:
+                    behind[place] = (
+                        f"{place.topic}-{place.partition} at {committed.get(place, 'no offset')} of {offset}"
+                    )
+            return committed if wanted and not behind else None
+
+        def what_lacks() -> str:
+            where = ", ".join(behind.values()) or f"no record can be read in {up_to!r}"
+            return f"the group {group_id!r} has not committed everything: {where}"
+
+        return wait_until(look, timeout_s, what_lacks)
 
     @_refused_there
     def committed(self, group_id: str) -> "dict[TopicPartition, int]":
@@ -295,7 +369,7 @@ class Broker:
         markers. Its rules end with the run."""
         from oncelog.faults import FaultClient
 
-        port = self._running().admin_port()
+        port = self._admin_port()
         return FaultClient(port.address, token=port.token)
 
     def findings(self) -> "list[Finding]":
@@ -303,7 +377,7 @@ class Broker:
         what this object itself did. Raises WitnessUnavailable if `config` has turned it off."""
         from oncelog.witness import ask_witness
 
-        port = self._running().admin_port()
+        port = self._admin_port()
         return list(ask_witness(port.address, token=port.token).findings)
 
     # -- inside
@@ -341,16 +415,27 @@ class Broker:
             raise RuntimeError("the broker is not running: start it, or use it in a `with` block")
         return self._life
 
+    def _admin_port(self) -> "HttpPort":
+        with self._lock:
+            return self._running().admin_port()
+
     def _asking(self) -> "Admin":
         """Return the one connection for all calls of a run."""
         settings = self._own_settings
-        if self._admin is None:
-            from oncelog.client.blocking.clients import Admin
+        with self._lock:
+            if self._admin is None:
+                from oncelog.client.blocking.clients import Admin
 
-            admin = Admin(**settings)
-            admin.__enter__()
-            self._admin = admin
-        return self._admin
+                admin = Admin(**settings)
+                admin.__enter__()
+                self._admin = admin
+            return self._admin
+
+    def _records_if_any(self, topic: str, isolation: "IsolationLevel", partition: int | None) -> "list[StoredRecord]":
+        """Return none of a topic that does not exist; a client would wait a second for it."""
+        if topic not in self._asking().list_topics(include_internal=True):
+            return []
+        return self.records(topic, isolation=isolation, partition=partition)
 
     def _end(self, how: Literal["stop", "kill"]) -> None:
         admin, self._admin = self._admin, None

@@ -65,8 +65,9 @@ class Life(Protocol):
         """End like kill -9: clients lose their connections, nothing is answered or flushed. Does nothing if it has
         ended."""
 
-    def wait_ended(self, timeout_s: float) -> None:
-        """Wait until it has ended by itself. Raises TimeoutError."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, by itself or not."""
 
 
 class Crashed(BaseException):
@@ -112,15 +113,16 @@ class ThreadLife:
     def kill(self) -> None:
         self._end_with(self._die_now)
 
-    def wait_ended(self, timeout_s: float) -> None:
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            raise TimeoutError(f"the broker at {self.addresses[0]} has not ended within {timeout_s:.0f} s")
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
 
     def _end_with(self, how: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
             self._loop.call_soon_threadsafe(how)
-        self.wait_ended(STOP_TIMEOUT_S)
+        self._thread.join(STOP_TIMEOUT_S)
+        if not self.has_ended:
+            raise TimeoutError(_not_ended(self))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_TIMEOUT_S)
@@ -245,16 +247,20 @@ class ProcessLife:
         self._process.kill()
         self._reap()
 
-    def wait_ended(self, timeout_s: float) -> None:
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            text = f"the broker at {self.addresses[0]} has not ended within {timeout_s:.0f} s"
-            raise TimeoutError(text) from None
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def _reap(self) -> None:
-        self.wait_ended(STOP_TIMEOUT_S)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(_not_ended(self)) from None
         self._output.close()
+
+
+def _not_ended(life: Life) -> str:
+    return f"the broker at {life.addresses[0]} has not ended within {STOP_TIMEOUT_S:.0f} s"
 
 
 class _OnLoop:
