@@ -75,6 +75,8 @@ class AsyncBroker(_Awaited[Broker]):
 
     start = _awaited(Broker.start)
     stop = _awaited(Broker.stop)
+    kill = _awaited(Broker.kill)
+    power_cut = _awaited(Broker.power_cut)
     crash = _awaited(Broker.crash)
     restart = _awaited(Broker.restart)
     wait_ended = _awaited(Broker.wait_ended)

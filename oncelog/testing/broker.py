@@ -164,13 +164,28 @@ class Broker:
         """Stop it cleanly, if it runs; `start` continues with the same data."""
         self._end("stop")
 
-    def crash(self) -> None:
-        """Cut the power: clients lose their connections, and what was not synced to the disk may be lost or torn, as
-        `seed` decides. With files on a real disk, in PostgreSQL, or as a process, it is kill -9, which loses nothing of
-        these. What was acknowledged as durable must be there after `restart`."""
+    def kill(self) -> None:
+        """End it as kill -9 does: clients lose their connections, and whatever it has written to its disk is there
+        after `restart`, transactions that were open included."""
+        self._end("kill")
+
+    def power_cut(self) -> None:
+        """End it as a power cut does: beyond `kill`, what was not synced to the disk may be lost or torn, as `seed`
+        decides. What was acknowledged as durable is there after `restart`, which aborts transactions that may lack
+        records, and fences their producers. Raises RuntimeError with any storage but memory: nothing takes back
+        what a real disk has."""
+        if self._storage != "memory":
+            raise RuntimeError("power_cut() needs storage='memory', which alone forgets what is not synced: use kill()")
         self._end("kill")
         if isinstance(self._disk, MemoryDisk):
             self._disk = self._disk.crash(self._random)
+
+    def crash(self) -> None:
+        """Do the worst that this storage knows: `power_cut` in memory, else `kill`."""
+        if self._storage == "memory":
+            self.power_cut()
+        else:
+            self.kill()
 
     def restart(self) -> None:
         """Start it again on the same port and data, after a clean stop if it runs."""

@@ -104,7 +104,7 @@ def test_a_power_cut_without_syncs_loses_the_end_of_what_was_acknowledged_as_the
             broker.restart()
             for number in range(20):
                 broker.produce("orders", b"%d" % number)
-            broker.crash()
+            broker.power_cut()
             broker.restart()
             values = [each.value for each in broker.records("orders")]
             assert values == [b"%d" % number for number in range(len(values))]
@@ -113,6 +113,55 @@ def test_a_power_cut_without_syncs_loses_the_end_of_what_was_acknowledged_as_the
     found = [left(seed) for seed in range(8)]
     assert min(found) < 20
     assert len(set(found)) > 2
+
+
+def test_a_kill_loses_nothing_that_was_answered_where_a_power_cut_does() -> None:
+    """Not even without syncs, and not from seed to seed."""
+    for seed in range(4):
+        with Broker(config={"oncelog.flush.policy": "os"}, seed=seed) as broker:
+            for number in range(20):
+                broker.produce("orders", b"%d" % number)
+            broker.kill()
+            broker.restart()
+            assert [each.value for each in broker.records("orders")] == [b"%d" % number for number in range(20)]
+
+
+@every_kind
+def test_a_transaction_that_is_open_at_a_kill_can_be_committed_after_it(kind: str) -> None:
+    with Broker(**KINDS[kind]) as broker:
+        with Producer(broker.bootstrap_servers, transactional_id="writer") as producer:
+            with producer.transaction() as transaction:
+                transaction.send("orders", b"42")
+                broker.kill()
+                broker.restart()
+        assert [each.value for each in broker.records("orders")] == [b"42"]
+
+
+def test_a_commit_after_a_power_cut_succeeds_with_all_records_or_fails_and_leaves_none() -> None:
+    """Which of the two depends on how long the transaction was open."""
+    with Broker() as broker:
+        expected = [b"42"]
+        with Producer(broker.bootstrap_servers, transactional_id="writer") as producer:
+            try:
+                with producer.transaction() as transaction:
+                    transaction.send("orders", b"42")
+                    broker.power_cut()
+                    broker.restart()
+            except ProducerFenced:
+                expected = []
+        assert [each.value for each in broker.records("orders")] == expected
+        assert [each.state for each in broker.transactions()] == ["CompleteCommit" if expected else "CompleteAbort"]
+
+
+@pytest.mark.parametrize("kind", ["disk", "process"])
+def test_a_real_disk_takes_no_power_cut_and_runs_on(kind: str) -> None:
+    with Broker(**KINDS[kind]) as broker:
+        with pytest.raises(RuntimeError, match=r"use kill\(\)"):
+            broker.power_cut()
+        broker.produce("orders", b"1")
+        broker.crash()
+        broker.restart()
+        assert len(broker.records("orders")) == 1
 
 
 @every_kind
