@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 from uuid import uuid4
 
+from oncelog.broker.config.settings import ConfigError, StartError
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Security
@@ -50,7 +51,7 @@ _OWN_CLIENT_ID = "oncelog-testing"
 
 
 def _refused_there(method: Callable[P, T]) -> Callable[P, T]:
-    """Raise what the broker refuses at the caller's line: its way through the client's loop explains nothing."""
+    """Raise what the broker refuses, or will not start with, at the caller's line: its way here explains nothing."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -60,6 +61,8 @@ def _refused_there(method: Callable[P, T]) -> Callable[P, T]:
             return method(*args, **kwargs)
         except KafkaError as error:
             raise error.with_traceback(None) from error.__cause__
+        except (ConfigError, StartError) as error:
+            raise error.with_traceback(None) from None
 
     return call
 
@@ -134,6 +137,7 @@ class Broker:
 
     # -- starts and stops
 
+    @_refused_there
     def start(self) -> Self:
         """Start it, on what an earlier run has left. Returns itself. Raises ConfigError for a wrong setting, StartError
         if it cannot run, RuntimeError with what it said if it is a process."""

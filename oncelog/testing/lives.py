@@ -41,6 +41,8 @@ __tracebackhide__ = True
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 _READY = "oncelog ready "
+_WHERE = "the argument config"
+"""What a message about a setting names as its source."""
 _LOGGER = "oncelog.broker"
 _LEFT_BY_A_CRASH = ("data_dir.damaged", "log.recovered")
 """The events of what a crash leaves: torn and missing files, which the start mends. Damage that it cannot mend is
@@ -87,7 +89,7 @@ class ThreadLife:
             settings = {**settings, "log.dirs": str(disk)}
         elif isinstance(disk, Tables):
             settings = {**settings, **disk.settings}
-        config, warnings = load_config(cli=settings)
+        config, warnings = load_config(cli=settings, where=_WHERE)
         self._log = to_python_logging(_LOGGER, _LEFT_BY_A_CRASH if after_crash else (), "expected after the crash")
         self._config = suited_to_directory(config, self._log) if isinstance(disk, Path) else config
         for warning in warnings:
@@ -193,7 +195,8 @@ class ProcessLife:
     secret is among them: these come over its standard input."""
 
     def __init__(self, settings: Mapping[str, str], disk: Path | Tables) -> None:
-        """Raises RuntimeError with what the process said."""
+        """Raises ConfigError, or RuntimeError with what the process said."""
+        load_config(cli=settings, where=_WHERE)  # which says in one line what a process would on its way out
         directory = disk.directory if isinstance(disk, Tables) else disk
         if isinstance(disk, Tables):
             settings = {**settings, **disk.settings}

@@ -11,6 +11,7 @@ and its module count together: for each argument, and for each key of `config`, 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -58,14 +59,33 @@ def _broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
         _check(marker, [*signature(Broker).parameters])
         arguments |= marker.kwargs
         config |= marker.kwargs.get("config") or {}
-    with Broker(**{**arguments, "config": config}) as broker:
-        yield broker
+    started = _started({**arguments, "config": config})
+    if not isinstance(started, Broker):
+        pytest.fail(f"{request.fixturename}: {started}", pytrace=False)
+    with closing(started):
+        yield started
+
+
+def _started(arguments: dict[str, Any]) -> "Broker | str":
+    """Return a broker that runs, or why there is none in one line: what is wrong is the marker, and a way through
+    the code, and that of other plugins, would hide it."""
+    from oncelog.broker.config.settings import ConfigError, StartError
+    from oncelog.testing.broker import Broker
+
+    try:
+        broker = Broker(**arguments)
+    except (ValueError, RuntimeError) as error:
+        return str(error)
+    try:
+        return broker.start()
+    except (ConfigError, StartError) as error:
+        return str(error)
 
 
 def _check(marker: pytest.Mark, known: list[str]) -> None:
-    """Raise UsageError for what is no argument of a broker."""
+    """Fail the test for what is no argument of a broker."""
     if marker.args:
-        raise pytest.UsageError(f"the marker {_MARKER} takes names: @pytest.mark.{_MARKER}(partitions=3)")
+        pytest.fail(f"the marker {_MARKER} takes names: @pytest.mark.{_MARKER}(partitions=3)", pytrace=False)
     for name in marker.kwargs:
         if name not in known:
             from oncelog.protocol.names import nearest
@@ -73,6 +93,7 @@ def _check(marker: pytest.Mark, known: list[str]) -> None:
             close = nearest(name, known)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
             text = f"the marker {_MARKER} has no argument {name!r}{meant}: it takes {', '.join(known)}"
-            raise pytest.UsageError(text)
+            pytest.fail(text, pytrace=False)
     if not isinstance(marker.kwargs.get("config"), Mapping | None):
-        raise pytest.UsageError(f"config of the marker {_MARKER} is a dict: config={{'message.max.bytes': 2_000_000}}")
+        text = f"config of the marker {_MARKER} is a dict: config={{'message.max.bytes': 2_000_000}}"
+        pytest.fail(text, pytrace=False)

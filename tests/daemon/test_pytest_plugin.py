@@ -68,13 +68,31 @@ def test_a_run_that_asks_for_no_broker_loads_none(tmp_path: Path) -> None:
             "has no argument 'partition' (did you mean 'partitions'?): it takes part",
         ),
         ("oncelog(config=['num.partitions'])", "config of the marker oncelog is a dict"),
-        ('oncelog(config={"num.partitions": "x"})', "num.partitions"),
+        (
+            'oncelog(config={"message.max.byte": 1})',
+            "oncelog_broker: unknown setting message.max.byte (from the argument config): "
+            "the nearest name is message.max.bytes",
+        ),
+        ('oncelog(config={"num.partitions": "x"})', "oncelog_broker: num.partitions is 'x' (from the argument config)"),
+        ('oncelog(config={"num.partitions": "x"}, process=True)', "oncelog_broker: num.partitions is 'x' (from the ar"),
+        ("oncelog(security='SSLX')", "oncelog_broker: security='SSLX': it is one of 'SSL', "),
+        ("oncelog(storage='postgresql://localhost:1/x')", "oncelog_broker: cannot reach the schema "),
     ],
 )
-def test_a_wrong_marker_says_what_is_wrong(marker: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_marker_says_in_one_line_what_is_wrong(marker: str, said: str, tmp_path: Path) -> None:
     text = f"import pytest\n@pytest.mark.{marker}\ndef test_it(oncelog_broker): ...\n"
     done = run(tmp_path, text, "--strict-markers")
-    assert said in done.stdout, done.stdout
+    below_its_heading = done.stdout.partition("ERROR at setup of test_it")[2].splitlines()[1:]
+    assert said in below_its_heading[0], done.stdout
+    assert below_its_heading[1].startswith("==="), done.stdout
+
+
+def test_a_wrong_setting_in_a_test_is_shown_at_its_own_line(tmp_path: Path) -> None:
+    text = "from oncelog.testing import Broker\ndef test_it():\n    Broker(config={'message.max.byte': 1}).start()\n"
+    done = run(tmp_path, text)
+    assert "the nearest name is message.max.bytes" in done.stdout, done.stdout
+    places = re.findall(r"^\S+\.py(?=:\d+: )", done.stdout, re.MULTILINE)
+    assert set(places) == {"test_it.py"}, done.stdout
 
 
 _MARKED = """

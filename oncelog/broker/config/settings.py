@@ -297,10 +297,11 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     cli: Mapping[str, str] | None = None,
     host_name: Callable[[], str] = lambda: "localhost",
+    where: str = "the command line",
 ) -> tuple[BrokerConfig, list[str]]:
-    """Return the settings, and warnings to log. `cli` has options by key, `overrides` are `key=value`. Raises
-    ConfigError."""
-    settings, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}))
+    """Return the settings, and warnings to log. `cli` has options by key, which messages say are from `where`;
+    `overrides` are `key=value`. Raises ConfigError."""
+    settings, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}, where))
     _settle_listeners(settings)
     _settle_node_id(settings)
     _settle_read_only(settings)
@@ -311,11 +312,11 @@ def given_settings(
     *, file: Path | None = None, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return what the same sources give, unchecked, including names that only Kafka needs. Raises ConfigError."""
-    return {name: setting.value for name, setting in _gather(file, overrides, environ or {}, {}).items()}
+    return {name: setting.value for name, setting in _gather(file, overrides, environ or {}, {}, "").items()}
 
 
 def _gather(
-    file: Path | None, overrides: Sequence[str], environ: Mapping[str, str], cli: Mapping[str, str]
+    file: Path | None, overrides: Sequence[str], environ: Mapping[str, str], cli: Mapping[str, str], where: str
 ) -> dict[str, _Setting]:
     given: dict[str, _Setting] = {}
     if file is not None:
@@ -324,7 +325,7 @@ def _gather(
     given.update(_from_overrides(overrides))
     for key, value in cli.items():
         text = with_listener_name(value) if key == "listeners" else value
-        given[key] = _Setting(text, Origin.COMMAND_LINE, "the command line")
+        given[key] = _Setting(text, Origin.COMMAND_LINE, where)
     authorizer = given.get("authorizer.class.name")
     if authorizer is not None and authorizer.value == _FORMER_AUTHORIZER:
         given["authorizer.class.name"] = _Setting(_AUTHORIZER, authorizer.origin, authorizer.where)
