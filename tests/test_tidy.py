@@ -512,7 +512,7 @@ def _repository_files() -> Iterator[Path]:
     for path in sorted(ROOT.iterdir()):
         if path.is_file() and path.suffix in _TEXT_SUFFIXES and path.name != ".git":
             yield path
-    for folder in (*PACKAGES, "tests", "docs", "bench", ".ci"):
+    for folder in (*PACKAGES, "tests", "docs", "bench", "examples", ".ci"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and path.suffix in _TEXT_SUFFIXES and "__pycache__" not in path.parts:
                 yield path

@@ -41,6 +41,21 @@ def diagram(mermaid: str) -> str:
     return f"```mermaid\n{mermaid}\n```\n"
 
 
+_EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def example(file: str, *names: str) -> str:
+    """These functions and classes of an example, as they stand there."""
+    source = (_EXAMPLES / file).read_text(encoding="utf-8")
+    found = {each.name: each for each in ast.parse(source).body if isinstance(each, ast.stmt) and hasattr(each, "name")}
+    return "```python\n" + "\n\n\n".join(_with_decorators(source, found[name]) for name in names) + "\n```\n"
+
+
+def _with_decorators(source: str, node: Any) -> str:
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+
+
 # --- the client -------------------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,30 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 COMMAND = "make pages, "
 Block = tuple[str, Callable[[], str]]
 
+TEN_TESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("orders", "billing", ("invoice_of", "outcome")),
+    ("service with oncelog", "with_oncelog", ("_serve",)),
+    ("service with aiokafka", "with_aiokafka", ("_serve", "Producers")),
+    ("service with confluent-kafka", "with_confluent_kafka", ("serve", "_bill_a_batch")),
+    ("helpers", "test_ten", ("Pausing", "order", "billed", "done")),
+    *(
+        (name, "test_ten", (f"test_{function}",))
+        for name, function in (
+            ("exactly once", "each_order_is_billed_once_though_the_broker_is_killed"),
+            ("rebalance", "a_rebalance_in_the_middle_of_a_batch_bills_nothing_twice"),
+            ("zombie", "a_zombie_commits_nothing"),
+            ("poison record", "a_poison_record_is_put_aside_and_stops_nothing"),
+            ("offsets", "offsets_are_committed_with_the_invoices_and_not_beside_them"),
+            ("retention", "a_service_that_retention_has_overtaken_goes_on_with_what_is_left"),
+            ("slow consumer", "a_slow_consumer_that_has_lost_its_partition_commits_nothing"),
+            ("duplicate", "an_invoice_whose_answer_is_lost_is_there_once"),
+            ("late broker", "a_service_that_starts_before_the_broker_serves_once_it_is_there"),
+            ("schema change", "orders_of_the_next_schema_are_billed_and_of_none_put_aside"),
+        )
+    ),
+)
+"""What the page of the ten tests shows of examples/billing: the name of a block, the file, what of it."""
+
 BLOCKS: dict[str, tuple[Block, ...]] = {
     "clients/client-errors.md": (("errors", page_blocks.client_errors),),
     "clients/client-options.md": tuple(
@@ -51,6 +75,10 @@ BLOCKS: dict[str, tuple[Block, ...]] = {
     ),
     "spark/spark.md": (("metrics", page_blocks.spark_metrics),),
     "start/command-line.md": (("commands", page_blocks.commands),),
+    "start/ten-tests.md": tuple(
+        (f"the example's {name}", partial(page_blocks.example, f"billing/{file}.py", *names))
+        for name, file, names in TEN_TESTS
+    ),
     "understand/architecture.md": tuple(
         (f"states of {name}", partial(lambda mermaid: page_blocks.diagram(mermaid()), mermaid))
         for name, mermaid in (
