@@ -83,12 +83,12 @@ test-spark-versions: ## Run the tests of reading and writing with the older vers
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
 .PHONY: test-compiled
-test-compiled: $(COMPILED)/.test ## Run the fast tests and 20 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
+test-compiled: $(COMPILED)/.test ## Run the fast tests and 40 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@tar -c --exclude __pycache__ $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore | tar -x -C $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
 	  $(addprefix --ignore=tests/test_,add_pages.py packaging.py release_check.py tidy.py types.py) $(ARGS)
-	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20 --first $(FIRST)
+	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 40 --first $(FIRST)
 
 .PHONY: wheel
 wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ (a C compiler and a minute or two)
