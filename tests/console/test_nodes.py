@@ -23,6 +23,8 @@ from tests.support.postgres import Postgres, started
 
 NOBODY = UUID(int=0)
 NOW_MS = 1_000_000
+LEASE_MS = 10_000
+"""A node that was killed is gone after as long."""
 _WHY = "node 1 has had no connection to PostgreSQL for a while"
 LEADER = QuorumReplica(1, NOBODY, 20, NOW_MS, NOW_MS, NOW_MS - 200_000, "node 3 has handed over to this one")
 STANDS_BY = QuorumReplica(2, NOBODY, 20, NOW_MS - 900, NOW_MS - 900, rounds_behind=12)
@@ -113,7 +115,7 @@ def postgres() -> Iterator[Postgres]:
 
 def test_a_take_over_is_seen_by_whoever_looks(postgres: Postgres, start_daemon: Start) -> None:
     """Who leads, since when and why, who stands by and how far it is, who is gone; and the same of Admin."""
-    pair = Pair(postgres, start_daemon)
+    pair = Pair(postgres, start_daemon, lease_ms=LEASE_MS)
     first, second = (pair.nodes[number].bootstrap for number in (1, 2))
     with serving(Reader(pair.bootstrap, TIMEOUT_MS)) as address, httpx.Client(timeout=PATIENCE_S) as client:
         pages: list[str] = []
@@ -141,7 +143,7 @@ def test_a_take_over_is_seen_by_whoever_looks(postgres: Postgres, start_daemon: 
 
 def test_a_client_that_knows_a_standby_alone_describes_the_quorum(postgres: Postgres, start_daemon: Start) -> None:
     """With who stands by as an observer that has what the leader has."""
-    pair = Pair(postgres, start_daemon)
+    pair = Pair(postgres, start_daemon, lease_ms=LEASE_MS)
     with Admin(pair.nodes[2].bootstrap) as admin:
         until(lambda: any(each.last_caught_up_time_ms >= 0 for each in admin.describe_quorum().observers))
         quorum = admin.describe_quorum()

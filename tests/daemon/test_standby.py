@@ -200,7 +200,10 @@ def test_a_transactional_producer_goes_on_when_its_leader_ends(pair: Pair, end: 
     assert _committed(pair.bootstrap) == [writer.committed] * 2
 
 
-def test_a_leader_that_is_silent_past_its_lease_stands_by_when_it_wakes(pair: Pair) -> None:
+def test_a_leader_that_is_silent_past_its_lease_stands_by_when_it_wakes(
+    postgres: Postgres, start_daemon: Start
+) -> None:
+    pair = Pair(postgres, start_daemon, lease_ms=3_000)
     _make_topic(pair.bootstrap)
     with Transactions(pair.bootstrap) as writer:
         os.kill(pair.nodes[1].process.pid, signal.SIGSTOP)

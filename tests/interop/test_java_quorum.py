@@ -26,7 +26,7 @@ def test_the_tool_shows_the_leader_and_who_stands_by_whichever_node_it_is_given(
     postgres: Postgres, start_daemon: Start
 ) -> None:
     """It asks any node that it knows, and others until one of them leads; tags that it does not know are none to it."""
-    pair = Pair(postgres, start_daemon)
+    pair = Pair(postgres, start_daemon, lease_ms=10_000)  # how far a node is, it says a few times in each
     with Admin(pair.bootstrap) as admin:
         until(lambda: any(each.log_end_offset > 0 for each in admin.describe_quorum().observers))
     for node in pair.nodes.values():

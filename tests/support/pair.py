@@ -20,6 +20,9 @@ from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+LEASE_MS = 60_000
+"""Nobody is deposed who has had no core for a while: the end of a process is seen by its connection."""
+
 _schemas = count()
 
 
@@ -33,11 +36,11 @@ def until(is_so: Callable[[], bool]) -> None:
 class Pair:
     """Two nodes; the first leads."""
 
-    def __init__(self, postgres: Postgres, start_daemon: Start, *overrides: str) -> None:
+    def __init__(self, postgres: Postgres, start_daemon: Start, *overrides: str, lease_ms: int = LEASE_MS) -> None:
         self._postgres = postgres
         self._start = start_daemon
         self._schema = f"standby_{os.getpid()}_{next(_schemas)}"
-        self._overrides = overrides
+        self._overrides = (f"oncelog.postgres.lease.ms={lease_ms}", *overrides)
         self.nodes = {number: self._node(number) for number in (1, 2)}
 
     def _node(self, number: int) -> Daemon:
@@ -46,7 +49,6 @@ class Pair:
             f"oncelog.postgres.dsn={self._postgres.dsn}",
             f"oncelog.postgres.schema={self._schema}",
             f"node.id={number}",
-            "oncelog.postgres.lease.ms=3000",
             *self._overrides,
             name=f"node-{number}",
         )
