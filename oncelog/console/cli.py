@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oncelog.console.reading import Reader
 
 from oncelog.http_port import HttpPort
+from oncelog.installing import how_to_install
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
 from oncelog.tools.metrics_port import metrics_port_options, token_or_fail
 from oncelog.tools.terminal import fail, say
@@ -74,10 +75,10 @@ def console(
 ) -> None:
     """Show a cluster and its transactions in a browser. Ctrl-C stops it.
 
-    Works with any Kafka from 3.0 on, and needs `pip install 'oncelog[console]'`.
+    Works with any Kafka from 3.0 on, and needs the extra `console` of this package.
     """
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        fail(f"the console needs {', '.join(missing)}: run `pip install 'oncelog[console]'`", EXIT_FAILED)
+        fail(f"the console needs {', '.join(missing)}: run `{how_to_install('console')}`", EXIT_FAILED)
     chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S, command_config)
     try:
         listener = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)

@@ -44,7 +44,9 @@ def format_of(registry: "SchemaRegistry", schema: "Schema", message: str | None 
             return JsonSchema(schema.text, others)
         from oncelog.schemas.protobuf import ProtobufSchema
     except ModuleNotFoundError as error:
+        from oncelog.installing import how_to_install
+
         raise ImportError(
-            f"a schema of type {schema.type} needs {error.name}: pip install 'oncelog[schemas]', on executors too"
+            f"a schema of type {schema.type} needs {error.name}: {how_to_install('schemas')}, on executors too"
         ) from error
     return ProtobufSchema(schema.text, others, message)

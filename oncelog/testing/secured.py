@@ -104,7 +104,9 @@ def _certificates() -> tuple[str, str, str]:
     try:
         import trustme
     except ImportError:
-        raise RuntimeError("certificates for tests need trustme: run `pip install 'oncelog[testing]'`") from None
+        from oncelog.installing import how_to_install
+
+        raise RuntimeError(f"certificates for tests need trustme: run `{how_to_install('testing')}`") from None
     authority = trustme.CA()
     issued = authority.issue_cert("localhost", "127.0.0.1", "::1")
     chain = b"".join(each.bytes() for each in issued.cert_chain_pems)

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from oncelog.cli import main
 from oncelog.console import cli
+from oncelog.installing import how_to_install
 from oncelog.testing import Broker
 from tests.support.patience import PATIENCE_S
 
@@ -66,4 +67,4 @@ def test_an_address_that_is_taken_and_packages_that_are_missing_are_said(monkeyp
     assert CliRunner().invoke(main, ["console", "--listen", "nowhere"]).exit_code == 2
     monkeypatch.setattr(cli, "_NEEDED", ("no_such_package",))
     said = CliRunner().invoke(main, ["console"])
-    assert (said.exit_code, "pip install 'oncelog[console]'" in said.output) == (2, True)
+    assert (said.exit_code, how_to_install("console") in said.output) == (2, True)

@@ -1,6 +1,7 @@
 """`oncelog.testing.Broker(security=...)`: certificates, a user and the settings of each client in one call."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +12,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaProducer
 
 from oncelog import AuthenticationFailed, ConfigError
+from oncelog.installing import how_to_install
 from oncelog.sync import Admin, Producer
 from oncelog.testing import Broker
 from oncelog.testing.lives import ProcessLife
@@ -107,6 +109,6 @@ def test_what_is_no_security_is_named_with_those_there_are() -> None:
 
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trustme", None)
-    with pytest.raises(RuntimeError, match=r"pip install 'oncelog\[testing\]'"):
+    with pytest.raises(RuntimeError, match=re.escape(how_to_install("testing"))):
         Broker(security="SSL")
     Broker(security="SASL_PLAINTEXT/PLAIN")

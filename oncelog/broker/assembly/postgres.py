@@ -110,8 +110,10 @@ def open_tables(config: BrokerConfig, system: System, log: Any) -> Sliced[Any]:
         from oncelog.broker.storage.postgres.session import Server
         from oncelog.broker.storage.postgres.tables import PostgresTables
     except ImportError as error:
+        from oncelog.installing import how_to_install
+
         raise SettingsError(
-            f"oncelog.storage=postgres needs asyncpg: pip install 'oncelog[postgres]' ({error})."
+            f"oncelog.storage=postgres needs asyncpg: {how_to_install('postgres')} ({error})."
         ) from error
     place = config.place
     server = Server(

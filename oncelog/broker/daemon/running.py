@@ -241,8 +241,10 @@ class RunningBroker:
         try:
             from oncelog.broker.observability.otlp import OtlpReporter
         except ImportError as error:
+            from oncelog.installing import how_to_install
+
             raise StartError(
-                f"oncelog.otlp.endpoint needs OpenTelemetry's exporter: pip install 'oncelog[otel]' ({error})"
+                f"oncelog.otlp.endpoint needs OpenTelemetry's exporter: {how_to_install('otel')} ({error})"
             ) from error
         resource = {
             "service.name": "oncelog",

@@ -34,8 +34,10 @@ def _open(data: bytes, location: str, password: str) -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
+        from oncelog.installing import how_to_install
+
         raise TlsError(
-            f"{location} is PKCS #12, which needs another package: pip install 'oncelog[security]', or convert it with "
+            f"{location} is PKCS #12, which needs another package: {how_to_install('security')}, or convert it with "
             f"`openssl pkcs12 -in {location} -out keystore.pem -nodes` and set the type to PEM"
         ) from error
     try:

@@ -86,7 +86,9 @@ def _oauthbearer(config: BrokerConfig, listener_name: str, parts: SaslParts) -> 
         from oncelog.broker.security.jwks_source import fetch_from
         from oncelog.broker.security.oauthbearer import OAuthBearer, TokenRules
     except ImportError as error:
-        raise SaslError(f"OAUTHBEARER needs another package: pip install 'oncelog[security]' ({error})") from error
+        from oncelog.installing import how_to_install
+
+        raise SaslError(f"OAUTHBEARER needs another package: {how_to_install('security')} ({error})") from error
 
     def read(key: str) -> str:
         return config.get_of_mechanism(listener_name, OAUTHBEARER, key)

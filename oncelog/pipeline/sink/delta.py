@@ -316,7 +316,9 @@ def _load(location: str, fields: list[Any], options: TableOptions) -> Any:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
     except ImportError as error:
-        raise DeltaMissing("to_delta needs deltalake: pip install 'oncelog[delta]'") from error
+        from oncelog.installing import how_to_install
+
+        raise DeltaMissing(f"to_delta needs deltalake: {how_to_install('delta')}") from error
     storage_options = dict(options.storage_options)
     try:
         return DeltaTable(location, storage_options=storage_options)

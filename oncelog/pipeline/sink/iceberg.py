@@ -173,7 +173,9 @@ def _load(identifier: str, wanted: Any, options: IcebergOptions) -> Any:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
     except ImportError as error:
-        raise IcebergMissing("to_iceberg needs pyiceberg: pip install 'oncelog[iceberg]'") from error
+        from oncelog.installing import how_to_install
+
+        raise IcebergMissing(f"to_iceberg needs pyiceberg: {how_to_install('iceberg')}") from error
     catalog = load_catalog(options.catalog, **options.properties)
     try:
         return catalog.load_table(identifier)

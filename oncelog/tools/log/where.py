@@ -128,7 +128,9 @@ def explained(schema: str) -> Iterator[None]:
     try:
         from oncelog.broker.storage.postgres.preparing import Unusable
     except ImportError as error:
-        fail(f"what is in PostgreSQL needs asyncpg: pip install 'oncelog[postgres]' ({error}).", EXIT_NOT_READ)
+        from oncelog.installing import how_to_install
+
+        fail(f"what is in PostgreSQL needs asyncpg: {how_to_install('postgres')} ({error}).", EXIT_NOT_READ)
     place = f"the schema {schema} in PostgreSQL"
     try:
         yield

@@ -114,7 +114,9 @@ async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncC
     try:
         from psycopg import AsyncConnection
     except ImportError as error:
-        raise OutboxError(f"the outbox needs psycopg ({error}): pip install 'oncelog[postgres]'") from error
+        from oncelog.installing import how_to_install
+
+        raise OutboxError(f"the outbox needs psycopg ({error}): {how_to_install('postgres')}") from error
     connection = await AsyncConnection.connect(
         dsn, autocommit=True, application_name=f"oncelog-outbox {name}", client_encoding="UTF8", **options
     )

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from oncelog.broker.system.disk import RealDisk
 from oncelog.cli import main
+from oncelog.installing import how_to_install
 from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.stopped_directory import NoLoop
 from tests.fakes.broker import VirtualBroker
@@ -428,7 +429,7 @@ def test_what_cannot_be_read_is_one_line_with_what_to_do(
     for module in [name for name in sys.modules if name.startswith("oncelog.broker.storage.postgres.")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    assert "pip install 'oncelog[postgres]'" in told(tables.dsn, tables.schema)
+    assert how_to_install("postgres") in told(tables.dsn, tables.schema)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,6 +3,7 @@
 import datetime
 import json
 import pickle
+import re
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.installing import how_to_install
 from oncelog.schemas import (
     FormatError,
     NotFramed,
@@ -195,5 +197,7 @@ def test_without_the_extra_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "oncelog.schemas.avro", raising=False)
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(ImportError, match=r"AVRO needs fastavro: pip install 'oncelog\[schemas\]', on executors too"):
+    with pytest.raises(
+        ImportError, match=re.escape(f"AVRO needs fastavro: {how_to_install('schemas')}, on executors too")
+    ):
         format_of(SchemaRegistry(small.url), Schema(ORDER))

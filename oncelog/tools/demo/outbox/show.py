@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
 
+from oncelog.installing import how_to_install
 from oncelog.tools.demo.daemon import DemoFailed
 from oncelog.tools.demo.outbox.bank import ACCOUNT_COUNT, OPENING_CENTS, STATEMENTS
 from oncelog.tools.demo.outbox.experiment import Act, Experiment
@@ -53,7 +54,7 @@ def run(*, seed: int, kills: int, as_json: bool) -> int:
 
 async def _run(seed: int, kills: int, on_act: Callable[[Act], None]) -> list[Tally]:
     if find_spec("psycopg") is None:
-        raise DemoFailed("psycopg is not installed: pip install 'oncelog[postgres]'")
+        raise DemoFailed(f"psycopg is not installed: {how_to_install('postgres')}")
     programs = find_programs()
     if programs is None:
         raise DemoFailed(
