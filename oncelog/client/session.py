@@ -132,7 +132,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         async with AsyncExitStack() as stack:
             # The producer first: the last holder of this id is fenced before the group hands out its partitions.
             await stack.enter_async_context(self._producer)
-            await self._producer.init_transactions()
+            await self._producer.init_transactions()  # opening leaves it out in a two-phase commit
             await stack.enter_async_context(self._consumer)
             self._stack = stack.pop_all()
         return self

@@ -2,7 +2,7 @@
 
     found = progress(query)  # or query.lastProgress, or the progress of a StreamingQueryListener's event
     found.sources[0].lag     # {TopicPartition("purchases", 0): 120}
-    found.sink.seconds       # {"connect": 0.01, "fence": 0.004, ..., "end the transaction": 0.006}
+    found.sink.seconds       # {"fence": 0.014, ..., "end the transaction": 0.006}
 
 Owns: the values and where each comes from. Spark's progress has offsets and rows; bytes, aborted records and the sink
 come from the notes on the driver's machine (`notes`), so they are None where one of them did not get there.

@@ -175,6 +175,7 @@ async def test_anothers_open_transaction_hides_no_position(broker: Broker) -> No
         await found.until(database)
     async with Target(broker.bootstrap_servers, "other", {}) as other:
         await other.prepare()
+        await other.take_over()
         async with other.producer.transaction() as transaction:
             await other.store(transaction, Position(ORIGIN, 5, 5))
             await other.producer.flush()
@@ -278,6 +279,19 @@ async def test_without_the_topic_for_refused_events_it_does_not_begin(broker: Br
     async with running(broker, FakeDatabase(), refusals=Refusals("shop", topic="aside")) as found:
         with pytest.raises(OutboxError, match="there is no topic 'aside': `oncelog topic create aside"):
             await found.task
+
+
+async def test_a_relay_that_does_not_begin_fences_none_that_runs(broker: Broker) -> None:
+    """One that is started with a wrong option ends, and the one that works goes on."""
+    database = filled()
+    async with running(broker, database) as found:
+        await found.until(database)
+        async with running(broker, FakeDatabase(), refusals=Refusals("shop", topic="aside")) as wrong:
+            with pytest.raises(OutboxError, match="there is no topic 'aside'"):
+                await wrong.task
+        database.commit("d1")
+        await found.until(database)
+    assert await committed(broker.bootstrap_servers) == [*VALUES, "d1"]
 
 
 async def test_a_target_without_the_position_of_a_slot_that_was_read_is_refused_unless_told(broker: Broker) -> None:

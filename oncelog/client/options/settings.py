@@ -82,7 +82,7 @@ class ProducerSettings(SecuritySettings):
     delivery: DeliveryMode | None = None
     """What a fault may do to records; sets acks and enable_idempotence: 0 and off, "all" and off, or "all" and on."""
     transactional_id: str | None = None
-    """Makes the producer transactional; one at a time may have an id, and a new one fences the last."""
+    """Makes the producer transactional; one at a time may have an id, and opening a new one fences the last."""
     enable_idempotence: bool | None = None
     """Number the batches, so that the broker drops what it has already; None is on with acks='all'."""
     acks: Acks = "all"
@@ -106,7 +106,7 @@ class ProducerSettings(SecuritySettings):
     retry_backoff_ms: float = 100
     """The pause between two attempts."""
     max_block_ms: float = 60_000
-    """How long to wait for opening, a new topic, a full buffer and the end of a transaction."""
+    """How long to wait for opening, which fences too, a new topic, a full buffer and the end of a transaction."""
     bootstrap_timeout_ms: float = 1_000
     """How long to try to open while nothing accepts a connection."""
     buffer_memory: int = 32 << 20

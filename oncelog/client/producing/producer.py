@@ -58,9 +58,10 @@ class Producer(Generic[K, V]):
 
     `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad options
     raise ConfigError at once. Entering the block connects: it raises ConnectionLost if nothing accepts a connection for
-    `bootstrap_timeout_ms`, and RequestTimedOut if what does responds to nothing for `max_block_ms`. Leaving it delivers
-    what is buffered, and raises as `flush` does; after an exception it closes at once. Every method raises InvalidState
-    outside the block.
+    `bootstrap_timeout_ms`, and RequestTimedOut if what does responds to nothing for `max_block_ms`. With a
+    `transactional_id` it also fences the producer before this one and aborts what that left open, and raises as
+    `init_transactions`. Leaving the block delivers what is buffered, and raises as `flush` does; after an exception it
+    closes at once. Every method raises InvalidState outside the block.
 
     Keys and values are bytes, or what `key_serializer` and `value_serializer` take:
 
@@ -104,9 +105,13 @@ class Producer(Generic[K, V]):
         settings = self._settings
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.close, 0)
-            await self._cluster.bootstrap(Deadline.after(settings.max_block_ms), settings.bootstrap_timeout_ms)
+            deadline = Deadline.after(settings.max_block_ms)
+            await self._cluster.bootstrap(deadline, settings.bootstrap_timeout_ms)
+            self._build()
+            # In a two-phase commit something may be prepared, which only the program can decide about: KIP-939.
+            if self._manager is not None and not settings.transaction_two_phase_commit_enable:
+                await self._manager.initialize(deadline=deadline)
             stack.pop_all()
-        self._build()
         return self
 
     async def __aexit__(
@@ -357,8 +362,9 @@ class Producer(Generic[K, V]):
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def init_transactions(self, *, keep_prepared: bool = False) -> ProducerIdentity:
-        """Fence earlier producers with this transactional id now, instead of at the first transaction, and abort their
-        open transaction. Returns the new producer id and epoch.
+        """Fence earlier producers with this transactional id, and abort their open transaction. Returns the producer id
+        and epoch. Opening the producer did it already, unless it takes part in two-phase commit: there the first call
+        of this, of `complete` or the first transaction does.
 
         With `keep_prepared`, a prepared transaction of theirs stays open for `complete` to finish (KIP-939). Raises
         ConfigError without a transactional_id, RequestTimedOut, and FatalError.

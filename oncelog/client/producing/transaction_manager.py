@@ -131,7 +131,7 @@ class TransactionManager:
         if self.state in (_S.FAILED, _S.FATAL) and self.error is not None:
             raise self.error
 
-    async def initialize(self, *, keeps_prepared: bool = False) -> ProducerIdentity:
+    async def initialize(self, *, keeps_prepared: bool = False, deadline: Deadline | None = None) -> ProducerIdentity:
         """Fence every earlier producer of this id and end its transaction; then the epoch is ours. With
         `keeps_prepared` a prepared transaction stays open, for `complete`."""
         self._raise_if_fenced()
@@ -142,7 +142,7 @@ class TransactionManager:
         self._move(_S.INITIALIZING)
         response = None
         try:
-            deadline = Deadline.after(self._max_block_ms)
+            deadline = deadline or Deadline.after(self._max_block_ms)
             response = await self._requests.init_producer_id(deadline, keeps_prepared=keeps_prepared)
         finally:
             if response is None:

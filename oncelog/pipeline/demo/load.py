@@ -92,7 +92,7 @@ class Loader:
 
     async def _load_from_marker(self) -> None:
         async with self._producer() as producer:
-            await producer.init_transactions()  # fence first: after this no other process can move the marker
+            # The producer is open, and the one before it fenced: no other process can move the marker.
             position = await self.position()
             emit("start", loader=self._arguments.loader, position=position, total=len(self._share))
             while position < len(self._share):

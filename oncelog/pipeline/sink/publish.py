@@ -26,6 +26,7 @@ from oncelog.client import (
     KafkaError,
     Producer,
     ProducerFenced,
+    ProducerIdentity,
     Transaction,
 )
 from oncelog.pipeline.group_offsets import GroupOffsets, checked
@@ -58,9 +59,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 class Step(Enum):
-    """The steps of publishing a batch, in order. SEND happens once for each output, SEND_OFFSETS with a commitGroup."""
+    """The steps of publishing a batch, in order. FENCE connects, too: opening a producer is one call. SEND happens once
+    for each output, SEND_OFFSETS with a commitGroup."""
 
-    CONNECT = "connect"
     FENCE = "fence"
     READ_MARKER = "read the marker"
     SEND = "send"
@@ -158,8 +159,7 @@ async def publish(
     batch_id = -1 if wanted is None else wanted.batch_id
     producer = Producer(settings.bootstrap_servers, transactional_id=settings.sink_id, **settings.producer_options())
     async with AsyncExitStack() as stack:
-        await around(Step.CONNECT, stack.enter_async_context(producer))
-        epoch = (await around(Step.FENCE, _fence(producer))).producer_epoch
+        epoch = (await around(Step.FENCE, _fence(stack, producer))).producer_epoch
         if wanted is not None:
             marker, offset = await around(Step.READ_MARKER, _read(settings))
             if not decide(wanted, marker):
@@ -195,9 +195,10 @@ def _say_skipped(settings: SinkSettings, marker: Marker, counts: Mapping[str, in
     logger.warning("%s: %s%s", what, then, "" if then == now else f" then, and {now} as it is computed now")
 
 
-async def _fence(producer: Producer) -> Any:
+async def _fence(stack: AsyncExitStack, producer: Producer) -> ProducerIdentity:
     try:
-        return await producer.init_transactions()
+        await stack.enter_async_context(producer)
+        return await producer.init_transactions()  # not another request: the identity that opening brought
     except KafkaError as error:
         if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise ConfigError(

@@ -103,7 +103,6 @@ class Copier:
             **self._watcher.deadlines(),
             **self._target.security,
         ) as producer:
-            await producer.init_transactions()
             while True:
                 problem = ""
                 try:

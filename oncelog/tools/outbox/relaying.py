@@ -48,7 +48,7 @@ class Relaying:
         async with self._target as target:
             await target.prepare()
             await self._check()
-            await target.producer.init_transactions()
+            await target.take_over()
             is_careful = False
             try:
                 while True:

@@ -52,7 +52,8 @@ class TopicFacts:
 
 
 class Target:
-    """A cluster, with a producer whose transactional id is the relay's; a context. Leaving it aborts what is open."""
+    """A cluster; a context. Leaving it aborts what is open. It has a producer, whose transactional id is the relay's,
+    from `take_over` on."""
 
     def __init__(self, bootstrap: str, name: str, security: "SecurityOptions", timeout_ms: float = 10_000) -> None:
         self.bootstrap = bootstrap
@@ -76,18 +77,6 @@ class Target:
                     **self._security,
                 )
             )
-            self._producer = await stack.enter_async_context(
-                Producer(
-                    self.bootstrap,
-                    transactional_id=transactional_id_of(self.name),
-                    transaction_timeout_ms=_TRANSACTION_MS,
-                    max_request_size=_MAX_REQUEST,
-                    buffer_memory=_BUFFER,
-                    linger_ms=_LINGER_MS,
-                    client_id=_CLIENT_ID,
-                    **self._security,
-                )
-            )
             self._stack = stack.pop_all()
         return self
 
@@ -95,6 +84,21 @@ class Target:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._stack.__aexit__(kind, error, traceback)
+
+    async def take_over(self) -> None:
+        """Fence earlier relays of this name: open the producer."""
+        self._producer = await self._stack.enter_async_context(
+            Producer(
+                self.bootstrap,
+                transactional_id=transactional_id_of(self.name),
+                transaction_timeout_ms=_TRANSACTION_MS,
+                max_request_size=_MAX_REQUEST,
+                buffer_memory=_BUFFER,
+                linger_ms=_LINGER_MS,
+                client_id=_CLIENT_ID,
+                **self._security,
+            )
+        )
 
     @property
     def admin(self) -> Admin:
@@ -105,7 +109,7 @@ class Target:
     @property
     def producer(self) -> Producer:
         if self._producer is None:
-            raise InvalidState("the context is entered first")
+            raise InvalidState("take_over() is called first")
         return self._producer
 
     # --- the position -------------------------------------------------------------------------------------------------
