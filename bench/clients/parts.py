@@ -42,6 +42,7 @@ class Parts:
             max_record_bytes=1 << 20,
             clock_s=time.monotonic,
             wake=lambda: None,
+            check_loop=lambda: None,
             on_failed=lambda _: None,
         )
         self.add()

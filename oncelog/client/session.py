@@ -47,6 +47,7 @@ from oncelog.client.values.errors import (
     RetriableError,
     check_options,
 )
+from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import (
     ConsumerRecords,
     K,
@@ -122,6 +123,9 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             raise ConfigError("a session reads committed records, and commits their offsets in its transactions")
         self._consumer = Consumer(*topics, **read)
         self._producer = Producer(settings.bootstrap_servers, **written)
+        self._lifetime = Lifetime("TransactionalSession")
+        for part in (self._consumer, self._producer):
+            part._lifetime.belong_to(self._lifetime)
         self._stack = AsyncExitStack()
         self._batch: SessionBatch[K, V, OutK, OutV] | None = None
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -135,16 +139,21 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             await self._producer.init_transactions()  # opening leaves it out in a two-phase commit
             await stack.enter_async_context(self._consumer)
             self._stack = stack.pop_all()
+        self._lifetime.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._lifetime.check_loop()
+        self._lifetime.close()
         await self._stack.__aexit__(kind, error, traceback)
 
     async def close(self, timeout_ms: float = 10_000) -> None:
-        """Abort what is open, leave the group and disconnect, each within `timeout_ms`; never raises. Leaving the
-        `async with` block does it too."""
+        """Abort what is open, leave the group and disconnect, each within `timeout_ms`; never raises in its own event
+        loop. Leaving the `async with` block does it too."""
+        self._lifetime.check_loop()
+        self._lifetime.close()
         await self._consumer.close(timeout_ms)
         await self._producer.close(timeout_ms)
 
@@ -157,6 +166,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         """Yield batches endlessly; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if
         the last batch was left out."""
         while True:
+            self._lifetime.check_loop()
             if self._batch is not None:
                 if not self._batch.has_ended:
                     raise InvalidState("the last batch was neither committed nor aborted", hint="`async with batch:`")

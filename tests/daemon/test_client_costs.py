@@ -29,7 +29,7 @@ VALUE = bytes(100)
 FIGURES = {
     "send_soon": 60.1,
     "send_soon with a key": 69.8,
-    "send and wait": 533,
+    "send and wait": 566,
     "async for": 36.6,
     "batches": 30.6,
 }

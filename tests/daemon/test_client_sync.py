@@ -150,3 +150,53 @@ def test_a_blocking_client_may_be_closed_in_its_block_and_calls_back_in_its_thre
             producer.send(topic, b"value")
     with pytest.raises(InvalidState, match="not open"):
         Producer(daemon.bootstrap).send(topic, b"value")
+
+
+OPENED = {
+    "Producer": "Producer(HOST)",
+    "Consumer": 'Consumer("TOPIC", bootstrap_servers=HOST)',
+    "Admin": "Admin(HOST)",
+    "TransactionalSession": 'TransactionalSession("TOPIC", bootstrap_servers=HOST, group_id="TOPIC")',
+}
+BLOCKING = """\
+from oncelog.sync import {kind}
+HOST = {host!r}
+client = {made}
+client.__enter__()
+"""
+ASYNCIO = """\
+import asyncio
+from oncelog import {kind}
+HOST = {host!r}
+async def main():
+    client = {made}
+    await client.__aenter__()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", OPENED)
+@pytest.mark.parametrize(("program", "line"), [(BLOCKING, 3), (ASYNCIO, 5)], ids=["blocking", "asyncio"])
+def test_a_program_that_does_not_close_its_client_is_told_so_in_one_line(
+    daemon: Daemon, tmp_path: Path, kind: str, program: str, line: int
+) -> None:
+    """Nothing else is on the screen, and the program ends as it would."""
+    script = tmp_path / "program.py"
+    made = OPENED[kind].replace("TOPIC", new_topic(daemon))
+    script.write_text(program.format(kind=kind, host=daemon.bootstrap, made=made))
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.splitlines() == [
+        f"{script}:{line}: a {kind} was not closed: use it in a `with` block, or call close()"
+    ]
+
+
+@pytest.mark.parametrize("kind", OPENED)
+def test_a_blocking_client_that_is_closed_is_told_nothing(daemon: Daemon, tmp_path: Path, kind: str) -> None:
+    """By `close`, or by leaving its block."""
+    made = OPENED[kind].replace("TOPIC", new_topic(daemon))
+    script = tmp_path / "program.py"
+    program = BLOCKING.format(kind=kind, host=daemon.bootstrap, made=made)
+    script.write_text(f"{program}client.close()\nwith {made}:\n    pass\n")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
+    assert (ended.returncode, ended.stderr) == (0, "")

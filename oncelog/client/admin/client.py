@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 from oncelog.client.admin.settings import AdminOptions, AdminSettings
 from oncelog.client.values.arguments import ConfigValue, offsets_of, partitions_of
 from oncelog.client.values.errors import check_each, check_options
+from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.cluster import Cluster
@@ -56,7 +57,7 @@ class Admin:
 
     `AdminSettings` lists the options. `default_api_timeout_ms` limits a call with all its retries. Every call raises
     RequestTimedOut or ConnectionLost if no broker responds in time, and the KafkaError of an error response; it raises
-    InvalidState once closed.
+    InvalidState once closed, and outside the event loop of the first call.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Admin:
             retry_backoff_ms=settings.retry_backoff_ms,
             security=security_of(settings),
         )
+        self._lifetime = Lifetime("Admin")
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -88,6 +90,8 @@ class Admin:
 
     async def close(self) -> None:
         """Disconnect. Leaving the `async with` block calls it."""
+        self._lifetime.check_loop()
+        self._lifetime.close()
         await self._cluster.close()
 
     # --- topics -------------------------------------------------------------------------------------------------------
@@ -504,4 +508,8 @@ class Admin:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _deadline(self) -> Deadline:
+        """The end of a call that begins: every call has one, and the first opens the client."""
+        if self._lifetime.loop is None:
+            self._lifetime.open()
+        self._lifetime.check_loop()
         return Deadline.after(self._api_timeout_ms)

@@ -221,7 +221,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
         """Return every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
-        return self._run(_collect(self._client.raw_batches(topic_partition, offset)))
+        return self._run(_collect(lambda: self._client.raw_batches(topic_partition, offset)))
 
     commit_sync = blocking(AsyncConsumer[K, V].commit_sync)
     commit_async = blocking_call(AsyncConsumer[K, V].commit_async)
@@ -254,6 +254,7 @@ class TransactionalSession(Facade[AsyncTransactionalSession[K, V, OutK, OutV]]):
         """The consumer, for its assignment, positions and lag. Its offsets are the session's to commit."""
         consumer = Consumer[K, V].__new__(Consumer)
         OnLoop.__init__(consumer, self._client.consumer, self._thread)
+        consumer._lifetime = self._lifetime
         return consumer
 
     def __iter__(self) -> "Iterator[SessionBatch[K, V, OutK, OutV]]":
@@ -359,8 +360,8 @@ async def _call(function: Callable[[], T]) -> T:
     return function()
 
 
-async def _collect(iterator: AsyncIterator[T]) -> list[T]:
-    return [each async for each in iterator]
+async def _collect(begin: Callable[[], AsyncIterator[T]]) -> list[T]:
+    return [each async for each in begin()]
 
 
 async def _send_many(

@@ -11,17 +11,32 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from oncelog.client.values.errors import InvalidState, RequestTimedOut
+from oncelog.client.values.lifetime import Lifetime
 
 P = ParamSpec("P")
 T = TypeVar("T")
 ClientT = TypeVar("ClientT")
-OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any, Any])
+
+
+class Opened(Protocol):
+    """An asyncio client."""
+
+    _lifetime: Lifetime
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Any: ...
+
+
+OpenedT = TypeVar("OpenedT", bound=Opened)
 _STOP_TIMEOUT_S = 30.0
 """How long to wait for cancelled tasks to end. The longest, aborting a transaction, takes a few seconds."""
 
@@ -112,6 +127,8 @@ class Facade(OnLoop[OpenedT]):
 
     def __init__(self, client: OpenedT) -> None:
         super().__init__(client, LoopThread(type(self).__name__))
+        self._lifetime = Lifetime(type(self).__name__)
+        client._lifetime.belong_to(self._lifetime)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -122,11 +139,13 @@ class Facade(OnLoop[OpenedT]):
         finally:
             if not opened:
                 self._thread.stop()
+        self._lifetime.is_open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._lifetime.close()
         if not self._thread.is_running:
             return
         try:
@@ -171,6 +190,7 @@ def closing(
 
     @wraps(method)
     def call(self: Facade[OpenedT], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._lifetime.close()
         if not self._thread.is_running:
             return
         try:

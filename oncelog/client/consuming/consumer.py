@@ -29,6 +29,7 @@ from oncelog.client.values.arguments import (
     partitions_of,
 )
 from oncelog.client.values.errors import ConfigError, DeserializationError, InvalidState, check_options
+from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
@@ -63,8 +64,8 @@ class Consumer(Generic[K, V]):
 
     Entering the block raises ConnectionLost if nothing accepts a connection for `bootstrap_timeout_ms`, RequestTimedOut
     if no broker responds, and UnknownTopic (in a group, the first poll does). Unlike Java's it creates no topic by
-    asking for it. Every method raises InvalidState outside the block, and for partitions that are not assigned. One
-    task at a time may read.
+    asking for it. Every method raises InvalidState outside the block and the event loop that opened it, and for
+    partitions that are not assigned. One task at a time may read.
     """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions[K, V]]) -> None:
@@ -92,12 +93,14 @@ class Consumer(Generic[K, V]):
         self._closing = False
         """True once `close` is called: reading has ended, but on_revoke may still commit."""
         self._closed = False
+        self._lifetime = Lifetime("Consumer")
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if self._reading is not None or self._closing:
             raise InvalidState("a consumer can be opened only once")
+        self._lifetime.open()
         deadline = Deadline.after(self._api_timeout_ms)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.close, 0)
@@ -114,7 +117,8 @@ class Consumer(Generic[K, V]):
 
     async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commit if auto-commit is on, call on_revoke with all partitions, leave the group and disconnect, within
-        `timeout_ms`; never raises. on_revoke may still commit. A task that is reading gets InvalidState.
+        `timeout_ms`; never raises in its own event loop. on_revoke may still commit. A task that is reading gets
+        InvalidState.
 
         Leaving the `async with` block does the same. If an exception leaves it, what was returned since the last poll
         began is not committed: it may not be processed."""
@@ -123,7 +127,9 @@ class Consumer(Generic[K, V]):
     async def _close(self, timeout_ms: float, *, has_failed: bool) -> None:
         if self._closing:
             return
+        self._lifetime.check_loop()
         self._closing = True
+        self._lifetime.close()
         reading = self._reading
         try:
             if reading is not None:
@@ -166,8 +172,10 @@ class Consumer(Generic[K, V]):
             await self._read_ahead()
 
     def _ahead(self) -> Iterator[Record[K, V]]:
-        """Yield the records read ahead for iterators."""
-        reading = self._require_reading()
+        """Yield the records read ahead for iterators; the blocking one calls it in its program's thread."""
+        if self._closing or self._reading is None:
+            raise self._not_open()
+        reading = self._reading
         # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
         records: Iterator[Any] = iter(reading.positions.next_ahead, None)
         if self._is_plain:
@@ -468,6 +476,7 @@ class Consumer(Generic[K, V]):
     def _require_open(self) -> Reading:
         if self._reading is None or self._closed:
             raise self._not_open()
+        self._lifetime.check_loop()
         return self._reading
 
     def _not_open(self) -> InvalidState:

@@ -18,6 +18,7 @@ from oncelog.client.consuming.isolation import AbortedTransactions
 from oncelog.client.consuming.single_fetch import fetch_once
 from oncelog.client.options.settings import ConsumerOptions, ConsumerSettings
 from oncelog.client.values.errors import CorruptBatch, RequestTimedOut, check_options, error_for
+from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.cluster import Cluster
@@ -66,10 +67,12 @@ class RangeReader:
             retry_backoff_ms=settings.retry_backoff_ms,
             security=security_of(settings),
         )
+        self._lifetime = Lifetime("RangeReader")
 
     async def __aenter__(self) -> Self:
+        self._lifetime.open()
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._cluster.close)
+            stack.push_async_callback(self._close)
             await self._cluster.bootstrap(self._deadline())
             stack.pop_all()
         return self
@@ -77,6 +80,11 @@ class RangeReader:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        self._lifetime.check_loop()
+        self._lifetime.close()
         await self._cluster.close()
 
     async def read(
@@ -168,4 +176,5 @@ class RangeReader:
             )
 
     def _deadline(self) -> Deadline:
+        self._lifetime.check_loop()
         return Deadline.after(self._settings.default_api_timeout_ms)

@@ -52,6 +52,7 @@ class Batch:
         "base_offset",
         "base_timestamp_ms",
         "callbacks",
+        "check_loop",
         "closed",
         "created_at_s",
         "done",
@@ -81,6 +82,8 @@ class Batch:
         self.awaited = False
         """True if a caller waits for its outcome: the batch does not linger."""
         self.on_awaited: Callable[[], object] = _no_sender
+        self.check_loop: Callable[[], object] = _no_sender
+        """Raises unless the producer's loop runs: what waits elsewhere would never be woken."""
         self.attempt_count = 0
         self.last_error: KafkaError | None = None
         """The error for which the last attempt is repeated."""
@@ -243,6 +246,7 @@ class Delivery:
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
         """Call `callback(delivery)` from the event loop once the outcome is known, even if it already is."""
+        self._batch.check_loop()
         loop = asyncio.get_running_loop()
         # Not called directly: an exception in one callback must not keep the others from running.
         if self._batch.done:
@@ -253,6 +257,7 @@ class Delivery:
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         batch = self._batch
         if not batch.done:
+            batch.check_loop()
             if not batch.awaited:
                 batch.awaited = True
                 batch.on_awaited()

@@ -34,6 +34,7 @@ class Intake:
         max_record_bytes: int,
         clock_s: Callable[[], float],
         wake: Callable[[], None],
+        check_loop: Callable[[], None],
         on_failed: Callable[[Batch], None],
     ) -> None:
         self.has_filled_a_batch = False
@@ -45,6 +46,7 @@ class Intake:
         self._max_record_bytes = max_record_bytes
         self._clock_s = clock_s
         self._wake = wake
+        self._check_loop = check_loop
         self._on_failed = on_failed
 
     def add(self, topic: Any, key: Any, value: Any, headers: Any, partition: Any, timestamp_ms: Any) -> Delivery | None:
@@ -84,6 +86,7 @@ class Intake:
         count = len(known.leaders)
         if not 0 <= partition < count:
             raise _no_partition(topic, partition, count)
+        self._check_loop()
         batch = self._accumulator.append_batch(TopicPartition(topic, partition), encoded, self._clock_s())
         self._on_begun(batch)
         return Delivery(batch, 0)
@@ -117,6 +120,8 @@ class Intake:
         headers: Headers,
         timestamp_ms: int,
     ) -> Batch:
+        # Once for each batch: a record that joins one is looked at when it is awaited or flushed.
+        self._check_loop()
         accumulator = self._accumulator
         self.has_filled_a_batch = bool(accumulator.queue(topic_partition).waiting)
         batch, begun = accumulator.append(topic_partition, key, value, headers, timestamp_ms, self._clock_s())
@@ -131,6 +136,7 @@ class Intake:
 
         batch.callbacks.append(on_ended)
         batch.on_awaited = self._wake
+        batch.check_loop = self._check_loop
         self._wake()
 
 

@@ -36,6 +36,7 @@ from oncelog.client.values.errors import (
     check_options,
     raise_for,
 )
+from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import Headers, K, ProducerRecord, RecordMetadata, RecordOptions, TopicPartition, V
 from oncelog.client.values.waiting import Deadline, resolve
 from oncelog.client.wire.cluster import Cluster
@@ -61,7 +62,7 @@ class Producer(Generic[K, V]):
     `bootstrap_timeout_ms`, and RequestTimedOut if what does responds to nothing for `max_block_ms`. With a
     `transactional_id` it also fences the producer before this one and aborts what that left open, and raises as
     `init_transactions`. Leaving the block delivers what is buffered, and raises as `flush` does; after an exception it
-    closes at once. Every method raises InvalidState outside the block.
+    closes at once. Every method raises InvalidState outside the block, and outside the event loop that opened it.
 
     Keys and values are bytes, or what `key_serializer` and `value_serializer` take:
 
@@ -96,12 +97,14 @@ class Producer(Generic[K, V]):
         self._manager: TransactionManager | None = None
         self._gate: IdempotentGate | None = None
         self._closed = False
+        self._lifetime = Lifetime("Producer")
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if self._sender is not None or self._closed:
             raise InvalidState("a producer can be opened only once")
+        self._lifetime.open()
         settings = self._settings
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.close, 0)
@@ -150,6 +153,7 @@ class Producer(Generic[K, V]):
             max_record_bytes=settings.max_request_size,
             clock_s=asyncio.get_running_loop().time,
             wake=self._sender.wake,
+            check_loop=self._lifetime.check_loop,
             on_failed=self._on_failed,
         )
 
@@ -160,6 +164,7 @@ class Producer(Generic[K, V]):
                 self._cluster,
                 sender,
                 settings.transactional_id,
+                self._lifetime,
                 transaction_timeout_ms=settings.transaction_timeout_ms,
                 max_block_ms=settings.max_block_ms,
                 delivery_timeout_ms=settings.delivery_timeout_ms,
@@ -184,7 +189,9 @@ class Producer(Generic[K, V]):
     async def _close(self, timeout_ms: float) -> None:
         if self._closed:
             return
+        self._lifetime.check_loop()
         self._closed = True
+        self._lifetime.close()
         try:
             if self._sender is not None:
                 await self._finish(self._sender, timeout_ms)
@@ -397,10 +404,16 @@ class Producer(Generic[K, V]):
 
         Raises ConfigError without a `transactional_id`.
         """
-        return Transaction(self, self._transactions())
+        return Transaction(self, self._transactional())
 
     def _transactions(self) -> TransactionManager:
-        self._require_open()
+        self._lifetime.check_loop()
+        return self._transactional()
+
+    def _transactional(self) -> TransactionManager:
+        """For calls that ask for nothing yet: the blocking client makes them in its program's thread."""
+        if self._sender is None or self._closed:
+            raise self._not_open()
         if self._manager is None:
             raise ConfigError("transactions need a transactional_id", hint="Producer(..., transactional_id='…')")
         return self._manager
@@ -424,6 +437,7 @@ class Producer(Generic[K, V]):
     def _require_open(self) -> tuple[Sender, Accumulator]:
         if self._sender is None or self._accumulator is None or self._closed:
             raise self._not_open()
+        self._lifetime.check_loop()
         return self._sender, self._accumulator
 
     def _not_open(self) -> InvalidState:

@@ -70,6 +70,7 @@ class Transaction(Generic[K, V]):
         self._none_runs.set()
 
     async def __aenter__(self) -> Self:
+        self._manager.lifetime.check_loop()
         await self._manager.begin()
         # The next transaction may have another.
         self._identity = self._manager.producer
@@ -80,6 +81,7 @@ class Transaction(Generic[K, V]):
     ) -> None:
         if self._outcome is not None:
             return
+        self._manager.lifetime.check_loop()
         if error is None:
             await self._commit_or_abort()
             return
@@ -140,6 +142,7 @@ class Transaction(Generic[K, V]):
                 "send_offsets: group is a plain string",
                 hint="pass the consumer, so that a zombie is detected, or ConsumerGroupMetadata(group_id)",
             )
+        self._manager.lifetime.check_loop()
         metadata = group if isinstance(group, ConsumerGroupMetadata) else group.group_metadata()
         await self._manager.send_offsets(offsets_of("send_offsets", offsets), metadata)
 
@@ -190,7 +193,7 @@ class Transaction(Generic[K, V]):
         A clean exit commits; an exception leaves it prepared, since the external decision may have been made. Raises
         ConfigError without transaction_two_phase_commit_enable, and the first error of a record that was not delivered.
         """
-        self._check()
+        self._check_end()
         return await self._to_the_end(self._prepare())
 
     async def commit(self) -> None:
@@ -199,13 +202,13 @@ class Transaction(Generic[K, V]):
         Raises the first error of an undelivered record (nothing is committed; abort), ProducerFenced, and CommitUnknown
         if no response came: call commit() again, since the broker knows the outcome.
         """
-        self._check()
+        self._check_end()
         await self._to_the_end(self._commit())
 
     async def abort(self) -> None:
         """Drop what is not sent yet and abort. Raises ProducerFenced, RequestTimedOut (the next transaction aborts this
         one first), and InvalidState after a commit was sent."""
-        self._check()
+        self._check_end()
         await self._to_the_end(self._abort())
 
     async def _prepare(self) -> PreparedTxnState:
@@ -244,6 +247,11 @@ class Transaction(Generic[K, V]):
     def _check(self) -> None:
         if self._outcome is not None:
             raise InvalidState(f"the transaction is {self._outcome}")
+
+    def _check_end(self) -> None:
+        """As `_check`, for the end; what records and offsets call looks at the loop by itself."""
+        self._check()
+        self._manager.lifetime.check_loop()
 
 
 async def to_the_end(

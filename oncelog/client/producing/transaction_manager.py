@@ -27,6 +27,7 @@ from oncelog.client.values.errors import (
     TransactionAborted,
     UnknownTopic,
 )
+from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
@@ -48,6 +49,7 @@ class TransactionManager:
         cluster: Cluster,
         sender: Sender,
         transactional_id: str,
+        lifetime: Lifetime,
         *,
         transaction_timeout_ms: int,
         max_block_ms: float,
@@ -55,6 +57,7 @@ class TransactionManager:
         two_phase_commit: bool = False,
     ) -> None:
         self.transactional_id: str | None = transactional_id
+        self.lifetime = lifetime
         self.state = _S.UNINITIALIZED
         self.error: KafkaError | None = None
         """The first error that failed the transaction."""

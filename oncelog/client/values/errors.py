@@ -174,7 +174,8 @@ class AuthenticationFailed(FatalError):
 
 
 class InvalidState(FatalError):
-    """The call does not fit the state: not opened, closed, no transaction, a transaction already open."""
+    """The call does not fit the state: not opened, closed, no transaction, a transaction already open; or it came from
+    another event loop than the client was opened in."""
 
 
 class ProducerFenced(FatalError):

@@ -33,6 +33,7 @@ class Buffer:
             max_record_bytes=5_000,
             clock_s=lambda: 0.0,
             wake=self._wake,
+            check_loop=lambda: None,
             on_failed=self.failed.append,
         )
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import pytest
 
 from oncelog.client.blocking.loop_thread import Facade
+from oncelog.client.values.lifetime import Lifetime
 from tests.support.patience import PATIENCE_S
 
 TURN_COUNT = 50
@@ -18,6 +19,7 @@ class Client:
     """It waits for ever while it opens, or in a call."""
 
     def __init__(self, *, opens: bool) -> None:
+        self._lifetime = Lifetime("Client")
         self.opens = opens
         self.events: list[str] = []
         self.waits = threading.Event()
