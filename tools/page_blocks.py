@@ -4,7 +4,6 @@ Owns: how a table of the code becomes one of a page. Does not own: which page ha
 """
 
 import ast
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from oncelog.broker.observability.catalogue import ALL, COUNTER, PREFIX, Family
 from oncelog.cli import main as oncelog
 from oncelog.client import ConsumerSettings, ProducerSettings
 from oncelog.client.values import errors
+from oncelog.client.values.option_help import declarations
 from oncelog.client.wire.security import SecuritySettings
 from oncelog.pipeline import options as spark
 from oncelog.pipeline import prometheus
@@ -61,23 +61,9 @@ def _with_decorators(source: str, node: Any) -> str:
 
 def client_options(kind: type[SecuritySettings]) -> str:
     """The options that the class adds to those of every client, with their defaults and meanings."""
-    meanings = _meanings(kind)
-    known = (each for each in fields(kind) if each.name in meanings)
-    return table("option|default|", ((f"`{each.name}`", _default(each), meanings[each.name]) for each in known))
-
-
-def _meanings(kind: type) -> dict[str, str]:
-    """The string below each field of a class."""
-    tree = ast.parse(Path(inspect.getfile(kind)).read_text(encoding="utf-8"))
-    (found,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == kind.__name__)
-    meanings: dict[str, str] = {}
-    for field, text in zip(found.body, found.body[1:], strict=False):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-            continue
-        if not isinstance(text, ast.Expr) or not isinstance(text.value, ast.Constant):
-            raise TypeError(f"{kind.__name__}.{field.target.id} has no docstring")
-        meanings[field.target.id] = " ".join(str(text.value.value).split())
-    return meanings
+    declared = declarations(kind)
+    known = (each for each in fields(kind) if each.name in declared)
+    return table("option|default|", ((f"`{each.name}`", _default(each), declared[each.name].meaning) for each in known))
 
 
 def _default(field: Field[Any]) -> str:

@@ -48,6 +48,7 @@ from oncelog.client.values.errors import (
     check_options,
 )
 from oncelog.client.values.lifetime import Lifetime
+from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import (
     ConsumerRecords,
     K,
@@ -66,6 +67,7 @@ _OF_THE_SESSION = frozenset(SessionOptions.__optional_keys__ | SessionOptions.__
 _log = logging.getLogger("oncelog.client")
 
 
+@lists_options(SessionSettings)
 class TransactionalSession(Generic[K, V, OutK, OutV]):
     """Reads topics in a group, and writes the results of each batch and the group's offsets in one transaction.
 

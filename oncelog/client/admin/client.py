@@ -15,6 +15,7 @@ from oncelog.client.admin.settings import AdminOptions, AdminSettings
 from oncelog.client.values.arguments import ConfigValue, offsets_of, partitions_of
 from oncelog.client.values.errors import check_each, check_options
 from oncelog.client.values.lifetime import Lifetime
+from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.cluster import Cluster
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from oncelog.client.values.records import IsolationLevel
 
 
+@lists_options(AdminSettings)
 class Admin:
     """Manages topics, and inspects configs, offsets and transactions.
 

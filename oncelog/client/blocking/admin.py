@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from oncelog.client.admin.client import Admin as AsyncAdmin
-from oncelog.client.admin.settings import AdminOptions
+from oncelog.client.admin.settings import AdminOptions, AdminSettings
 from oncelog.client.blocking.loop_thread import Facade, blocking, closing
+from oncelog.client.values.option_values import lists_options
 
 
+@lists_options(AdminSettings)
 class Admin(Facade[AsyncAdmin]):
     """A blocking `oncelog.Admin`.
 

@@ -15,7 +15,14 @@ from oncelog.client.consuming.consumer import Consumer as AsyncConsumer
 from oncelog.client.consuming.ranges import NO_TOPIC_ID, RangePiece
 from oncelog.client.consuming.ranges import RangeReader as AsyncRangeReader
 from oncelog.client.consuming.raw_batches import RawBatch
-from oncelog.client.options.settings import ConsumerOptions, ProducerOptions, SessionOptions
+from oncelog.client.options.settings import (
+    ConsumerOptions,
+    ConsumerSettings,
+    ProducerOptions,
+    ProducerSettings,
+    SessionOptions,
+    SessionSettings,
+)
 from oncelog.client.producing.batch import Delivery as AsyncDelivery
 from oncelog.client.producing.producer import Producer as AsyncProducer
 from oncelog.client.producing.transaction import HasGroupMetadata
@@ -23,6 +30,7 @@ from oncelog.client.producing.transaction import Transaction as AsyncTransaction
 from oncelog.client.session import SessionBatch as AsyncSessionBatch
 from oncelog.client.session import TransactionalSession as AsyncTransactionalSession
 from oncelog.client.values.errors import ConfigError, KafkaError
+from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
@@ -123,6 +131,7 @@ class Transaction(OnLoop[AsyncTransaction[K, V]]):
     abort = blocking(AsyncTransaction[K, V].abort)
 
 
+@lists_options(ProducerSettings)
 class Producer(Facade[AsyncProducer[K, V]]):
     """A blocking `oncelog.Producer`.
 
@@ -166,6 +175,7 @@ class Producer(Facade[AsyncProducer[K, V]]):
     resend_last_batch = blocking(AsyncProducer[K, V].resend_last_batch)
 
 
+@lists_options(ConsumerSettings)
 class Consumer(Facade[AsyncConsumer[K, V]]):
     """A blocking `oncelog.Consumer`, with the same arguments, options and errors.
 
@@ -231,6 +241,7 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     close = closing(AsyncConsumer[K, V].close)
 
 
+@lists_options(SessionSettings)
 class TransactionalSession(Facade[AsyncTransactionalSession[K, V, OutK, OutV]]):
     """A blocking `oncelog.TransactionalSession`, with the same arguments, options and errors.
 

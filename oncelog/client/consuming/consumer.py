@@ -30,6 +30,7 @@ from oncelog.client.values.arguments import (
 )
 from oncelog.client.values.errors import ConfigError, DeserializationError, InvalidState, check_options
 from oncelog.client.values.lifetime import Lifetime
+from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
@@ -50,6 +51,7 @@ from oncelog.client.wire.security import security_of
 _CLOSE_TIMEOUT_MS = 10_000
 
 
+@lists_options(ConsumerSettings)
 class Consumer(Generic[K, V]):
     """Reads records, alone or in a consumer group; only committed ones unless isolation_level="read_uncommitted".
 

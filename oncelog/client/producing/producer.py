@@ -37,6 +37,7 @@ from oncelog.client.values.errors import (
     raise_for,
 )
 from oncelog.client.values.lifetime import Lifetime
+from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import Headers, K, ProducerRecord, RecordMetadata, RecordOptions, TopicPartition, V
 from oncelog.client.values.waiting import Deadline, resolve
 from oncelog.client.wire.cluster import Cluster
@@ -49,6 +50,7 @@ _MOST_UNSEEN = 1_000
 _log = logging.getLogger("oncelog.client")
 
 
+@lists_options(ProducerSettings)
 class Producer(Generic[K, V]):
     """Sends records, idempotently by default, and in transactions if it has a `transactional_id`.
 

@@ -1,8 +1,8 @@
 """The values of options: whether one is of the type that its setting declares, and what to write if it is not.
 
-Owns: the check of one value, in words for the program's author. Does not own: names (`errors.check_options`) and
-combinations (`options.settings`). Invariant: what a type checker lets through is accepted, but for numbers out of
-range.
+Owns: the check of one value, in words for the program's author, and that a client's documentation lists its options.
+Does not own: names (`errors.check_options`), combinations (`options.settings`), what is said of them (`option_help`).
+Invariant: what a type checker lets through is accepted, but for numbers out of range.
 """
 
 from collections import abc
@@ -10,14 +10,38 @@ from dataclasses import fields
 from numbers import Integral, Real
 from ssl import SSLContext
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, is_typeddict
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, is_typeddict
 
 from oncelog.client.values.errors import ConfigError
 
+ClassT = TypeVar("ClassT", bound=type)
 _MOST: Final = 2**31 - 1
 """The highest number: counts, bytes and milliseconds are 32 bits in the protocol."""
 _SHOWN: Final = 80
 _MAX_PORT: Final = 65_535
+
+
+class Documentation:
+    """A `__doc__` that is made when it is looked at: the text of the class, and below it its options."""
+
+    def __init__(self, text: str | None, settings: type) -> None:
+        self._text = text
+        self._settings = settings
+
+    def __get__(self, _: object, owner: type | None = None) -> str:
+        from oncelog.client.values.option_help import text_of
+
+        return text_of(self._text, self._settings)
+
+
+def lists_options(settings: type) -> abc.Callable[[ClassT], ClassT]:
+    """Have `help` of the class list these settings, which are its keyword arguments."""
+
+    def decorate(client: ClassT) -> ClassT:
+        setattr(client, "__doc__", Documentation(client.__doc__, settings))  # noqa: B010  # no str
+        return client
+
+    return decorate
 
 
 def parse_addresses(bootstrap_servers: str | abc.Sequence[str]) -> list[tuple[str, int]]:
