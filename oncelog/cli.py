@@ -11,6 +11,7 @@ import click
 _COMMANDS = {
     "acl": ("oncelog.tools.acl:acl", "Rights: list, add and remove access control rules."),
     "adopt": ("oncelog.tools.adopt.cli:adopt", "Make a data directory of a copy of Apache Kafka's."),
+    "backup": ("oncelog.tools.backup.cli:backup", "Copy the data directory of a broker while it runs."),
     "cluster": ("oncelog.tools.cluster:cluster", "Nodes, data directories, features, which node leads."),
     "completion": ("oncelog.tools.completion:completion", "Print the shell's completion of this command."),
     "console": ("oncelog.console.cli:console", "Show a cluster and its transactions in a browser."),
@@ -25,6 +26,7 @@ _COMMANDS = {
     "outbox": ("oncelog.tools.outbox.cli:outbox", "Relay from PostgreSQL to Kafka, each event exactly once."),
     "quota": ("oncelog.tools.quota:quota", "Quotas of users, client ids and addresses: list, set, remove."),
     "record": ("oncelog.tools.record.cli:record", "Produce, consume and delete records, transactions included."),
+    "restore": ("oncelog.tools.backup.cli:restore", "Bring a backup back into an empty data directory."),
     "serve": ("oncelog.broker.daemon.cli:serve", "Run the broker until SIGTERM or SIGINT."),
     "spark": ("oncelog.tools.spark.cli:spark", "Compare what a Spark query's sink remembers with its checkpoint."),
     "token": ("oncelog.tools.token:token", "Delegation tokens: create, list, renew, expire."),

@@ -356,6 +356,16 @@ class MemoryDisk:
         self.unreadable = {_moved(name, old_path, new_path) for name in self.unreadable - {new_path}}
         self._change(old_path.rpartition("/")[0], "rename", f"{old_path}>{new_path}", None)
 
+    def lend(self, path: str, new_path: str) -> int:
+        self.check_open(path)
+        if path not in self.files:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        if self.count_operation("lend", path):
+            raise PowerCut(path)
+        self.files[new_path] = self.files[path]
+        self._change(new_path.rpartition("/")[0], "create", new_path, self.files[path])
+        return len(self.files[path].data)
+
     def delete(self, path: str) -> None:
         if path in self.directories:
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)

@@ -73,3 +73,8 @@ COMPACTION = Mix(
     0.1,
     1,
 )
+BACKUPS = replace(
+    EVERYTHING,
+    # No older copies of the journal: an image has none.
+    weights={name: weight for name, weight in EVERYTHING.weights.items() if name != "checkpoint"} | {"back_up": 10},
+)

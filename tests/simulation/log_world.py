@@ -7,14 +7,17 @@ room.
 """
 
 import errno
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.storage.local.data_directory import IMAGE, IMAGE_LIST, IMAGE_WANTED
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.segment import Segment
@@ -24,7 +27,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
-from tests.fakes.logs import Logs, read_records, segments_of
+from tests.fakes.logs import Logs, all_batches, files_of, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_mixes import EVERYTHING, Mix
@@ -66,6 +69,7 @@ class Counts:
     emptied: int = 0
     tables: int = 0
     damaged: int = 0
+    backups: int = 0
 
 
 class LogWorld:
@@ -290,6 +294,37 @@ class LogWorld:
         if self._more.random() < 0.5:
             self._journal_ruin.copy(self.logs.disk)
         self.logs.store.file_sync.begin_checkpoint()
+
+    def _back_up(self) -> None:
+        """While it is copied, the logs live on; what comes of it is how they were when it was taken."""
+        disk, logs = self.logs.disk, self.logs
+        if self._is_over or logs.failure.failed:
+            return
+        taken = [_seen(log) for log in self.open]
+        disk.open(IMAGE_WANTED).close()
+        logs.store.step(logs.manager.logs)
+        if not disk.exists(IMAGE_LIST):
+            require(not logs.store.file_sync.is_journal_settled, "an image is taken within a second")
+            return
+        image = json.loads(disk.read_bytes(IMAGE_LIST))
+        for _ in range(self.random.randint(0, 12)):
+            self.random.choice([self._append, self._turn, self._end_transaction, self._retain, self._compact])()
+            self._audit()
+        copy = MemoryDisk()
+        for path, size_bytes in image["files"].items():
+            copy.make_dir(path.rpartition("/")[0])
+            copy.open(path).append([disk.read_bytes(f"{IMAGE}/{path}")[:size_bytes]])
+        disk.delete_tree(IMAGE)
+        copy.make_durable()
+        restored = self._started(copy, logs.clock.time_ms)
+        found = [
+            at_once(restored.manager.open("topic", slot, _topic_id(slot), partition.config))
+            for slot, partition in enumerate(self.partitions)
+        ]
+        restored.serve(is_recovered=True)
+        self.counts.backups += 1
+        for log, before in zip(found, taken, strict=True):
+            require(_seen(log) == before, "a backup is the logs as they were", log.name, _seen(log)[:3], before[:3])
 
     def _no_room_for_the_journal(self) -> None:
         """While it grows, or at a start, when it is begun later."""
@@ -591,6 +626,25 @@ class LogWorld:
             require(log.last_stable_offset == log.log_end_offset, "once faults stop, all becomes stable")
             partition.auditor.after_step(log)
             partition.auditor.whole_log(log)
+
+
+def _seen(log: PartitionLog) -> tuple[Any, ...]:
+    """What a log is to those above it."""
+    batches = [bytes(data) for _, data in all_batches(log)]
+    return log.offline_error, files_of(log).log_start_offset, log.log_end_offset, batches, _producers(log)
+
+
+def _producers(log: PartitionLog) -> list[tuple[int, ...]]:
+    return sorted(
+        (
+            state.producer_id,
+            state.producer_epoch,
+            state.last_sequence,
+            state.last_offset,
+            state.current_transaction_first_offset,
+        )
+        for state in log.producer_state.producers()
+    )
 
 
 def _topic_id(slot: int) -> UUID:

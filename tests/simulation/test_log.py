@@ -4,6 +4,7 @@ import pytest
 
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import RUIN_PLANTS, Plant, planted, seeds_for
+from tests.simulation.log_mixes import BACKUPS
 from tests.simulation.log_world import LogWorld
 
 STEPS = 150
@@ -15,6 +16,13 @@ SEEDS = 60
 def test_what_was_promised_holds_over_every_kind_of_stop(first: int) -> None:
     for seed in range(first, first + 20):
         LogWorld(seed).run(STEPS)
+
+
+def test_a_backup_of_a_running_broker_is_its_logs_as_they_were_in_one_instant() -> None:
+    """All logs of one moment, with the state of their producers, whatever is appended, compacted and deleted while the
+    copy is made."""
+    backups = sum(LogWorld(seed, BACKUPS).run(STEPS).backups for seed in range(SEEDS))
+    assert backups > 5 * SEEDS
 
 
 def test_no_damage_is_silent() -> None:

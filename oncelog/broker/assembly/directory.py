@@ -8,7 +8,12 @@ from contextlib import ExitStack
 from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig, StartError
-from oncelog.broker.storage.local.data_directory import ADOPTED, ForeignDirectoryError, check_data_directory
+from oncelog.broker.storage.local.data_directory import (
+    ADOPTED,
+    BACKUP_SUMS,
+    ForeignDirectoryError,
+    check_data_directory,
+)
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.system.disk import DEFAULT_OPEN_FILES, RealDisk
 from oncelog.broker.turns.ports import Disk
@@ -21,6 +26,11 @@ def check_directory(config: BrokerConfig, disk: Disk) -> None:
         check_data_directory(disk, directory_of(METADATA_TOPIC, 0))
     except ForeignDirectoryError as error:
         raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
+    if disk.exists(BACKUP_SUMS) and not config.get_bool("oncelog.read.only"):
+        raise StartError(
+            f"{config.data_dir} is a backup, and would be none any more: `oncelog restore {config.data_dir} --data-dir "
+            "NEW` brings it back; to look at it, start with --read-only."
+        )
 
 
 def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:

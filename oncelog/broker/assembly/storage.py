@@ -89,6 +89,13 @@ def make_store(
         compaction=compaction,
         space_listener=SpaceLog(log, str(config.data_dir), space.FILES),
     )
+    if store.durability.may_be_older:
+        log.warning(
+            "directory.restored",
+            data_dir=str(config.data_dir),
+            message="it was restored from a backup: what came after that is lost. Leader epochs and producer ids go on "
+            "far above those of before, so that clients notice",
+        )
     for line in store.problems:
         reports.on_problem("data_dir.damaged", line)
     return store

@@ -5,7 +5,8 @@ directory. Does not own: what the files mean. Invariants
 - Files release their descriptors: an open that finds none left closes the least recently used one first.
 - A failed write leaves the file as long as before; a failed sync raises OSError and is never repeated here.
 - A file with a second name, a hard link, gets a copy of its own before it is first written to: closed segments are
-  shared with the directory of Apache Kafka that was adopted, or that this one has become.
+  shared with the directory of Apache Kafka that was adopted, or that this one has become. Not so one that was lent:
+  its reader knows how long it was.
 - Threads other than the loop's call `sync`, `sync_dir` and `read_range`, and write to files of their own; they close no
   descriptor but their own, since the loop may be using it, and none is closed while a sync uses it.
 """
@@ -47,6 +48,8 @@ class _Descriptors:
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._owner = threading.get_ident()
         self.lock = threading.Lock()
+        self.lent: set[str] = set()
+        """The files that have another name only because they were lent."""
 
     @property
     def is_own_thread(self) -> bool:
@@ -177,7 +180,7 @@ class RealFile:
     def _make_own(self) -> None:
         """Give the file bytes of its own: a reader that has it open keeps the old ones, which are the same. Raises
         OSError."""
-        if os.stat(self._full_path).st_nlink > 1:
+        if os.stat(self._full_path).st_nlink > 1 and self._full_path not in self._descriptors.lent:
             shutil.copy2(self._full_path, self._full_path + _COPY_SUFFIX)
             os.replace(self._full_path + _COPY_SUFFIX, self._full_path)
             self._descriptors.discard(self)
@@ -339,6 +342,14 @@ class RealDisk:
 
     def rename(self, old_path: str, new_path: str) -> None:
         os.rename(self._full(old_path), self._full(new_path))
+
+    def lend(self, path: str, new_path: str) -> int:
+        full_path = self._full(path)
+        status = os.stat(full_path)
+        if status.st_nlink == 1:
+            self._descriptors.lent.add(full_path)
+        os.link(full_path, self._full(new_path))
+        return status.st_size
 
     def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -36,6 +36,9 @@ class WrappedDisk:
     def rename(self, old_path: str, new_path: str) -> None:
         self._below.rename(old_path, new_path)
 
+    def lend(self, path: str, new_path: str) -> int:
+        return self._below.lend(path, new_path)
+
     def delete(self, path: str) -> None:
         self._below.delete(path)
 

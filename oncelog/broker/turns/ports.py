@@ -143,6 +143,10 @@ class Disk(Protocol):
 
     def rename(self, old_path: str, new_path: str) -> None: ...
 
+    def lend(self, path: str, new_path: str) -> int:
+        """Give a file a second name, under which it outlives its deletion and its replacement; what is written to it
+        later is seen under both. Return its size. Raises FileNotFoundError, OSError."""
+
     def delete(self, path: str) -> None:
         """Remove a file; missing is fine. Raises OSError for a directory."""
 

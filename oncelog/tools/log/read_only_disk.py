@@ -108,6 +108,9 @@ class ReadOnlyDisk:
     def rename(self, old_path: str, new_path: str) -> None:
         _refuse(old_path)
 
+    def lend(self, path: str, new_path: str) -> int:
+        _refuse(path)
+
     def delete(self, path: str) -> None:
         _refuse(path)
 

@@ -23,7 +23,7 @@ from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.turns.ports import Disk, Note
 
 NAME = "boot"
-_UNSETTLED = b"unsettled"
+UNSETTLED = b"unsettled"
 _WITHOUT_NOTE = b"without a note"
 
 FAILED, LIFE, WRITTEN, DURABLE, _LOG_COUNT = range(5)
@@ -72,7 +72,7 @@ class BootMark:
             self._left_note = disk.notes.open(found.decode("ascii", "replace"))
         if self._left_note is not None:
             self.left = _read(self._left_note.words)
-        self.may_be_lost = found == _UNSETTLED or (self._is_in_doubt and (self.left is None or self.left.has_failed))
+        self.may_be_lost = found == UNSETTLED or (self._is_in_doubt and (self.left is None or self.left.has_failed))
         self._is_settled = False
         self._note: Note | None = None
         self._is_begun = False
@@ -112,7 +112,7 @@ class BootMark:
 
     def _write_name(self) -> None:
         if self.may_be_lost:
-            self._disk.write_atomically(NAME, _UNSETTLED)
+            self._disk.write_atomically(NAME, UNSETTLED)
         elif self._note is not None or self._commits_at_once:
             name = self._note.name.encode() if self._note is not None else _WITHOUT_NOTE
             self._disk.write_atomically(NAME, name)
@@ -166,7 +166,7 @@ class BootMark:
         """Before a clean stop, everything is synced: should not all be aborted yet, the next start does that. Raises
         OSError."""
         if self.may_be_lost:
-            self._disk.write_atomically(NAME, _UNSETTLED)
+            self._disk.write_atomically(NAME, UNSETTLED)
         elif self._disk.exists(NAME):
             self._disk.delete(NAME)
             self._disk.sync_dir("")

@@ -40,7 +40,12 @@ GRADUATED = "graduated"
 """`oncelog graduate --out` has written the data to another directory, which this file names."""
 ADOPTED = "adopted"
 """`oncelog adopt` has made this directory, of those that the file names, and no broker has written to it yet."""
-"""Random bytes (`broker.security.login_secret`)."""
+RESTORING = "restoring"
+"""`oncelog restore` has begun to fill this directory."""
+RESTORED = "restored"
+"""`oncelog restore` has filled it, and no start has raised what was given out since the backup."""
+BACKUP_SUMS = "SHA256SUMS"
+"""`oncelog backup` has made this directory, and the file has the checksums of all others."""
 _OWN_FILES = frozenset(
     {
         FLUSHED_OFFSETS,
@@ -51,10 +56,19 @@ _OWN_FILES = frozenset(
         CLEAN_SHUTDOWN,
         GRADUATED,
         ADOPTED,
+        RESTORING,
+        RESTORED,
+        BACKUP_SUMS,
         LOGIN_SECRET,
         BOOT_MARK,
     }
 )
+IMAGE_WANTED = ".backup-wanted"
+"""`oncelog backup` wants an image of a directory that is served (`image`), and finds it here:"""
+IMAGE = ".backup"
+IMAGE_LIST = f"{IMAGE}/list.json"
+"""The size of each of its files; or, as `IMAGE_ERROR`, why there is none."""
+IMAGE_ERROR = "error"
 _TEMPORARY_SUFFIX = ".tmp"
 _FLIPPED_BITS = 8
 """An id that differs in at most one byte is the same id, damaged: two random ids share half of their 122 bits."""
@@ -81,6 +95,8 @@ def check_data_directory(disk: Disk, metadata_directory: str) -> None:
             f"its data has moved to Apache Kafka, to {kafka_dir}; to serve what was here before, and give up what "
             f"Kafka has taken since, delete the file {GRADUATED}"
         )
+    if RESTORING in names:
+        raise ForeignDirectoryError("`oncelog restore` has not filled it to the end; repeat that, and it begins anew")
     foreign = [name for name in names if _is_foreign(name)]
     if foreign and FLUSHED_OFFSETS not in names and metadata_directory not in names:
         raise ForeignDirectoryError(

@@ -5,16 +5,19 @@ Owns: the answer alone; how a round is written is `file_sync`'s, what the next r
 
 from oncelog.broker.log.store import Outlives
 from oncelog.broker.storage.local.boot_mark import BootMark
+from oncelog.broker.storage.local.data_directory import RESTORED
 from oncelog.broker.storage.local.file_sync import FileSync
+from oncelog.broker.turns.ports import Disk
 
 
 class LocalDurability:
-    __slots__ = ("_file_sync", "_mark", "may_be_older", "outlives")
+    __slots__ = ("_disk", "_file_sync", "_mark", "may_be_older", "outlives")
 
-    def __init__(self, file_sync: FileSync, mark: BootMark) -> None:
+    def __init__(self, disk: Disk, file_sync: FileSync, mark: BootMark) -> None:
+        self._disk = disk
         self._file_sync = file_sync
         self._mark = mark
-        self.may_be_older = False
+        self.may_be_older = disk.exists(RESTORED)
         self.outlives = Outlives.POWER_CUT if file_sync.policy == "fsync" else Outlives.KILL
 
     @property
@@ -35,4 +38,7 @@ class LocalDurability:
         self._mark.settle()
 
     def keep_place(self) -> None:
-        """Files do not say that they were restored."""
+        if self.may_be_older:
+            self._disk.delete(RESTORED)
+            self._disk.sync_dir("")
+            self.may_be_older = False

@@ -101,6 +101,13 @@ class FlushedOffsets:
         torn_bytes = torn_count * _ENTRY_BYTES + len(data) % _ENTRY_BYTES
         return f"{_TORN} {torn_bytes} bytes of a torn write" if torn_bytes else None
 
+    def image(self, ends: Mapping[LogKey, LogPoints]) -> bytes:
+        """The file of a directory without a journal, in which these logs are durable."""
+        with self._lock:
+            points = {key: known for key, known in self._points.items() if key != JOURNAL_KEY}
+            points.update({key: self._latest(key, end) for key, end in ends.items()})
+            return self._encode_all(points)
+
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
 
@@ -208,9 +215,11 @@ class FlushedOffsets:
 
     def _write_new_file(self) -> None:
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
-        entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
-        count = len(entries) if self.is_whole else _NOT_WHOLE
-        self._disk.write_atomically(NAME, b"".join((_encode(_HEADER_ID, count, _NOTHING), *entries)))
+        self._disk.write_atomically(NAME, self._encode_all(self._points))
+
+    def _encode_all(self, points: Mapping[LogKey, LogPoints]) -> bytes:
+        entries = [_encode(*key, known) for key, known in points.items() if known != _NOTHING]
+        return b"".join((_encode(_HEADER_ID, len(entries) if self.is_whole else _NOT_WHOLE, _NOTHING), *entries))
 
     def complete_recovery(self) -> None:
         """Every log was recovered, and none is offline: the journal is complete again. Raises OSError."""

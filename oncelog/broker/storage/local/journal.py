@@ -273,6 +273,11 @@ class Journal:
         self._is_other_free = True
         return files
 
+    def carried_frame(self) -> bytes:
+        """What a directory has instead of this journal whose logs are durable but for those left out; empty if none
+        were."""
+        return self._frame(_LAST_HEAD, self._carried) if self._carried else b""
+
     def has_room(self, sections: Sequence[Section]) -> bool:
         """Whether this round can be written now; otherwise a checkpoint must `release` a file first."""
         return self._is_other_free or self._fits(_round_bytes(sections))

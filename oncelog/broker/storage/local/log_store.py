@@ -39,7 +39,7 @@ from oncelog.broker.storage.local.checkpoints import (
     parse_checkpoint,
     write_checkpoint,
 )
-from oncelog.broker.storage.local.data_directory import DataDirectory
+from oncelog.broker.storage.local.data_directory import IMAGE, IMAGE_WANTED, DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.disk_space import SpaceListener
 from oncelog.broker.storage.local.durability import LocalDurability
@@ -97,12 +97,16 @@ class LocalLogStore:
         self._mark = BootMark(disk, was_clean=self.was_clean, commits_at_once=syncing.policy != "fsync")
         self.failure.watch(self._mark.forget)
         self._forget_clean_stop()
+        if disk.exists(IMAGE) or disk.exists(IMAGE_WANTED):
+            from oncelog.broker.storage.local.image import forget_images  # left by a backup
+
+            forget_images(disk)
         self._flushed = FlushedOffsets(disk)
         self._left = LeftJournal(disk, self._flushed, self._mark, was_clean=self.was_clean)
         disk.sync_dir("")
         journal = Journal(disk, self._left.contents, journal_file_bytes)
         self.file_sync = FileSync(scheduler, self.failure, self._flushed, journal, clock, syncing)
-        self.durability = LocalDurability(self.file_sync, self._mark)
+        self.durability = LocalDurability(disk, self.file_sync, self._mark)
         self._results, self._deferred = Results(disk), DeferredWork(scheduler)
         self._is_serving = False
         self.directory = DataDirectory(disk, clock, self._flushed, self._had_records)
@@ -441,6 +445,8 @@ class LocalLogStore:
 
     def step(self, logs: Iterable[LogView]) -> None:
         self._begin_journal()
+        if self._disk.exists(IMAGE_WANTED) and self.file_sync.is_journal_settled and not self.failure.failed:
+            self._take_image()
         self.failure.space.step(self._disk, self._scheduler)
         self._mark.step()
         self.file_sync.checkpoint_when_due()
@@ -449,6 +455,18 @@ class LocalLogStore:
                 log.delete_removed()
         if self.cleaner is not None:
             self.cleaner.step(logs)
+
+    def _take_image(self) -> None:
+        from oncelog.broker.storage.local.image import take_image  # not needed unless there are backups
+
+        with suppress(OSError):  # without space for the list: who waits for it gives up, and says so
+            take_image(
+                self._disk,
+                self._logs.values(),
+                self._flushed,
+                self.file_sync.journal,
+                may_be_lost=self._mark.may_be_lost,
+            )
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         if self.cleaner is not None:

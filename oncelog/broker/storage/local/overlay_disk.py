@@ -7,6 +7,8 @@ Invariants
 - `read_range`, which other threads may call, opens nothing that stays open.
 """
 
+import errno
+import os
 from collections.abc import Sequence
 
 from oncelog.broker.turns.ports import Buffer, Disk, File, Note, Notes
@@ -172,6 +174,9 @@ class OverlayDisk:
         else:
             self._made_directories.add(new_path)
         self._forget(old_path)
+
+    def lend(self, path: str, new_path: str) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)  # who changes nothing lends nothing
 
     def delete(self, path: str) -> None:
         self._forget(path)

@@ -1,0 +1,159 @@
+"""`oncelog backup` and `oncelog restore`: the options, what is printed, the exit codes.
+
+Does not own: the work (`copying`, `restoring`, imported when a command runs). Exit codes: 0 done, 1 the backup is
+damaged, 2 not possible; without 0 there is no backup, and nothing that a broker would start from.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from oncelog.protocol.amounts import size_text
+from oncelog.tools.terminal import fail, say, say_json
+
+if TYPE_CHECKING:
+    from oncelog.tools.backup.copying import Backup
+
+EXIT_DAMAGED = 1
+EXIT_NOT_POSSIBLE = 2
+_IN_POSTGRES = (
+    "the records are in PostgreSQL, and so is their backup: `pg_dump -n oncelog` makes one while the broker runs "
+    "(operate/postgres.md)."
+)
+_data_dir = click.option(
+    "--data-dir", metavar="DIR", help="The data directory of the broker. [default: ./oncelog-data, or what FILE says]"
+)
+_config = click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The settings that `oncelog serve` was started with.",
+)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+@click.command()
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@_data_dir
+@_config
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the broker.",
+)
+@_as_json
+def backup(target: Path, data_dir: str | None, config_file: Path | None, timeout_s: float, as_json: bool) -> None:
+    """Copy the data directory of a broker, which goes on running, into the new DIR.
+
+    As of one instant: everything that was acknowledged before, with groups, transactions, settings and users; what is
+    acknowledged during the copy is not in it. Run it on the broker's machine, as its user or as root. DIR may be on
+    another file system; `oncelog log verify DIR` reads it, `oncelog restore DIR` brings it back.
+    """
+    from oncelog.tools.backup.copying import CannotBackUp, back_up, source_of
+    from oncelog.tools.log.progress import progress_bar
+    from oncelog.tools.new_directory import NotNew, check_new
+
+    source_dir = _data_directory(data_dir, config_file)
+    try:
+        check_new(target)
+        with (
+            source_of(source_dir, timeout_s) as source,
+            progress_bar(f"copying to {target}", source.size_bytes) as on_copied,
+        ):
+            made = back_up(source, target, on_copied)
+    except (CannotBackUp, NotNew) as error:
+        fail(f"{error}.", EXIT_NOT_POSSIBLE)
+    except FileNotFoundError as error:
+        fail(f"{error.filename} is gone: was the broker started anew meanwhile? Repeat it.", EXIT_NOT_POSSIBLE)
+    except OSError as error:
+        fail(f"{error.filename or target}: {error.strerror or error}.", EXIT_NOT_POSSIBLE)
+    _say_made(target, made, as_json)
+
+
+def _say_made(target: Path, made: "Backup", as_json: bool) -> None:
+    if as_json:
+        say_json({"backup": str(target), **_as_dict(made), "broker_was_running": made.is_of_running_broker})
+        return
+    say(f"{target} has {made.partition_count:,} partitions with {size_text(made.size_bytes)}. It is brought back by:")
+    say(f"oncelog restore {target} --data-dir NEW")
+
+
+def _as_dict(made: "Backup") -> dict[str, int]:
+    return {"partitions": made.partition_count, "files": made.file_count, "bytes": made.size_bytes}
+
+
+@click.command()
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@_data_dir
+@_config
+@_as_json
+def restore(source: Path, data_dir: str | None, config_file: Path | None, as_json: bool) -> None:
+    """Bring a backup back into an empty data directory.
+
+    Every byte is compared with the checksums of DIR and read as a start would read it; a broker refuses the directory
+    until that is done. What was acknowledged after the backup is gone: the next start raises leader epochs and producer
+    ids far above those of before, so that clients notice.
+    """
+    from oncelog.tools.backup.restoring import CannotRestore, Damaged, check_empty, finish, size_of, sums_of
+    from oncelog.tools.backup.restoring import restore as fill
+    from oncelog.tools.log.progress import progress_bar
+
+    target = _data_directory(data_dir, config_file)
+    try:
+        check_empty(target)
+        sums = sums_of(source)
+        with progress_bar(f"copying to {target}", sum(size_of(source, sums).values())) as on_copied:
+            made = fill(source, sums, target, on_copied)
+        problems = _problems(target)
+        if problems:
+            raise Damaged(f"{problems[0]}; `oncelog log verify {source}` shows all that is damaged")
+        finish(target)
+    except Damaged as error:
+        fail(f"{error}.", EXIT_DAMAGED)
+    except CannotRestore as error:
+        fail(f"{error}.", EXIT_NOT_POSSIBLE)
+    except OSError as error:
+        fail(f"{error.filename or target}: {error.strerror or error}.", EXIT_NOT_POSSIBLE)
+    if as_json:
+        say_json({"data_dir": str(target), **_as_dict(made)})
+        return
+    say(f"{target} has {made.partition_count:,} partitions with {size_text(made.size_bytes)}, all intact. Next:")
+    say(f"oncelog serve --data-dir {target}")
+
+
+def _problems(data_dir: Path) -> list[str]:
+    """What a start would find that is not whole."""
+    from oncelog.broker.system.disk import RealDisk
+    from oncelog.protocol.errors import KafkaError
+    from oncelog.tools.log.check import NoDataDirectory, examine
+
+    disk = RealDisk(data_dir)
+    try:
+        examination = examine(disk)
+    except (KafkaError, NoDataDirectory) as error:
+        return [f"the metadata log cannot be replayed: {error}"]
+    finally:
+        disk.close()
+    return [*examination.problems, *(finding.problem for finding in examination.findings if finding.problem)]
+
+
+def _data_directory(data_dir: str | None, config_file: Path | None) -> Path:
+    from oncelog.broker.config.settings import ConfigError, load_config
+
+    if data_dir is not None and "://" in data_dir:
+        fail(_IN_POSTGRES, EXIT_NOT_POSSIBLE)
+    cli = {} if data_dir is None else {"log.dirs": data_dir}
+    try:
+        config, _ = load_config(file=config_file, overrides=(), environ=os.environ, cli=cli)
+    except ConfigError as error:
+        fail(str(error), EXIT_NOT_POSSIBLE)
+    if config.get_str("oncelog.storage") == "postgres":
+        fail(_IN_POSTGRES, EXIT_NOT_POSSIBLE)
+    return config.data_dir
