@@ -28,6 +28,7 @@ _COMMANDS = {
     "record": ("oncelog.tools.record.cli:record", "Produce, consume and delete records, transactions included."),
     "restore": ("oncelog.tools.backup.cli:restore", "Bring a backup back into an empty data directory."),
     "serve": ("oncelog.broker.daemon.cli:serve", "Run the broker until SIGTERM or SIGINT."),
+    "service": ("oncelog.tools.service:service", "The broker as a service of systemd: write a hardened unit."),
     "spark": ("oncelog.tools.spark.cli:spark", "Compare what a Spark query's sink remembers with its checkpoint."),
     "token": ("oncelog.tools.token:token", "Delegation tokens: create, list, renew, expire."),
     "topic": ("oncelog.tools.topic:topic", "Create, list, describe, alter and delete topics."),

@@ -110,6 +110,7 @@ class _App:
         self._announce(running)
         await self._stop.wait()
         self._log.info("broker.stopping")
+        _tell("STOPPING=1")
         await running.stop()
         self._log.info("broker.stopped")
 
@@ -144,6 +145,7 @@ class _App:
             addresses = [f"{endpoint.host or '0.0.0.0'}:{endpoint.port}" for endpoint in endpoints]
             sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
             sys.stdout.flush()
+            _tell("READY=1")
         self._log.info(
             "broker.ready" if broker.leadership.is_ours else "broker.standing_by",
             cluster_id=broker.cluster_id,
@@ -194,6 +196,13 @@ def _busy_poll(loop: asyncio.AbstractEventLoop) -> BusyPoll | None:
     """Return the busy poll; None on a single processor, where staying awake would keep the processor from the
     clients."""
     return BusyPoll(loop.call_soon, time.perf_counter) if processor_count() > 1 else None
+
+
+def _tell(state: str) -> None:
+    if "NOTIFY_SOCKET" in os.environ:
+        from oncelog.broker.system.service_manager import tell_service_manager  # others start without one
+
+        tell_service_manager(state)
 
 
 def _kill() -> NoReturn:

@@ -500,6 +500,7 @@ WITHOUT_JSON = {
     "completion": "a script",
     "console": "runs, and shows pages",
     "serve": "runs, and prints one line for programs",
+    "service install": "a file",
 }
 
 
