@@ -4,6 +4,7 @@ from functools import cached_property
 from pathlib import Path
 
 import trustme
+from cryptography import x509
 
 
 class Certificates:
@@ -21,6 +22,12 @@ class Certificates:
     def server_path(self) -> str:
         """Key and chain in one file, as `ssl.keystore.location` has them."""
         return self.issued("server", "localhost", "127.0.0.1")
+
+    @property
+    def server_end_s(self) -> int:
+        """When the broker's certificate ends."""
+        (shown, *_) = x509.load_pem_x509_certificates(Path(self.server_path).read_bytes())
+        return int(shown.not_valid_after_utc.timestamp())
 
     def issued(self, name: str, *identities: str, common_name: str | None = None) -> str:
         """Key and chain in a file of that name."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.observability.catalogue import (
     BOUNDS,
+    CERTIFICATE_END,
     GROUPS,
     KEPT,
     LEFT_OUT,
@@ -24,6 +25,7 @@ from oncelog.broker.observability.catalogue import (
     OF_NODES,
     OF_PARTITIONS,
     OF_TABLES,
+    OF_VOLUME,
     OLDEST_DECIDED,
     OLDEST_OPEN,
     TRANSACTIONAL_IDS,
@@ -58,13 +60,20 @@ class Bound(NamedTuple):
 
 class Collection:
     def __init__(
-        self, broker: "Broker", max_series: int, refresh: Callable[[], None], bounds: Callable[[], Iterable[Bound]]
+        self,
+        broker: "Broker",
+        max_series: int,
+        refresh: Callable[[], None],
+        bounds: Callable[[], Iterable[Bound]],
+        certificate_ends: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`refresh` updates the gauges of `broker.metrics`, except those of transactions."""
+        """`refresh` updates the gauges of `broker.metrics`, except those of transactions. `certificate_ends` has those
+        of the listeners with TLS, in seconds since 1970."""
         self._broker = broker
         self._max_series = max_series
         self._refresh = refresh
         self._bounds = bounds
+        self._certificate_ends = certificate_ends
 
     async def collect(self) -> list[Sampled]:
         """Return every metric, in the order of the catalogue."""
@@ -82,8 +91,15 @@ class Collection:
         found += await self._table(OF_COMMITTED, self._committed(), left_out)
         rows = (((name,), (used, limit)) for name, used, limit in self._bounds())
         found += await self._table(BOUNDS, rows, left_out)
+        found += self._volume()
+        found.append(Sampled(CERTIFICATE_END, [Sample((name,), end) for name, end in self._certificate_ends().items()]))
         found.append(Sampled(LEFT_OUT, [Sample((name,), count) for name, count in left_out.items()]))
         return found
+
+    def _volume(self) -> list[Sampled]:
+        size_bytes, free_bytes = self._broker.logs.store.volume_bytes()
+        sizes = zip(OF_VOLUME, (size_bytes, free_bytes), strict=True)
+        return [Sampled(family, [Sample((), each)] if size_bytes > 0 else []) for family, each in sizes]
 
     async def _table(self, families: tuple[Family, ...], rows: _Rows, left_out: Counter[str]) -> list[Sampled]:
         """Return metrics that have the same labels: each row has a value for each of them."""

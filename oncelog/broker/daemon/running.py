@@ -205,7 +205,13 @@ class RunningBroker:
             return
         from oncelog.broker.admin.collection import Collection
 
-        collection = Collection(self.broker, config.get_int("oncelog.metrics.max.series"), self._refresh, self._bounds)
+        collection = Collection(
+            self.broker,
+            config.get_int("oncelog.metrics.max.series"),
+            self._refresh,
+            self._bounds,
+            lambda: self.listeners.certificate_ends,
+        )
         await self._start_prometheus(collection)
         await self._start_statsd(collection)
         self._start_otlp(collection)

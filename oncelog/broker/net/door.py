@@ -48,11 +48,17 @@ class Door:
         """Raises ConfigError."""
         self._broker = broker
         self._dispatcher = dispatcher
-        self._listener_name = listener_name
+        self.listener_name = listener_name
         self._protocol = protocol
         self._sasl_parts = _sasl_parts(broker) if protocol.has_sasl else None
         self._passage = self._read(broker.config)
         self._watch()
+
+    @property
+    def certificate_end_s(self) -> int | None:
+        """When the broker's certificate ends, in seconds since 1970; None without TLS."""
+        tls = self._passage.tls
+        return None if tls is None else tls.key.names.end_s
 
     def _watch(self) -> None:
         self._broker.live_config.check(self._check)
@@ -70,7 +76,7 @@ class Door:
 
     def _read(self, config: BrokerConfig) -> _Passage:
         """Return the security settings, with all files read. Raises ConfigError."""
-        name, protocol = self._listener_name, self._protocol
+        name, protocol = self.listener_name, self._protocol
         try:
             tls = read_tls_settings(config, name, with_sasl=protocol.has_sasl) if protocol.has_tls else None
             return _Passage(
@@ -89,7 +95,7 @@ class Door:
             return
 
         def allows(key: str) -> bool:
-            return config.get_of_listener(self._listener_name, key) == "true"
+            return config.get_of_listener(self.listener_name, key) == "true"
 
         try:
             check_replacement(
@@ -99,7 +105,7 @@ class Door:
                 other_san=allows("ssl.allow.san.changes"),
             )
         except TlsError as error:
-            raise ConfigError(f"listener {self._listener_name}: {error}") from error
+            raise ConfigError(f"listener {self.listener_name}: {error}") from error
 
     def _on_change(self, resource_type: int, _name: str) -> None:
         """Use the new settings for new connections; those that are open stay as they are."""
@@ -109,7 +115,7 @@ class Door:
             self._passage = self._read(self._broker.config)
         except ConfigError as error:
             # Another setting changed, and the files that were read before are gone meanwhile.
-            self._broker.logger.error("listener.security_not_read", listener=self._listener_name, error=str(error))
+            self._broker.logger.error("listener.security_not_read", listener=self.listener_name, error=str(error))
 
     def enter(self, connection: Connection) -> asyncio.Protocol:
         """Return the protocol for the socket of a new connection."""
@@ -118,7 +124,7 @@ class Door:
         if passage.sasl is not None:
             authentication = Authentication(passage.sasl.mechanisms, passage.sasl.max_session_ms)
             login = SaslLogin(self._dispatcher, connection, authentication)
-            most = config.get_of_listener(self._listener_name, "sasl.server.max.receive.size")
+            most = config.get_of_listener(self.listener_name, "sasl.server.max.receive.size")
             connection.await_login(login, int(most))
         if passage.context is None:
             return connection

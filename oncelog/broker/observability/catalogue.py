@@ -220,6 +220,17 @@ BOUNDS = (
         _BOUND,
     ),
 )
+CERTIFICATE_END = Family(
+    "certificate_end_timestamp_seconds",
+    GAUGE,
+    "When the certificate of a listener with TLS ends, in seconds since 1970",
+    "",
+    ("listener",),
+)
+OF_VOLUME = (
+    Family("volume_bytes", GAUGE, "Size of the volume of the data directory"),
+    Family("volume_free_bytes", GAUGE, "Free space on it"),
+)
 LEFT_OUT = Family("series_left_out", GAUGE, "Series of a metric beyond oncelog.metrics.max.series", "", ("metric",))
 
 ALL = (
@@ -233,5 +244,7 @@ ALL = (
     GROUPS,
     *OF_COMMITTED,
     *BOUNDS,
+    *OF_VOLUME,
+    CERTIFICATE_END,
     LEFT_OUT,
 )

@@ -1,14 +1,18 @@
-"""What a certificate says of its owner: the distinguished name as Java writes it, and the alternative names.
+"""What a certificate says of its owner: the distinguished name as Java writes it, and the alternative names; and when
+it ends.
 
-Owns: reading those two out of DER. Does not own: whether a certificate is valid, which OpenSSL has decided by then.
+Owns: reading these out of DER. Does not own: whether a certificate is valid, which OpenSSL has decided by then.
 Invariant: text in a certificate cannot forge a name: what separates its parts is escaped (RFC 2253, as
 `X500Principal.getName`).
 """
 
+from calendar import timegm
 from collections.abc import Iterator
+from time import strptime
 from typing import NamedTuple
 
 _SEQUENCE, _SET, _OID, _EXPLICIT_0, _EXTENSIONS = 0x30, 0x31, 0x06, 0xA0, 0xA3
+_UTC_TIME = 0x17
 _STRINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1E: "utf-16-be"}
 _SUBJECT_ALT_NAME = "2.5.29.17"
 _KEYWORDS = {
@@ -30,6 +34,8 @@ class Names(NamedTuple):
     """The distinguished name with the most specific part first: `CN=alice,OU=payments,O=example`."""
     alternative_names: frozenset[bytes]
     """The alternative names, as DER."""
+    end_s: int
+    """When the certificate ends, in seconds since 1970."""
 
 
 class _Element(NamedTuple):
@@ -48,7 +54,8 @@ def certificate_names(der: bytes) -> Names:
             to_be_signed = to_be_signed[1:]
         subject = to_be_signed[4]
         alternative = [part for part in to_be_signed[5:] if part.tag == _EXTENSIONS]
-        return Names(_name(subject), frozenset(_alternative_names(alternative[0]) if alternative else ()))
+        names = frozenset(_alternative_names(alternative[0]) if alternative else ())
+        return Names(_name(subject), names, _end_s(to_be_signed[3]))
     except (IndexError, StopIteration, ValueError) as error:
         raise ValueError("this is no certificate") from error
 
@@ -74,6 +81,15 @@ def _name(subject: _Element) -> str:
         for part in _elements(subject.value)
     ]
     return ",".join(reversed(parts))
+
+
+def _end_s(validity: _Element) -> int:
+    """A two-digit year is one between 1950 and 2049 (RFC 5280)."""
+    _, end = _elements(validity.value)
+    text = str(bytes(end.value), "ascii")
+    if end.tag == _UTC_TIME:
+        text = ("19" if text[:2] >= "50" else "20") + text
+    return timegm(strptime(text, "%Y%m%d%H%M%SZ"))
 
 
 def _attribute(kind: _Element, value: _Element) -> str:

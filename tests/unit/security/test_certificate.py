@@ -17,12 +17,12 @@ _KEY = ec.generate_private_key(ec.SECP256R1())
 _NOW = datetime.datetime(2026, 1, 1)
 
 
-def der(subject: x509.Name, *alternative: str) -> bytes:
+def der(subject: x509.Name, *alternative: str, end: datetime.datetime = _NOW + datetime.timedelta(days=1)) -> bytes:
     builder = (
         x509.CertificateBuilder(subject_name=subject, issuer_name=subject, public_key=_KEY.public_key())
         .serial_number(7)
         .not_valid_before(_NOW)
-        .not_valid_after(_NOW + datetime.timedelta(days=1))
+        .not_valid_after(end)
     )
     if alternative:
         names = x509.SubjectAlternativeName([x509.DNSName(name) for name in alternative])
@@ -72,6 +72,13 @@ def test_alternative_names_are_compared_whole() -> None:
     after = certificate_names(der(of((NameOID.COMMON_NAME, "x")), "b.example", "a.example")).alternative_names
     assert len(before) == 1
     assert before < after
+
+
+@pytest.mark.parametrize("year", [2027, 2049, 2050, 2150])
+def test_the_end_is_read_from_both_kinds_of_times(year: int) -> None:
+    """From 2050 on years have four digits (RFC 5280)."""
+    end = datetime.datetime(year, 2, 28, 23, 59, 58, tzinfo=datetime.UTC)
+    assert certificate_names(der(of((NameOID.COMMON_NAME, "x")), end=end)).end_s == end.timestamp()
 
 
 @given(st.binary(max_size=200))
