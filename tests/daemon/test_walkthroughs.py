@@ -14,3 +14,9 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("page", ["start/tutorial.md", "operate/operations.md", "operate/beyond-one-node.md"])
 def test_each_command_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
     walk(steps_of(page), tmp_path)
+
+
+def test_one_vm_is_secured_backed_up_and_restored_as_the_page_says(tmp_path: Path) -> None:
+    """TLS by openssl, SCRAM, rights, quotas, metrics, a backup and its restoration: each command of the page, but what
+    needs root."""
+    walk(steps_of("operate/one-vm.md"), tmp_path, has_listeners=True)

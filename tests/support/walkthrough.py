@@ -43,9 +43,15 @@ def steps_of(page: str, section: str = "") -> list[Step]:
 
 
 def walk(
-    steps: list[Step], directory: Path, programs: Mapping[str, str] | None = None, *, timeout_s: float = PATIENCE_S
+    steps: list[Step],
+    directory: Path,
+    programs: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = PATIENCE_S,
+    has_listeners: bool = False,
 ) -> None:
-    """Type each command, and compare what it prints. `programs` are more shell scripts, by name."""
+    """Type each command, and compare what it prints. `programs` are more shell scripts, by name; `has_listeners`: the
+    page sets them."""
     port = _free_neighbours()
     (directory / "bin").mkdir()
     ours = {"oncelog": f'exec "{sys.executable}" -P -m oncelog "$@"', "python": f'exec "{sys.executable}" "$@"'}
@@ -56,7 +62,7 @@ def walk(
     env = {
         **os.environ,
         "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
-        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        **({} if has_listeners else {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}"}),
         "ONCELOG_BOOTSTRAP": f"127.0.0.1:{port}",
     }
     script = "".join(f"{step.command}printf '{_BETWEEN}'\n" for step in steps)
