@@ -95,6 +95,16 @@ wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ 
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel -q --no-deps -w dist .
 	@ls dist/*.whl
 
+# One for each Python from 3.11 on that is on the PATH and starts, and one without compiled modules for any other.
+ALL_PYTHONS = $(shell for minor in 11 12 13 14; do python3.$$minor -c '' 2>/dev/null && echo python3.$$minor; done)
+.PHONY: wheels
+wheels: $(BIN)/python ## Build a compiled wheel for each Python of this machine, and the pure one, into dist/ (PYTHONS='python3.12 ...')
+	@for python in $(or $(PYTHONS),$(ALL_PYTHONS)); do \
+	  HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip --python $$python wheel -q --no-deps -w dist . || exit 1; \
+	done
+	@$(BIN)/python -m pip wheel -q --no-deps -w dist .
+	@ls dist/*.whl
+
 .PHONY: spark-archive
 spark-archive: $(ARCHIVE)/.made$(if $(DELTA),-delta) ## Pack oncelog and what executors of a Spark cluster need, into .archive/executors.tar.gz (DELTA=1: with deltalake)
 

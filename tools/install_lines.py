@@ -1,0 +1,21 @@
+"""How README and docs say to install the package: one setting, which `make pages` writes wherever it stands.
+
+Owns: what stands behind `pip install`. Does not own: the hints of errors, which name what was installed
+(`oncelog.installing`).
+"""
+
+import re
+from pathlib import Path
+
+PACKAGE = "."
+"""What pip installs in a checkout. `oncelog`, once a package index has it."""
+_ROOT = Path(__file__).resolve().parent.parent
+PAGES = (_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md")))
+_WITH_EXTRAS = re.compile(r"(pip install\s+)'(?:\.|oncelog)(\[[a-z,]+\])'")
+_ALONE = re.compile(r"(pip install\s+)(?:\.|oncelog)(?=[\s`]|$)")
+
+
+def with_install_lines(text: str) -> str:
+    """The page with each installation of this package as it works today."""
+    text = _WITH_EXTRAS.sub(rf"\g<1>'{PACKAGE}\g<2>'", text)
+    return _ALONE.sub(rf"\g<1>{PACKAGE}", text)
