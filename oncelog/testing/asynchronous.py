@@ -106,6 +106,11 @@ class AsyncBroker(_Awaited[Broker]):
         """`Broker.bootstrap_servers`."""
         return self._blocking.bootstrap_servers
 
+    @property
+    def schema_registry_url(self) -> str:
+        """`Broker.schema_registry_url`."""
+        return self._blocking.schema_registry_url
+
     def client_settings(self, style: ClientStyle = "oncelog") -> dict[str, Any]:
         """`Broker.client_settings`."""
         return self._blocking.client_settings(style)

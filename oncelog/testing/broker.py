@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # imported by the first use: a test of code with another clie
     from oncelog.faults import FaultClient
     from oncelog.http_port import HttpPort
     from oncelog.testing.asynchronous import AsyncBroker
+    from oncelog.testing.schema_registry import SchemaRegistry
     from oncelog.testing.stored import StoredRecord
     from oncelog.witness import Finding
 
@@ -111,6 +112,7 @@ class Broker:
         port: int = 0,
         seed: int = 0,
         security: Security | None = None,
+        schema_registry: bool = False,
     ) -> None:
         """`partitions` is how many a topic has that is created by its first use. `config` has settings of the broker by
         Kafka's names (docs/start/configuration.md). `storage` is "memory"; "disk", a temporary directory; a directory
@@ -118,7 +120,7 @@ class Broker:
         `config`'s oncelog.postgres.schema, which stays. With `process` the broker is a process of its own, and never in
         memory. `port` 0 picks a free one, which is kept over restarts. `seed` decides what a crash loses. `security`,
         such as "SASL_SSL/SCRAM-SHA-512", is what the listener asks of clients: `client_settings` has what they need.
-        With TLS it needs `oncelog[testing]`."""
+        With TLS it needs `oncelog[testing]`. With `schema_registry` there is one at `schema_registry_url`."""
         self.clock = Clock(self)
         if isinstance(storage, str) and storage not in ("memory", "disk") and "://" not in storage:
             raise ValueError(f"storage={storage!r}: it is 'memory', 'disk', 'postgresql://…' or a pathlib.Path")
@@ -128,6 +130,8 @@ class Broker:
         self._port = port
         self._random = Random(seed)
         self._secured = None if security is None else Secured(security)
+        self._has_registry = schema_registry
+        self._registry: SchemaRegistry | None = None
         self._disk: MemoryDisk | Path | Tables | None = None
         self._life: Life | None = None
         self._admin: Admin | None = None
@@ -162,6 +166,8 @@ class Broker:
         self._port = int(self._life.addresses[0].rpartition(":")[2])
         if self._secured is not None and self._secured.scram_mechanism is not None:
             self._make_user(self._secured, self._secured.scram_mechanism)
+        if self._has_registry:
+            self._load_registry()
         return self
 
     def stop(self) -> None:
@@ -203,6 +209,9 @@ class Broker:
 
     def close(self) -> None:
         """Stop it, and remove what it kept in a temporary directory."""
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.close()
         self.stop()
         if self._storage == "disk" and isinstance(self._disk, Path):
             shutil.rmtree(self._disk.parent, ignore_errors=True)
@@ -232,6 +241,14 @@ class Broker:
     def bootstrap_servers(self) -> str:
         """The address as HOST:PORT, for any Kafka client; it is the same over restarts."""
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, the same over restarts; what it has is in the topic `_schemas`. It speaks
+        plain HTTP, and asks for no login. Raises RuntimeError without `schema_registry=True` or before the start."""
+        if self._registry is None:
+            raise RuntimeError("there is no schema registry: start the broker with schema_registry=True")
+        return self._registry.url
 
     def client_settings(self, style: ClientStyle = "oncelog") -> dict[str, Any]:
         """Everything that a client needs to connect, by the names of that client: `Producer(**settings)` of oncelog,
@@ -421,6 +438,13 @@ class Broker:
         else:
             settings = self._secured.own_settings(addresses[1])
         return {**settings, "client_id": _OWN_CLIENT_ID}
+
+    def _load_registry(self) -> None:
+        from oncelog.testing.schema_registry import SchemaRegistry
+
+        if self._registry is None:
+            self._registry = SchemaRegistry(self)
+        self._registry.load()
 
     def _make_user(self, secured: Secured, mechanism: "ScramMechanism") -> None:
         from oncelog.client import UserScramCredentialUpsertion

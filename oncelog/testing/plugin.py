@@ -27,8 +27,9 @@ _MARKER = "oncelog"
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "oncelog(partitions=1, config={}, storage='memory', process=False, port=0, seed=0, security=None): how the "
-        "broker of the fixture oncelog_broker is started; on a module (pytestmark) also that of oncelog_module_broker",
+        "oncelog(partitions=1, config={}, storage='memory', process=False, port=0, seed=0, security=None, "
+        "schema_registry=False): how the broker of the fixture oncelog_broker is started; on a module (pytestmark) "
+        "also that of oncelog_module_broker",
     )
 
 
