@@ -18,6 +18,8 @@ from oncelog.schemas import (
     SchemaRegistry,
     SchemaSerializer,
 )
+from oncelog.testing import Broker
+from tests.support.avro_pairs import NOT_READ, READ
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
 from tests.support.schemas import FULL, JSON_ORDER, LATER, ORDER, PROTO
@@ -87,11 +89,32 @@ def test_versions_references_and_refusals(url: str) -> None:
     assert SchemaDeserializer(SchemaRegistry(url)).deserialize("lines", (), data) == {"price": {"cents": 3}}
     with pytest.raises(SchemaNotFound):
         registry.schema(999_999)
-    rule = json.dumps({"compatibility": "BACKWARD"}).encode()
-    request = urllib.request.Request(
-        f"{url}/config/versions-value", rule, {"Content-Type": "application/json"}, method="PUT"
-    )
-    urllib.request.urlopen(request).close()
+    _send("PUT", f"{url}/config/versions-value", {"compatibility": "BACKWARD"})
     with pytest.raises(RegistryError) as refused:
         registry.register("versions-value", Schema(ORDER.replace('"id"', '"other"')))
     assert refused.value.status == 409
+
+
+def test_the_registry_of_the_fixture_finds_compatible_what_theirs_does(url: str) -> None:
+    pairs = [(name, *pair[:2]) for name, pair in (*READ.items(), *NOT_READ.items())]
+    with Broker(schema_registry=True) as broker:
+        theirs, ours = (
+            {name: _can_replace(each, f"pair-{number}", new, old) for number, (name, new, old) in enumerate(pairs)}
+            for each in (url, broker.schema_registry_url)
+        )
+    assert ours == theirs
+
+
+def _can_replace(url: str, subject: str, new: object, old: object) -> bool:
+    SchemaRegistry(url).register(subject, Schema(json.dumps(old)))
+    _send("PUT", f"{url}/config/{subject}", {"compatibility": "BACKWARD"})
+    found = _send("POST", f"{url}/compatibility/subjects/{subject}/versions/latest", {"schema": json.dumps(new)})
+    return bool(found["is_compatible"])
+
+
+def _send(method: str, address: str, body: object) -> dict[str, object]:
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(address, data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request) as answer:
+        found: dict[str, object] = json.load(answer)
+        return found
