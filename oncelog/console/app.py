@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from oncelog.client.admin.descriptions import ListedTransaction
 from oncelog.client.values.records import TopicPartition
+from oncelog.console.legends import NUMBERS
 from oncelog.console.live import INTERVAL_S, LIVE, Streams
 from oncelog.console.pages import PAGES, Page
 from oncelog.console.query import Query
@@ -45,6 +46,7 @@ def create_app(
             "bootstrap": reader.bootstrap,
             "has_witness": reader.witness is not None,
             "meanings": MEANINGS,
+            "number_meanings": NUMBERS,
             "read_only": read_only,
         }
     )

@@ -18,6 +18,13 @@ class ReadOnly(Exception):
 
 EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly, WitnessUnavailable)
 UNREACHABLE = 502
+_TITLES = {
+    400: "That address cannot be read",
+    403: "Not allowed here",
+    404: "Not there",
+    409: "Decided already",
+    UNREACHABLE: "The cluster does not respond",
+}
 _NOT_THERE = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -48,4 +55,8 @@ def status_of(error: Exception) -> int:
 
 def trouble_of(error: Exception) -> dict[str, object]:
     message, hint = (error.message, error.hint) if isinstance(error, KafkaError) else (str(error), "")
-    return {"status": status_of(error), "message": message, "hint": hint}
+    status = status_of(error)
+    if isinstance(error, WitnessUnavailable):
+        # An address beside the cluster's, which may respond all the while.
+        return {"title": "The witness cannot be asked", "status": status, "message": message, "hint": hint}
+    return {"title": _TITLES.get(status, "The cluster refused"), "status": status, "message": message, "hint": hint}

@@ -157,37 +157,3 @@ def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(
     assert page.value("document.querySelectorAll('.strip a').length") > 0, "what was shown is gone"
     broker.start()
     page.wait(f"document.getElementById('banner').hidden && {_IS_LIVE}")
-
-
-def test_both_colour_schemes_are_readable(console: str, broker: Broker, page: Page) -> None:
-    """Contrast of text, as WCAG asks for (4.5), in every kind of cell, state and figure, plain and faint."""
-    backgrounds = []
-    with Producer(broker.bootstrap_servers, transactional_id="readable") as producer:
-        transaction = producer.transaction().__enter__()
-        transaction.send("orders", b"value")
-        for scheme in ("light", "dark"):
-            page.prefer(scheme)
-            for path in ("/topic?topic=orders", "/partition?topic=orders&partition=0", "/transactions"):
-                page.go(f"{console}{path}")
-                assert page.value(_CONTRASTS) == [], (scheme, path)
-            page.go(console)
-            backgrounds.append(page.value("getComputedStyle(document.body).backgroundColor"))
-        transaction.abort()
-    assert backgrounds[0] != backgrounds[1]
-
-
-_CONTRASTS = """(() => {
-  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = (colour) => numbers(colour).slice(0, 3).map((each) => each / 255)
-    .map((each) => each <= .04045 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4)
-    .reduce((sum, each, index) => sum + each * [.2126, .7152, .0722][index], 0);
-  const behind = (element) => {
-    const colour = getComputedStyle(element).backgroundColor;
-    return numbers(colour)[3] === 0 && element.parentElement ? behind(element.parentElement) : colour;
-  };
-  const texts = '.cell:not(.unstable), .state, .figures dt, .figures dd, li, p, h1, h2, small, th, td, a, b, .faint';
-  return [...document.querySelectorAll(texts)]
-    .map((each) => [light(getComputedStyle(each).color), light(behind(each)), each.className || each.tagName])
-    .map(([a, b, name]) => [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), name])
-    .filter(([contrast]) => contrast < 4.5);
-})()"""

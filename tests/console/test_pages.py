@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from oncelog import ProducerFenced
+from oncelog.client import NewTopic
 from oncelog.client.admin.descriptions import ListedGroup, TopicDescription
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
-from oncelog.console import reading
+from oncelog.console import pages, reading
 from oncelog.console.pages import PAGES
 from oncelog.console.reading import Reader
 from oncelog.console.security import HEADERS
@@ -21,26 +22,9 @@ from oncelog.tools.log.map.partition import MEANINGS, State
 from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import known_points
 from tests.conftest import Start
-from tests.support.console_scene import scene
+from tests.support.console_scene import ADDRESSES, scene
 from tests.support.consoles import OURS, TIMEOUT_MS, console, letters_of, text_of
 from tests.support.hanging import hang
-
-ADDRESSES = {
-    "/": {},
-    "/topics": {},
-    "/topic": {"topic": "orders"},
-    "/partition": {"topic": "orders", "partition": "0"},
-    "/messages": {"topic": "orders", "partition": "0", "from": "0"},
-    "/producers": {"topic": "orders", "partition": "0"},
-    "/transactions": {},
-    "/transaction": {"id": "till-2"},
-    "/steps": {},
-    "/groups": {},
-    "/group": {"id": "billing"},
-    "/findings": {},
-    "/fence": {"id": "till-2"},
-    "/abort": {"topic": "orders", "partition": "0", "start": "13"},
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +76,7 @@ async def test_the_map_is_the_one_that_log_map_draws_of_the_files(cluster: Clust
 async def test_messages_have_their_fate_and_markers_are_among_them(cluster: Cluster) -> None:
     async with console(cluster.bootstrap) as client:
         page = (await client.get("/messages", params=ADDRESSES["/messages"])).text
-    shown = re.findall(r'<span class="cell [A-Z_]+[^>]*>(.)</span></td><td class="number">(\d+)</td>', page)
+    shown = re.findall(r'<span class="cell [A-Z_]+[^>]*>(.)</span></td><td [^>]*class="number">(\d+)</td>', page)
     assert shown == [(letter, str(offset)) for offset, letter in enumerate(".CcAaCcAAaCCcOOOOCCCc")]
     text = text_of(page)
     assert "last stable offset 13: read_committed readers stop here" in text
@@ -113,7 +97,7 @@ async def test_messages_end_with_the_last_one_however_many_a_batch_has(cluster: 
     async with console(cluster.bootstrap) as client:
         page = (await client.get("/messages", params={"topic": "payments", "partition": "0"})).text
     end = int(re.findall(r"<dt>high watermark</dt><dd>(\d+)", page)[0])
-    offsets = [int(each) for each in re.findall(r'</span></td><td class="number">(\d+)</td>', page)]
+    offsets = [int(each) for each in re.findall(r'</span></td><td [^>]*class="number">(\d+)</td>', page)]
     assert offsets == list(range(end - 100, end))
 
 
@@ -180,12 +164,22 @@ async def test_findings_of_a_witness_are_shown_as_text_and_without_one_the_page_
             page = (await client.get("/findings")).text
         async with console(broker.bootstrap_servers) as client:
             without = text_of((await client.get("/findings")).text)
-        broker.stop()
         async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, HttpPort("127.0.0.1:9"))) as client:
-            assert (await client.get("/findings")).status_code == 502
+            away = await client.get("/findings")
     assert "offsets-outside-transaction" in text_of(page) and f"client {name} at" in text_of(page)
     assert name not in page
     assert "--metrics HOST:PORT" in without
+    assert away.status_code == 502 and "The witness cannot be asked" in away.text
+    assert "The cluster does not respond" not in away.text, "it does"
+
+
+async def test_a_witness_that_is_off_is_not_a_cluster_that_does_not_respond() -> None:
+    """The page names the witness, and the setting that starts it."""
+    with Broker(config={"oncelog.witness.enable": "false"}) as broker:
+        async with console(Reader(broker.bootstrap_servers, TIMEOUT_MS, broker._running().admin_port())) as client:
+            text = text_of((await client.get("/findings")).text)
+    assert "The witness cannot be asked" in text and "the witness is off" in text
+    assert "oncelog.witness.enable=true" in text and "The cluster" not in text
 
 
 async def test_what_is_not_there_or_cannot_be_is_said(cluster: Cluster) -> None:
@@ -210,12 +204,56 @@ async def test_thousands_of_topics_are_pages_of_a_list_and_can_be_searched() -> 
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topics(*(f"topic-{number:03}" for number in range(120)))
         async with console(broker.bootstrap_servers) as client:
-            pages = [(await client.get("/topics", params={"page": number})).text for number in (1, 2, 3)]
+            listed = [(await client.get("/topics", params={"page": number})).text for number in (1, 2, 3)]
             found = (await client.get("/topics", params={"q": "-11"})).text
-    names = [re.findall(r"topic=(topic-\d+)", page) for page in pages]
+    names = [re.findall(r"topic=(topic-\d+)", page) for page in listed]
     assert [len(each) for each in names] == [50, 50, 20] and len({name for each in names for name in each}) == 120
-    assert "page 2 of 3, 120 in all" in text_of(pages[1])
+    assert "page 2 of 3, 120 in all" in text_of(listed[1])
     assert re.findall(r"topic=(topic-\d+)", found) == [f"topic-11{digit}" for digit in range(10)]
+
+
+async def test_a_topic_of_a_hundred_partitions_shows_its_figures() -> None:
+    """In the list of topics, and on its own page though that shows twelve partitions at a time."""
+    with Broker() as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics(NewTopic("hundred", 100))
+        with Producer(broker.bootstrap_servers) as producer:
+            for number in range(100):
+                producer.send("hundred", b"value", partition=number)
+        with Producer(broker.bootstrap_servers, transactional_id="till") as producer:
+            transaction = producer.transaction().__enter__()
+            transaction.send("hundred", b"value", partition=99)
+            producer.flush()
+            async with console(broker.bootstrap_servers) as client:
+                topics = text_of((await client.get("/topics")).text)
+                topic = text_of((await client.get("/topic?topic=hundred")).text)
+            transaction.abort()
+    assert "hundred 100 101 O 1" in topics
+    assert "partitions 100 offsets held 101 behind open transactions 1 offset" in topic
+
+
+async def test_topics_whose_partitions_are_too_many_to_be_summed_up_leave_the_others_their_figures(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a page may sum up goes to the topics in their order, and one that is too large takes nothing of it."""
+    monkeypatch.setattr(pages, "_PARTITIONS_SUMMED", 3)
+    async with console(cluster.bootstrap) as client:
+        topics = text_of((await client.get("/topics")).text)
+    assert "__consumer_offsets internal 50 – –" in topics
+    assert re.search(r"orders 3 \d+ O \d+ payments 1 – –", topics)
+
+
+@pytest.mark.parametrize("path", [path for path in ADDRESSES if path not in ("/fence", "/abort", "/findings")])
+async def test_every_number_has_a_legend(cluster: Cluster, path: str) -> None:
+    """The legend below a page has the heading of each of its columns of numbers and of each of its figures."""
+    async with console(cluster.bootstrap) as client:
+        page = (await client.get(path, params=ADDRESSES[path])).text
+    body, _, legend = page.partition('<details class="numbers">')
+    columns = re.findall(r'<th class="number">([^<]+)</th>', body)
+    figures = re.findall(r"<dt>([^<]+)</dt><dd>(?:<[^>]*>)*\s*[0-9]", body)
+    explained = re.findall(r"<dt>([^<]+)</dt><dd>[^<]{10,}</dd>", legend)
+    assert columns or figures
+    assert {*columns, *figures} <= set(explained) and len(set(explained)) == len(explained)
 
 
 class _Troubled(Reader):

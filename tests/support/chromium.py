@@ -86,7 +86,7 @@ class Chromium:
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session)
-        for domain in ("Page", "Runtime"):
+        for domain in ("Page", "Runtime", "Log"):
             page.send(f"{domain}.enable")
         page.go(url)
         return page
@@ -160,14 +160,26 @@ class Page:
             raise TimeoutError(f"{expression} was not true within {PATIENCE_MS} ms")
         return found
 
+    def take_errors(self) -> list[str]:
+        """What the browser's console has said of this tab since the last call: exceptions, refusals."""
+        self.value("0")  # what was said before is received by then
+        ours = [each for each in self.browser.events if each.get("sessionId") == self.session]
+        self.browser.events = [each for each in self.browser.events if each.get("sessionId") != self.session]
+        logged = [each["params"]["entry"] for each in ours if each["method"] == "Log.entryAdded"]
+        thrown = [each["params"]["exceptionDetails"] for each in ours if each["method"] == "Runtime.exceptionThrown"]
+        return [f"{each['text']} {each.get('url', '')}" for each in (*logged, *thrown)]
+
+    def resize(self, width: int, height: int = 844) -> None:
+        size = {"width": width, "height": height}
+        self.send("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+
     def prefer(self, scheme: Literal["light", "dark"]) -> None:
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self, path: Path, *, width: int) -> None:
         """The whole page, as PNG."""
         for height in (1, "document.getElementById('view').getBoundingClientRect().bottom"):
-            size = {"width": width, "height": height if isinstance(height, int) else round(self.value(height))}
-            self.send("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+            self.resize(width, height if isinstance(height, int) else round(self.value(height)))
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
     def close(self) -> None:

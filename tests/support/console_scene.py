@@ -12,6 +12,23 @@ from oncelog.client.blocking.clients import Admin, Consumer, Producer, Transacti
 from oncelog.client.values.records import ConsumerGroupMetadata
 from tests.support.patience import PATIENCE_MS
 
+ADDRESSES = {
+    "/": {},
+    "/topics": {},
+    "/topic": {"topic": "orders"},
+    "/partition": {"topic": "orders", "partition": "0"},
+    "/messages": {"topic": "orders", "partition": "0", "from": "0"},
+    "/producers": {"topic": "orders", "partition": "0"},
+    "/transactions": {},
+    "/transaction": {"id": "till-2"},
+    "/steps": {},
+    "/groups": {},
+    "/group": {"id": "billing"},
+    "/findings": {},
+    "/fence": {"id": "till-2"},
+    "/abort": {"topic": "orders", "partition": "0", "start": "13"},
+}
+"""An address of every page, with something to show."""
 FRUIT = (b"apples", b"pears", b"plums", b"cherries", b"quinces")
 
 

@@ -6,9 +6,10 @@ Owns: the server's thread and port. Does not own: the broker, browsers (`chromiu
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from html import unescape
+from urllib.parse import urlencode
 
 import httpx
 import uvicorn
@@ -60,3 +61,8 @@ def letters_of(page: str) -> str:
     """The cells of the first strip of a page."""
     strip = page.partition('<div class="strip">')[2].partition("</div>")[0]
     return "".join(re.findall(r'<a class="cell [^>]*>(.)</a>', strip))
+
+
+def address_of(path: str, query: Mapping[str, str]) -> str:
+    """The address of a page below that of the console."""
+    return f"{path}?{urlencode(query)}" if query else path

@@ -27,7 +27,7 @@ def following(turns: Iterator[Model | Exception]) -> tuple[Streams, Page]:
 
 
 def said(message: str) -> Model:
-    return {"status": 404, "message": message, "hint": ""}
+    return {"title": "Not there", "status": 404, "message": message, "hint": ""}
 
 
 async def test_a_page_is_sent_at_once_and_again_only_when_it_has_changed() -> None:
