@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.client.values.records import Record
+from oncelog.console.json_layout import MOST_LINES, lines_of
 from oncelog.console.partition_map import Cell, cells_of
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.printable import json_text
@@ -35,6 +36,8 @@ class Shown:
     kind: str
     """The kind of text: "text", "hex", "decoded", or "null" for a key or value that is not there."""
     is_cut: bool
+    lines: tuple[str, ...] = ()
+    """The text laid out, if it is a JSON object or list and has not too many lines."""
 
     @property
     def brief(self) -> str:
@@ -69,7 +72,12 @@ def shown(data: bytes | None) -> Shown:
     except UnicodeDecodeError:
         digits = data[: MOST_CHARACTERS // 2]
         return Shown(digits.hex(" ", 4), len(data), "hex", len(data) > len(digits))
-    return Shown(text, len(data), "text", is_cut)
+    return Shown(text, len(data), "text", is_cut, _laid_out(text))
+
+
+def _laid_out(text: str) -> tuple[str, ...]:
+    lines = lines_of(text)
+    return lines if len(lines) <= MOST_LINES else ()
 
 
 def messages_of(batches: Sequence[RawBatch], start_offset: int, limit: int) -> list[Message]:
@@ -117,4 +125,5 @@ def _json(value: object, data: bytes | None) -> Shown:
     if value is None:
         return shown(data)
     text = value if isinstance(value, str) else json_text(value, is_ascii=False)
-    return Shown(text[:MOST_CHARACTERS], len(data or b""), "decoded", len(text) > MOST_CHARACTERS)
+    head = text[:MOST_CHARACTERS]
+    return Shown(head, len(data or b""), "decoded", len(text) > len(head), _laid_out(head))

@@ -194,6 +194,8 @@ async def _messages(reader: Reader, query: Query) -> Model:
         "older": max(bounds.log_start_offset, first - _MESSAGES_A_PAGE) if first > bounds.log_start_offset else None,
         "newer": next_offset if next_offset < bounds.high_watermark else None,
         "is_end": query.number_or_none("from") is None,
+        "has_json": any(each.key.lines or each.value.lines for each in rows),
+        "is_laid_out": query.text("json", "") == "lines",
     }
 
 

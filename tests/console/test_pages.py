@@ -83,6 +83,20 @@ async def test_messages_have_their_fate_and_markers_are_among_them(cluster: Clus
     assert "shop-7 apples" in text and "ABORT, coordinator epoch" in text
 
 
+async def test_json_is_laid_out_where_it_is_opened_and_everywhere_if_the_address_says_so() -> None:
+    """Line by line, indented; the links of the page keep what was chosen."""
+    with Broker() as broker:
+        broker.produce("orders", b'{"order": 1, "lines": [{"sku": "a"}]}')
+        async with console(broker.bootstrap_servers) as client:
+            closed = (await client.get("/messages?topic=orders&partition=0")).text
+            opened = (await client.get("/messages?topic=orders&partition=0&json=lines")).text
+    lines = ["{", '  "order": 1,', '  "lines": [', "    {", '      "sku": "a"', "    }", "  ]", "}"]
+    for page in (closed, opened):
+        assert [unescape(each) for each in re.findall(r"<div>([^<]*)</div>", page)] == lines
+    assert ('<details class="json">' in closed, '<details class="json" open>' in opened) == (True, True)
+    assert "json=lines" in re.findall(r'href="([^"]*)">⇤ start', opened)[0]
+
+
 async def test_the_overview_says_how_many_partitions_each_node_leads(cluster: Cluster) -> None:
     """One that leads none stands by."""
     with Admin(cluster.bootstrap) as admin:

@@ -30,9 +30,9 @@ function put(html) {
   const next = document.createElement("template");
   next.innerHTML = html;
   // What a reader has opened, scrolled and focused stays so, if it is still there.
-  const opened = new Set([...view.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
+  const opened = new Map([...view.querySelectorAll("details > summary")].map((each) => [each.textContent, each.parentElement.open]));
   for (const summary of next.content.querySelectorAll("details > summary")) {
-    summary.parentElement.open = opened.has(summary.textContent);
+    summary.parentElement.open = opened.get(summary.textContent) ?? summary.parentElement.open;
   }
   const scrolled = [...view.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
   const focused = view.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
