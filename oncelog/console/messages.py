@@ -92,18 +92,22 @@ def messages_of(batches: Sequence[RawBatch], start_offset: int, limit: int) -> l
 
 def _rows(batch: RawBatch, cell: Cell) -> list[Message]:
     if batch.control_type is not None:
-        epoch = -1 if batch.coordinator_epoch is None else batch.coordinator_epoch
-        text = f"{batch.control_type.name}, coordinator epoch {epoch}"
-        marker = Shown(text, 0, "decoded", is_cut=False)
-        return [Message(cell.base_offset, cell.timestamp_ms, cell, shown(None), marker, is_marker=True)]
+        return [marker_of(batch, cell)]
     try:
-        return [_row(record, cell) for record in batch.records(MOST_BATCH_BYTES)]
+        return [message_of(record, cell) for record in batch.records(MOST_BATCH_BYTES)]
     except ProtocolError as error:
         why = Shown(f"{cell.record_count} records that cannot be shown: {error}", 0, "decoded", is_cut=False)
         return [Message(cell.base_offset, cell.timestamp_ms, cell, shown(None), why)]
 
 
-def _row(record: Record, cell: Cell) -> Message:
+def marker_of(batch: RawBatch, cell: Cell) -> Message:
+    kind = "control" if batch.control_type is None else batch.control_type.name
+    epoch = -1 if batch.coordinator_epoch is None else batch.coordinator_epoch
+    said = Shown(f"{kind}, coordinator epoch {epoch}", 0, "decoded", is_cut=False)
+    return Message(cell.base_offset, cell.timestamp_ms, cell, shown(None), said, is_marker=True)
+
+
+def message_of(record: Record, cell: Cell) -> Message:
     headers = tuple((name, shown(value)) for name, value in record.headers)
     key, value = decoded(record) or (shown(record.key), shown(record.value))
     return Message(record.offset, record.timestamp_ms, cell, key, value, headers)

@@ -17,11 +17,13 @@ from oncelog.console import life_lines, partition_map
 from oncelog.console.messages import messages_of
 from oncelog.console.nodes import NodeRole, roles_of
 from oncelog.console.partition_map import Bounds
-from oncelog.console.query import Query
-from oncelog.console.reading import MOST_DESCRIBED, Reader, now_ms
+from oncelog.console.query import BadQuery, Query
+from oncelog.console.reading import MOST_DESCRIBED, SET_FOR_TOPIC, Reader, now_ms
+from oncelog.console.searching import STATES, Position, Wanted, path_of
 from oncelog.console.trouble import UNREACHABLE, status_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.transaction_states import meaning_of
+from oncelog.tools.log.map.partition import MEANINGS, State
 
 Model = Mapping[str, Any]
 
@@ -160,6 +162,41 @@ async def _topic(reader: Reader, query: Query) -> Model:
             strip = partition_map.strip_of(window)
         rows.append((place, each, strip))
     return {"topic": topic, "sums": _sums(topic, bounds) if is_summed else None, "rows": rows, "slice": shown}
+
+
+async def _settings(reader: Reader, query: Query) -> Model:
+    entries = await reader.settings(query.text("topic"))
+    return {"topic": query.text("topic"), "entries": entries, "set_for_topic": SET_FOR_TOPIC}
+
+
+async def _search(reader: Reader, query: Query) -> Model:
+    (topic,) = await reader.topics((query.text("topic"),))
+    partition = query.number_or_none("partition")
+    led = _led(topic)
+    places = led if partition is None else [TopicPartition(topic.name, partition)]
+    state = query.text("state", "")
+    if state and state not in State.__members__:
+        raise BadQuery(f"state={state!r} is none of {', '.join(each.name for each in STATES)}")
+    wanted = Wanted(
+        query.text("text", ""),
+        path_of(query.text("path", "")),
+        query.text("equals", ""),
+        State[state] if state else None,
+    )
+    at = query.number_or_none("at")
+    if at is not None and TopicPartition(topic.name, at) not in places:
+        raise BadQuery(f"at={at} is no partition of {topic.name} that can be read now")
+    start = Position(0 if at is None else places.index(TopicPartition(topic.name, at)), query.number_or_none("from"))
+    search = None if wanted.is_anything else await reader.search(places, start, wanted)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "search": search,
+        "goes_on": places[search.goes_on.index] if search and search.goes_on else None,
+        "given": {name: query.values.get(name) or None for name in ("text", "path", "equals", "state", "from")},
+        "states": {each.name: MEANINGS[each][1] for each in STATES},
+        "leaderless_count": _leaderless_count(topic),
+    }
 
 
 async def _partition(reader: Reader, query: Query) -> Model:
@@ -304,6 +341,8 @@ PAGES = {
     "/": Page("/", "Overview", "overview", _overview),
     "/topics": Page("/topics", "Topics", "topics", _topics),
     "/topic": Page("/topics", "Topic {topic}", "topic", _topic),
+    "/settings": Page("/topics", "Settings of {topic}", "settings", _settings),
+    "/search": Page("/topics", "Search in {topic}", "search", _search, is_live=False),
     "/partition": Page("/topics", "{topic}-{partition}", "partition", _partition),
     "/messages": Page("/topics", "Messages of {topic}-{partition}", "messages", _messages),
     "/producers": Page("/topics", "Producers of {topic}-{partition}", "producers", _producers),

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from oncelog.client.admin.client import Admin
 from oncelog.client.admin.descriptions import (
     ClusterDescription,
+    ConfigEntry,
     GroupDescription,
     ListedGroup,
     ListedTransaction,
@@ -34,6 +35,7 @@ from oncelog.client.wire.security import SecurityOptions
 from oncelog.console.nodes import Takeovers
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
+from oncelog.console.searching import MOST_FOUND, Look, Position, Search, Wanted, look_through
 from oncelog.http_port import HttpPort
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
@@ -51,6 +53,10 @@ _STATE_RECORDS = 40
 """How many records of each partition of `__transaction_state` are read for the list of the newest steps."""
 _HISTORY_RECORDS = 1_000
 """How many records of one partition are read for the steps of one transactional id."""
+_SEARCHED_PARTITIONS = 16
+_SEARCHED_BATCHES = 2_000
+"""The most batches of a partition that one look of a search goes through, within the bytes that a window may have."""
+SET_FOR_TOPIC = "DYNAMIC_TOPIC_CONFIG"
 _MOST_REMEMBERED = 256
 _REMEMBERED_S = 10.0
 _GUESSES = 2
@@ -118,6 +124,11 @@ class Reader:
     async def topics(self, names: Sequence[str]) -> list[TopicDescription]:
         """Raises UnknownTopic."""
         return await (await self._admin()).describe_topics(*names) if names else []
+
+    async def settings(self, topic: str) -> list[ConfigEntry]:
+        """Return the topic's settings by name, those that were set for it first. Raises UnknownTopic."""
+        found = await (await self._admin()).describe_config_entries(topic=topic)
+        return sorted(found, key=lambda each: (each.source != SET_FOR_TOPIC, each.is_default, each.name))
 
     async def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return the bounds of partitions, read from the first to the last: each only grows, so that they are in order
@@ -193,6 +204,28 @@ class Reader:
                 if len(found) >= count or size_bytes >= MAX_WINDOW_BYTES:
                     break
         return found
+
+    async def search(self, places: Sequence[TopicPartition], start: Position, wanted: Wanted) -> Search:
+        """Look through partitions in their order, from a position on, as far as one look may."""
+        bounds = await self.bounds(places)
+        looks: list[Look] = []
+        fetched_bytes, room = 0, MOST_FOUND
+        for place in places[start.index :]:
+            own = bounds[place]
+            given = start.offset if not looks and place == places[start.index] else None
+            first = max(own.log_start_offset, given or 0)
+            if first >= own.high_watermark:
+                continue
+            if not room or fetched_bytes >= MAX_WINDOW_BYTES or len(looks) == _SEARCHED_PARTITIONS:
+                return Search(looks, Position(places.index(place), first))
+            batches = await self.batches(place, first, own, _SEARCHED_BATCHES)
+            look = await asyncio.to_thread(look_through, place, batches, first, wanted, room)
+            looks.append(look)
+            if look.next_offset < own.high_watermark:
+                return Search(looks, Position(places.index(place), look.next_offset))
+            fetched_bytes += sum(len(each.data) for each in batches)
+            room -= len(look.found)
+        return Search(looks, None)
 
     async def producers(self, place: TopicPartition) -> list[ProducerState]:
         """Return the producers with an open transaction first, from the oldest on."""

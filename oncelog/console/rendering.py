@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from oncelog.protocol.amounts import duration_text, size_text
+from oncelog.protocol.amounts import duration_text, setting_text, size_text
 from oncelog.protocol.printable import printable
 from oncelog.protocol.transaction_states import explained, meaning_of
 
@@ -30,7 +30,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"url": url, "meaning_of": meaning_of, "explained": explained}
+    made.globals |= {"url": url, "meaning_of": meaning_of, "explained": explained, "setting_text": setting_text}
     made.filters |= {"duration": duration, "moment": moment, "count": count, "size": size_text}
     return made
 
@@ -42,7 +42,7 @@ def _finalized(value: Any) -> Any:
     return _NOTHING if value is None else printable(str(value))
 
 
-def url(path: str, **query: object) -> str:
+def url(path: str, /, **query: object) -> str:
     """Return the address of a page, without parameters that are None. Whatever a name contains stays inside its
     value."""
     given = {name: str(value) for name, value in query.items() if value is not None}

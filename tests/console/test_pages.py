@@ -12,8 +12,11 @@ from oncelog import ProducerFenced
 from oncelog.client import NewTopic
 from oncelog.client.admin.descriptions import ListedGroup, TopicDescription
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
+from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.values.records import TopicPartition
 from oncelog.console import pages, reading
 from oncelog.console.pages import PAGES
+from oncelog.console.partition_map import Bounds
 from oncelog.console.reading import Reader
 from oncelog.console.security import HEADERS
 from oncelog.http_port import HttpPort
@@ -95,6 +98,77 @@ async def test_json_is_laid_out_where_it_is_opened_and_everywhere_if_the_address
         assert [unescape(each) for each in re.findall(r"<div>([^<]*)</div>", page)] == lines
     assert ('<details class="json">' in closed, '<details class="json" open>' in opened) == (True, True)
     assert "json=lines" in re.findall(r'href="([^"]*)">⇤ start', opened)[0]
+
+
+async def test_a_search_goes_through_the_partitions_step_by_step_and_says_how_far_it_was() -> None:
+    """Following its links finds every message once, and then it says that it is at the end."""
+    with Broker() as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics(NewTopic("orders", 20))
+        with Producer(broker.bootstrap_servers) as producer:
+            for number in range(180):
+                producer.send("orders", b'{"order": %d, "city": "Zug"}' % number, partition=number % 3 * 9)
+            producer.send("orders", b'{"city": "Bern"}', partition=0)
+        async with console(broker.bootstrap_servers) as client:
+            first = (await client.get("/search?topic=orders&path=city&equals=Zug&state=PLAIN")).text
+            onward = re.search(r'id="goes-on" href="([^"]*)"', first)
+            assert onward is not None
+            second = (await client.get(unescape(onward[1]))).text
+            one = text_of((await client.get("/search?topic=orders&partition=9&text=zug&from=58")).text)
+            nothing = text_of((await client.get("/search?topic=orders&partition=1&text=zug")).text)
+    found = [
+        re.findall(r"/messages\?topic=orders&amp;partition=(\d+)&amp;from=(\d+)", each) for each in (first, second)
+    ]
+    assert [len(each) for each in found] == [100, 80] and len({*found[0], *found[1]}) == 180
+    looked = "100 messages found in 101 records: orders -0 from 0 to 60, orders -9 from 0 to 39. One look ends"
+    assert looked in text_of(first)
+    assert "Go on: orders-9 from offset 40" in text_of(first)
+    assert "80 messages found" in text_of(second) and "That is all up to the end" in text_of(second)
+    assert 'goes-on"' not in second
+    assert "2 messages found in 2 records: orders -9 from 58 to 59. That is all" in one
+    assert "0 messages found in 0 records: nothing is there. That is all" in nothing
+
+
+async def test_a_look_of_a_search_reads_no_more_of_a_topic_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a look asks the cluster for is bounded in bytes and in partitions, whatever is found."""
+    read: list[int] = []
+
+    class Counting(Reader):
+        async def batches(self, place: TopicPartition, start: int, bounds: Bounds, count: int) -> list[RawBatch]:
+            found = await super().batches(place, start, bounds, count)
+            read.append(sum(len(each.data) for each in found))
+            return found
+
+    monkeypatch.setattr(reading, "MAX_WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(reading, "_SEARCHED_PARTITIONS", 3)
+    with Broker() as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics(NewTopic("large", 5), NewTopic("wide", 5))
+        with Producer(broker.bootstrap_servers) as producer:
+            for number in range(5):
+                producer.send("wide", b"value", partition=number)
+                for _ in range(10):
+                    producer.send("large", bytes(9_000), partition=number)
+                    producer.flush()
+        async with console(Counting(broker.bootstrap_servers, TIMEOUT_MS)) as client:
+            large = text_of((await client.get("/search?topic=large&text=nowhere")).text)
+            assert sum(read) < 40_000
+            wide = text_of((await client.get("/search?topic=wide&text=nowhere")).text)
+    assert "0 messages found in 3 records: large -0 from 0 to 2. One look ends here." in large
+    assert "Go on: large-0 from offset 3" in large
+    assert "Go on: wide-3 from offset 0" in wide
+
+
+async def test_the_settings_of_a_topic_are_shown_those_that_were_set_first() -> None:
+    """With the units that people write, and exactly."""
+    with Broker() as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics(NewTopic("orders", 1, configs={"retention.ms": "86400000"}))
+        async with console(broker.bootstrap_servers) as client:
+            text = text_of((await client.get("/settings?topic=orders")).text)
+            assert (await client.get("/settings?topic=nothing")).status_code == 404
+    assert "setting value from retention. ms 1d 86400000 set for this topic" in text
+    assert re.search(r"cleanup\. policy delete default", text)
 
 
 async def test_the_overview_says_how_many_partitions_each_node_leads(cluster: Cluster) -> None:
@@ -206,6 +280,10 @@ async def test_what_is_not_there_or_cannot_be_is_said(cluster: Cluster) -> None:
         "/partition?topic=orders&partition=x": 400,
         "/partition?topic=orders&partition=99999999999": 404,
         "/topic": 400,
+        "/search?topic=orders&text=a&state=LOST": 400,
+        "/search?topic=orders&path=a..b": 400,
+        "/search?topic=orders&text=a&at=7": 400,
+        "/search?topic=orders&text=a&partition=7": 404,
         "/topic?topic=%2e%2e%2f%00": 404,
     }
     async with console(cluster.bootstrap) as client:
@@ -257,7 +335,7 @@ async def test_topics_whose_partitions_are_too_many_to_be_summed_up_leave_the_ot
     assert re.search(r"orders 3 \d+ O \d+ payments 1 – –", topics)
 
 
-@pytest.mark.parametrize("path", [path for path in ADDRESSES if path not in ("/fence", "/abort", "/findings")])
+@pytest.mark.parametrize("path", sorted({*ADDRESSES} - {"/fence", "/abort", "/findings", "/settings"}))
 async def test_every_number_has_a_legend(cluster: Cluster, path: str) -> None:
     """The legend below a page has the heading of each of its columns of numbers and of each of its figures."""
     async with console(cluster.bootstrap) as client:

@@ -346,6 +346,8 @@ def test_the_table_has_every_page_of_the_console_that_shows_a_transaction() -> N
         "/topics": "offsets only",
         "/topic": "batches",
         "/messages": "batches",
+        "/search": "batches",
+        "/settings": "no transaction",
         "/groups": "a count of pending offsets",
         "/group": "below",
         "/findings": "mistakes of clients, whatever the state",

@@ -16,6 +16,8 @@ ADDRESSES = {
     "/": {},
     "/topics": {},
     "/topic": {"topic": "orders"},
+    "/settings": {"topic": "orders"},
+    "/search": {"topic": "orders", "text": "plums", "state": "COMMITTED"},
     "/partition": {"topic": "orders", "partition": "0"},
     "/messages": {"topic": "orders", "partition": "0", "from": "0"},
     "/producers": {"topic": "orders", "partition": "0"},
