@@ -13,5 +13,6 @@ record`, `txn`, `group`): it shows Apache Kafka as well as this broker.
 
 What clients chose (names, ids, keys, values) is text, never markup: `rendering` escapes each value that a template
 shows, `security` refuses all script but the one file, and answers to no name but its own. What changes the cluster is
-a POST from a page of the console itself, after a page that names what will happen.
+a POST from a page of the console itself; what destroys something comes after a page that names it. Records that people
+type go `forms` → `drafts` (pure) → `writing`.
 """

@@ -1,7 +1,7 @@
-"""The console as an ASGI application: pages, their updates, and the two actions.
+"""The console as an ASGI application: pages, their updates, and what changes something.
 
 Owns: routes, what an action checks before and where it leads to. Does not own: what pages show (`pages`), what is said
-of errors (`trouble`), who may ask (`security`).
+of errors (`trouble`), who may ask (`security`), what is written (`writing`).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
@@ -16,10 +16,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from oncelog.client.admin.descriptions import ListedTransaction
-from oncelog.client.values.records import TopicPartition
+from oncelog.client.values.records import RecordMetadata, TopicPartition
+from oncelog.console.drafts import draft_of
+from oncelog.console.forms import form_of
 from oncelog.console.legends import NUMBERS
 from oncelog.console.live import INTERVAL_S, LIVE, Streams
-from oncelog.console.pages import PAGES, Page
+from oncelog.console.pages import PAGES, Page, produce_form
 from oncelog.console.query import Query
 from oncelog.console.reading import Reader
 from oncelog.console.rendering import Renderer, url
@@ -29,6 +31,7 @@ from oncelog.protocol.transaction_states import explained, meaning_of
 from oncelog.tools.asking import NotFound
 from oncelog.tools.log.map.partition import MEANINGS
 
+_READ_ONLY = "this console was started with --read-only: it changes nothing"
 Show = Callable[[Request], Awaitable[Response]]
 
 
@@ -36,16 +39,20 @@ def create_app(
     reader: Reader,
     *,
     read_only: bool = False,
+    no_writing: str = "",
     allowed_hosts: Collection[str] = (),
     interval_s: float = INTERVAL_S,
     is_ending: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """Return the console's application; the reader is closed with it."""
+    """Return the console's application; the reader is closed with it. `no_writing` says why it writes no records."""
+    if read_only:
+        no_writing = _READ_ONLY
     renderer = Renderer(
         {
             "bootstrap": reader.bootstrap,
             "has_witness": reader.witness is not None,
             "meanings": MEANINGS,
+            "no_writing": no_writing,
             "number_meanings": NUMBERS,
             "read_only": read_only,
         }
@@ -55,6 +62,8 @@ def create_app(
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         Route("/fence", _fencing(reader, renderer, read_only), methods=["POST"]),
         Route("/abort", _aborting(reader, renderer, read_only), methods=["POST"]),
+        Route("/produce", _producing(reader, renderer, no_writing), methods=["POST"]),
+        Route("/end", _ending(reader, renderer, no_writing), methods=["POST"]),
         *(Route(path, _showing(reader, renderer, path, page)) for path, page in PAGES.items()),
         *(Route(f"{LIVE}{path}", _streaming(streams, page)) for path, page in PAGES.items() if page.is_live),
     ]
@@ -134,6 +143,54 @@ def _aborting(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
     return abort
 
 
+def _producing(reader: Reader, renderer: Renderer, no_writing: str) -> Show:
+    async def produce(request: Request) -> Response:
+        """What was typed is shown again with what is wrong with it."""
+        if no_writing:
+            return _trouble(renderer, ReadOnly(no_writing))
+        form = Query({})
+        try:
+            form = await form_of(request)
+            return RedirectResponse(url("/produce", **await _written(reader, form)), 303)
+        except EXPECTED as error:
+            model = {**await produce_form(reader, form), **trouble_of(error)}
+            content = renderer.part("produce", model)
+            return HTMLResponse(renderer.page("Produce", content, section="/produce", live_url=None), status_of(error))
+
+    return produce
+
+
+async def _written(reader: Reader, form: Query) -> dict[str, object]:
+    """Write the record of a form, in the transaction that it names; returns the query of the page that comes next."""
+    draft, writer = draft_of(form), reader.writer
+    chosen = form.text("transaction", "")
+    if not chosen:
+        written: RecordMetadata | None = await writer.send(draft)
+    else:
+        if chosen == "new":
+            own = await writer.begin(form.text("id", "").strip(), form.number("timeout"))
+            chosen = str(own.number)
+        else:
+            own = writer.find(form.number("transaction"))
+        written = await writer.send_in(own, draft)
+    said = {"sent": 1} if written is None else {"at": written.partition, "offset": written.offset}
+    return {"topic": draft.topic, "kind": form.text("kind", "text"), "transaction": chosen or None, **said}
+
+
+def _ending(reader: Reader, renderer: Renderer, no_writing: str) -> Show:
+    async def end(request: Request) -> Response:
+        if no_writing:
+            return _trouble(renderer, ReadOnly(no_writing))
+        try:
+            query = Query(dict(request.query_params))
+            await reader.writer.end(reader.writer.find(query.number("number")), query.text("how"))
+        except EXPECTED as error:
+            return _trouble(renderer, error)
+        return RedirectResponse(url("/produce", topic=query.text("topic", "") or None), 303)
+
+    return end
+
+
 async def _require_hanging(reader: Reader, place: TopicPartition, start: int) -> None:
     """Raise NotFound unless the transaction is hanging: a marker on one partition would break one that its coordinator
     can end."""
@@ -154,5 +211,5 @@ def _asked(request: Request, read_only: bool) -> Query:
     """Return what is to be changed. The address names it, where any name arrives as it is: browsers rewrite line ends
     in forms. Raises ReadOnly."""
     if read_only:
-        raise ReadOnly("this console was started with --read-only: it changes nothing")
+        raise ReadOnly(_READ_ONLY)
     return Query(dict(request.query_params))

@@ -52,7 +52,12 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     help="Where the broker serves its witness, for the page of findings (ONCELOG_METRICS).",
 )
 @metrics_port_options
-@click.option("--read-only", is_flag=True, help="Fence and abort nothing.")
+@click.option("--read-only", is_flag=True, help="Fence, abort and write nothing.")
+@click.option(
+    "--allow-produce",
+    is_flag=True,
+    help="Write records for whoever reaches the console. Without it, only one that this machine alone reaches does.",
+)
 @click.option(
     "--allow-host",
     "allowed_hosts",
@@ -67,6 +72,7 @@ def console(
     token_file: str | None,
     ca_file: str | None,
     read_only: bool,
+    allow_produce: bool,
     allowed_hosts: tuple[str, ...],
     bootstrap: str | None,
     profile: str | None,
@@ -85,6 +91,7 @@ def console(
     except OSError as error:
         fail(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}", EXIT_FAILED)
     from oncelog.console.reading import Reader
+    from oncelog.console.security import no_writing_of
 
     with listener:
         host, port = listener.getsockname()[:2]
@@ -92,15 +99,24 @@ def console(
         say(f"oncelog console of {chosen.bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
         witness = HttpPort(metrics_address, token_or_fail(token_file), ca_file) if metrics_address else None
         reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, witness, chosen.security)
-        _serve(reader, listener, read_only, allowed_hosts)
+        no_writing = "" if allow_produce else no_writing_of(host, allowed_hosts)
+        _serve(reader, listener, read_only, no_writing, allowed_hosts)
 
 
-def _serve(reader: "Reader", listener: socket.socket, read_only: bool, allowed_hosts: tuple[str, ...]) -> None:
+def _serve(
+    reader: "Reader", listener: socket.socket, read_only: bool, no_writing: str, allowed_hosts: tuple[str, ...]
+) -> None:
     import uvicorn
 
     from oncelog.console.app import create_app
 
-    app = create_app(reader, read_only=read_only, allowed_hosts=allowed_hosts, is_ending=lambda: server.should_exit)
+    app = create_app(
+        reader,
+        read_only=read_only,
+        no_writing=no_writing,
+        allowed_hosts=allowed_hosts,
+        is_ending=lambda: server.should_exit,
+    )
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, ws="none"))
     with suppress(KeyboardInterrupt):  # its proper end
         server.run([listener])

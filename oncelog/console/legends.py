@@ -10,6 +10,7 @@ NUMBERS = {
     "transactional ids": "Names of transactional producers that the coordinators remember, running or not.",
     "open transactions": "Transactions that are neither committed nor aborted yet.",
     "decided, waiting for markers": "Transactions whose outcome is logged, and that lack the marker of a partition.",
+    "number": "Counts the transactions that this console has begun.",
     "node": "The number of a broker, from its settings.",
     "partitions led": "Partitions whose reads and writes go to this broker.",
     "leads since then": "The node that leads, and its epoch: how often the leadership had been taken.",

@@ -14,6 +14,7 @@ from oncelog.client.admin.descriptions import ClusterDescription, ListedTransact
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import TopicPartition
 from oncelog.console import life_lines, partition_map
+from oncelog.console.drafts import KINDS
 from oncelog.console.messages import messages_of
 from oncelog.console.nodes import NodeRole, roles_of
 from oncelog.console.partition_map import Bounds
@@ -21,7 +22,9 @@ from oncelog.console.query import BadQuery, Query
 from oncelog.console.reading import MOST_DESCRIBED, SET_FOR_TOPIC, Reader, now_ms
 from oncelog.console.searching import STATES, Position, Wanted, path_of
 from oncelog.console.trouble import UNREACHABLE, status_of
+from oncelog.console.writing import TIMEOUTS_MS
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.topics import INTERNAL_TOPICS
 from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.log.map.partition import MEANINGS, State
 
@@ -316,6 +319,40 @@ async def _group(reader: Reader, query: Query) -> Model:
     }
 
 
+_FIELDS = ("topic", "key", "partition", "kind", "value", "headers", "transaction", "id", "timeout")
+_OFFERED_TOPICS = 200
+"""The most topics that the form of a record offers."""
+
+
+async def _produce(reader: Reader, query: Query) -> Model:
+    return await produce_form(reader, query)
+
+
+async def produce_form(reader: Reader, given: Query) -> dict[str, Any]:
+    """Return the form of a record, as it was filled in, and what this console has begun."""
+    own = reader.writer.transactions
+    try:
+        states = {each.transactional_id: each.state for each in await reader.transactions()} if own else {}
+        names = [name for name in await reader.topic_names() if name not in INTERNAL_TOPICS][:_OFFERED_TOPICS]
+    except (KafkaError, OSError):  # what was typed, and what is open, is shown all the same
+        states, names = {}, []
+    return {
+        "given": {name: given.text(name, "") for name in _FIELDS},
+        "is_sent": given.text("sent", "") != "",
+        "written": (given.text("topic", ""), given.number("at"), given.number("offset"))
+        if given.values.get("offset") and given.values.get("at")
+        else None,
+        "topic_names": names,
+        "kinds": KINDS,
+        "timeouts_ms": TIMEOUTS_MS,
+        "own": own,
+        "states": states,
+        "title": "",
+        "message": "",
+        "hint": "",
+    }
+
+
 async def _findings(reader: Reader, _: Query) -> Model:
     return {"report": await reader.findings()}
 
@@ -351,6 +388,7 @@ PAGES = {
     "/steps": Page("/steps", "__transaction_state", "steps", _steps),
     "/groups": Page("/groups", "Groups", "groups", _groups),
     "/group": Page("/groups", "Group {id}", "group", _group),
+    "/produce": Page("/produce", "Produce", "produce", _produce),
     "/findings": Page("/findings", "Findings", "findings", _findings),
     "/fence": Page("/transactions", "Fence {id}", "fence", _fence, is_live=False),
     "/abort": Page("/topics", "Abort on {topic}-{partition}", "abort", _abort, is_live=False),

@@ -3,8 +3,9 @@
 Owns: one Admin and one Consumer, opened by the first request and kept; how many bytes and batches a look may cost; what
 is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `nodes`,
 `pending`).
-Invariants: only `fence` and `abort` change anything. Batches are read again only if the bounds of their partition have
-moved, or after some seconds: a page of a partition without writes costs its viewers four requests for offsets a second.
+Invariants: only `fence`, `abort` and the writer change anything. Batches are read again only if the bounds of their
+partition have moved, or after some seconds: a page of a partition without writes costs its viewers four requests for
+offsets a second.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from oncelog.console.nodes import Takeovers
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
 from oncelog.console.searching import MOST_FOUND, Look, Position, Search, Wanted, look_through
+from oncelog.console.writing import Writer
 from oncelog.http_port import HttpPort
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
@@ -82,12 +84,14 @@ class Reader:
         self._timeout_ms = timeout_ms
         self._security = security or {}
         self._stack = AsyncExitStack()
+        self.writer = Writer(bootstrap, timeout_ms, self._security)
         self._opening = asyncio.Lock()
         self._clients: tuple[Admin, Consumer] | None = None
         self.takeovers = Takeovers()
         self._memory: dict[Hashable, tuple[Bounds, float, Any]] = {}
 
     async def close(self) -> None:
+        await self.writer.close()
         await self._stack.aclose()
 
     async def _open(self) -> tuple[Admin, Consumer]:

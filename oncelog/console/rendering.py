@@ -30,7 +30,13 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"url": url, "meaning_of": meaning_of, "explained": explained, "setting_text": setting_text}
+    made.globals |= {
+        "url": url,
+        "meaning_of": meaning_of,
+        "explained": explained,
+        "setting_text": setting_text,
+        "newline": Markup("\n"),
+    }
     made.filters |= {"duration": duration, "moment": moment, "count": count, "size": size_text}
     return made
 

@@ -6,6 +6,8 @@ Owns: which requests are answered, and the headers of each response. Does not ow
   to this machine, can read what is here (DNS rebinding).
 - A POST must come from a page of this console: its Origin has the same host. Without an Origin it is refused, as is one
   that the browser itself calls cross-site.
+- Records are written for whoever has started the console, not for all whom a proxy or a network lets in: unless the
+  command line says so.
 - Content-Security-Policy: no script and no style but our own files, nothing inline, no frame, forms to us alone.
 """
 
@@ -53,6 +55,16 @@ class Guard:
         reason = refusal(scope["method"], Headers(scope=scope), self._allowed_hosts)
         answer: ASGIApp = self._app if reason is None else PlainTextResponse(f"{reason}\n", 403)
         await answer(scope, receive, send_guarded)
+
+
+def no_writing_of(host: str, allowed_hosts: Collection[str]) -> str:
+    """Return why a console that listens on this address needs --allow-produce to write records; empty if it does not. A
+    name that is allowed is that of a proxy, for others than whoever has started it."""
+    if allowed_hosts:
+        return "this console writes no records: it has --allow-host, and was started without --allow-produce"
+    if not ip_address(host.partition("%")[0]).is_loopback:
+        return "this console writes no records: others than this machine reach it, and it has no --allow-produce"
+    return ""
 
 
 def refusal(method: str, headers: Headers, allowed_hosts: Collection[str] = ()) -> str | None:

@@ -4,7 +4,7 @@ Owns: the errors that a page expects, the status of each, the values of the temp
 bug.
 """
 
-from oncelog.client.values.errors import ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.client.values.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut
 from oncelog.console.query import BadQuery
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.tools.asking import NotFound
@@ -13,7 +13,7 @@ from oncelog.witness import WitnessUnavailable
 
 
 class ReadOnly(Exception):
-    """Raised if the console was started with --read-only."""
+    """Raised if this console may not do what was asked; the message says by which option."""
 
 
 EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly, WitnessUnavailable)
@@ -50,6 +50,8 @@ def status_of(error: Exception) -> int:
             return UNREACHABLE
         case KafkaError() if error.code in _NOT_THERE:
             return 404
+        case ConfigError():
+            return 400
     return 500
 
 

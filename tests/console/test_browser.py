@@ -1,5 +1,6 @@
 """The console in a real browser: what cannot be seen in a page's source."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -13,6 +14,7 @@ from oncelog.testing import Broker
 from tests.support import chromium
 from tests.support.chromium import Chromium, Page
 from tests.support.consoles import TIMEOUT_MS, serving
+from tests.support.layouts import WIDTHS, faults_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -144,6 +146,42 @@ def test_a_transaction_is_fenced_after_a_page_that_names_it(broker: Broker, cons
         assert {each.transactional_id: each.state for each in broker.transactions()}["fenced soon"] == "Empty"
         with suppress(KafkaError):
             transaction.abort()
+
+
+def test_a_record_is_sent_and_committed_by_buttons_and_half_a_form_survives_updates(
+    broker: Broker, console: str, page: Page
+) -> None:
+    """A person types while the page follows what happens; nothing of it is lost."""
+    broker.create_topic("typed")
+    page.go(f"{console}/produce")
+    fields = {
+        "topic": "typed",
+        "key": "k",
+        "value": '{"cents": 990}',
+        "kind": "json",
+        "transaction": "new",
+        "id": "till",
+    }
+    _fill(page, fields)
+    page.click("#send")
+    assert "Written: typed" in page.value("document.querySelector('.notice').textContent")
+    _fill(page, {"value": "half a th"})
+    page.wait(_IS_LIVE)
+    broker.create_topic("made-meanwhile")  # the page offers it: an update
+    page.wait("[...document.querySelectorAll('#topics option')].some((each) => each.value === 'made-meanwhile')")
+    assert page.value("document.getElementById('value').value") == "half a th"
+    for width in WIDTHS:
+        page.resize(width)
+        assert faults_of(page) == {}, width
+    page.click("#commit-1")
+    assert page.wait("document.querySelector('td[data-label=\"this producer\"]').textContent === 'committed'")
+    assert [each.value for each in broker.records("typed")] == [b'{"cents": 990}']
+    assert page.take_errors() == []
+
+
+def _fill(page: Page, fields: dict[str, str]) -> None:
+    for name, text in fields.items():
+        page.value(f"document.getElementById({name!r}).value = {json.dumps(text)}")
 
 
 def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(

@@ -335,7 +335,7 @@ async def test_topics_whose_partitions_are_too_many_to_be_summed_up_leave_the_ot
     assert re.search(r"orders 3 \d+ O \d+ payments 1 – –", topics)
 
 
-@pytest.mark.parametrize("path", sorted({*ADDRESSES} - {"/fence", "/abort", "/findings", "/settings"}))
+@pytest.mark.parametrize("path", sorted({*ADDRESSES} - {"/fence", "/abort", "/findings", "/settings", "/produce"}))
 async def test_every_number_has_a_legend(cluster: Cluster, path: str) -> None:
     """The legend below a page has the heading of each of its columns of numbers and of each of its figures."""
     async with console(cluster.bootstrap) as client:

@@ -348,6 +348,7 @@ def test_the_table_has_every_page_of_the_console_that_shows_a_transaction() -> N
         "/messages": "batches",
         "/search": "batches",
         "/settings": "no transaction",
+        "/produce": "the console's own transactions alone",
         "/groups": "a count of pending offsets",
         "/group": "below",
         "/findings": "mistakes of clients, whatever the state",

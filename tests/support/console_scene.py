@@ -26,6 +26,7 @@ ADDRESSES = {
     "/steps": {},
     "/groups": {},
     "/group": {"id": "billing"},
+    "/produce": {"topic": "orders"},
     "/findings": {},
     "/fence": {"id": "till-2"},
     "/abort": {"topic": "orders", "partition": "0", "start": "13"},

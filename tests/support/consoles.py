@@ -40,10 +40,12 @@ def serving(reader: Reader) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def console(cluster: str | Reader, *, read_only: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+async def console(
+    cluster: str | Reader, *, read_only: bool = False, no_writing: str = ""
+) -> AsyncIterator[httpx.AsyncClient]:
     """Of the cluster at an address, or as this reader sees one."""
     reader = Reader(cluster, TIMEOUT_MS) if isinstance(cluster, str) else cluster
-    transport = httpx.ASGITransport(create_app(reader, read_only=read_only))
+    transport = httpx.ASGITransport(create_app(reader, read_only=read_only, no_writing=no_writing))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         try:
             yield client

@@ -21,7 +21,7 @@ function warn(text) {
 
 function isBusy() {
   const active = document.activeElement;
-  const writes = view.contains(active) && active.matches("input, select");
+  const writes = view.contains(active) && active.matches("input, select, textarea");
   const selection = document.getSelection();
   return writes || (!selection.isCollapsed && view.contains(selection.anchorNode));
 }
@@ -33,6 +33,11 @@ function put(html) {
   const opened = new Map([...view.querySelectorAll("details > summary")].map((each) => [each.textContent, each.parentElement.open]));
   for (const summary of next.content.querySelectorAll("details > summary")) {
     summary.parentElement.open = opened.get(summary.textContent) ?? summary.parentElement.open;
+  }
+  // Half a form stays as it was typed.
+  for (const typed of view.querySelectorAll("form[id] [id]:is(input, select, textarea)")) {
+    const same = next.content.getElementById(typed.id);
+    if (same && (!same.options || [...same.options].some((each) => each.value === typed.value))) same.value = typed.value;
   }
   const scrolled = [...view.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
   const focused = view.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
