@@ -12,7 +12,7 @@ For tests with their own broker, and for looking at the state between two steps.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -54,6 +54,8 @@ class RuleStatus:
     is_consumed: bool
     held: list[dict[str, Any]]
     answers_of_copies: list[str]
+    rule: dict[str, Any] = field(default_factory=dict)
+    """The rule as JSON, as `Rule.as_json` has it."""
 
 
 class FaultClient:
@@ -80,6 +82,10 @@ class FaultClient:
     def status(self, number: int) -> RuleStatus:
         """Return how often the rule has matched and fired, and what it holds."""
         return _status(self._ask("GET", f"/faults/{number}"))
+
+    def statuses(self) -> list[RuleStatus]:
+        """Return the state of every planted rule, in the order in which they were planted."""
+        return [_status(each) for each in self._ask("GET", "/faults")["faults"]]
 
     def wait_fired(self, number: int, timeout_ms: int = 10_000) -> RuleStatus:
         """Wait until the rule has fired or the timeout passes; check `fired_count`."""
@@ -205,4 +211,5 @@ def _status(values: dict[str, Any]) -> RuleStatus:
         values["is_consumed"],
         values["held"],
         values.get("answers_of_copies", []),
+        values["rule"],
     )

@@ -19,10 +19,11 @@ from oncelog.client.admin.descriptions import ListedTransaction
 from oncelog.client.values.records import RecordMetadata, TopicPartition
 from oncelog.console.drafts import draft_of
 from oncelog.console.forms import form_of
+from oncelog.console.holding import Holder
 from oncelog.console.legends import NUMBERS
 from oncelog.console.live import INTERVAL_S, LIVE, Streams
 from oncelog.console.pages import PAGES, Page, produce_form
-from oncelog.console.query import Query
+from oncelog.console.query import BadQuery, Query
 from oncelog.console.reading import Reader
 from oncelog.console.rendering import Renderer, url
 from oncelog.console.security import Guard
@@ -50,6 +51,7 @@ def create_app(
     renderer = Renderer(
         {
             "bootstrap": reader.bootstrap,
+            "has_faults": reader.holder is not None,
             "has_witness": reader.witness is not None,
             "meanings": MEANINGS,
             "no_writing": no_writing,
@@ -64,6 +66,8 @@ def create_app(
         Route("/abort", _aborting(reader, renderer, read_only), methods=["POST"]),
         Route("/produce", _producing(reader, renderer, no_writing), methods=["POST"]),
         Route("/end", _ending(reader, renderer, no_writing), methods=["POST"]),
+        Route("/hold", _holding(reader, renderer, no_writing), methods=["POST"]),
+        Route("/release", _releasing(reader, renderer, no_writing), methods=["POST"]),
         *(Route(path, _showing(reader, renderer, path, page)) for path, page in PAGES.items()),
         *(Route(f"{LIVE}{path}", _streaming(streams, page)) for path, page in PAGES.items() if page.is_live),
     ]
@@ -189,6 +193,41 @@ def _ending(reader: Reader, renderer: Renderer, no_writing: str) -> Show:
         return RedirectResponse(url("/produce", topic=query.text("topic", "") or None), 303)
 
     return end
+
+
+def _holding(reader: Reader, renderer: Renderer, no_writing: str) -> Show:
+    async def hold(request: Request) -> Response:
+        try:
+            form = await form_of(request)
+            transactional_id = form.text("id", "").strip()
+            await _holder(reader, no_writing).hold(form.text("step"), transactional_id)
+        except EXPECTED as error:
+            return _trouble(renderer, error)
+        return RedirectResponse(url("/hold", id=transactional_id or None), 303)
+
+    return hold
+
+
+def _releasing(reader: Reader, renderer: Renderer, no_writing: str) -> Show:
+    async def release(request: Request) -> Response:
+        try:
+            query = Query(dict(request.query_params))
+            number, holder = query.number("number"), _holder(reader, no_writing)
+            await (holder.let_one_on(number) if query.text("how") == "one" else holder.let_all_on(number))
+        except EXPECTED as error:
+            return _trouble(renderer, error)
+        return RedirectResponse("/hold", 303)
+
+    return release
+
+
+def _holder(reader: Reader, no_writing: str) -> Holder:
+    """Raises ReadOnly, BadQuery."""
+    if no_writing:
+        raise ReadOnly(no_writing)
+    if reader.holder is None:
+        raise BadQuery("this console was started without --faults: it holds nothing")
+    return reader.holder
 
 
 async def _require_hanging(reader: Reader, place: TopicPartition, start: int) -> None:

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from oncelog.console.reading import Reader
 
-from oncelog.http_port import HttpPort
+from oncelog.http_port import HttpPort, given_token
 from oncelog.installing import how_to_install
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
 from oncelog.tools.metrics_port import metrics_port_options, token_or_fail
@@ -52,11 +52,24 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     help="Where the broker serves its witness, for the page of findings (ONCELOG_METRICS).",
 )
 @metrics_port_options
+@click.option(
+    "--faults",
+    "faults_address",
+    metavar="HOST:PORT",
+    help="The broker's oncelog.admin.listen: hold transactions at a step, and let them go on.",
+)
+@click.option(
+    "--faults-token-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="The token of that port.",
+)
+@click.option("--faults-ca-file", metavar="FILE", type=click.Path(dir_okay=False), help="PEM, for https://.")
 @click.option("--read-only", is_flag=True, help="Fence, abort and write nothing.")
 @click.option(
     "--allow-produce",
     is_flag=True,
-    help="Write records for whoever reaches the console. Without it, only one that this machine alone reaches does.",
+    help="Write records and hold steps for whoever reaches the console; else only if this machine alone does.",
 )
 @click.option(
     "--allow-host",
@@ -71,6 +84,9 @@ def console(
     metrics_address: str | None,
     token_file: str | None,
     ca_file: str | None,
+    faults_address: str | None,
+    faults_token_file: str | None,
+    faults_ca_file: str | None,
     read_only: bool,
     allow_produce: bool,
     allowed_hosts: tuple[str, ...],
@@ -98,9 +114,20 @@ def console(
         shown = f"[{host}]" if ":" in host else host
         say(f"oncelog console of {chosen.bootstrap} ready at http://{shown}:{port}; press Ctrl-C to stop")
         witness = HttpPort(metrics_address, token_or_fail(token_file), ca_file) if metrics_address else None
-        reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, witness, chosen.security)
+        faults = _faults_port(faults_address, faults_token_file, faults_ca_file)
+        reader = Reader(chosen.bootstrap, chosen.timeout_s * 1000, witness, chosen.security, faults)
         no_writing = "" if allow_produce else no_writing_of(host, allowed_hosts)
         _serve(reader, listener, read_only, no_writing, allowed_hosts)
+
+
+def _faults_port(address: str | None, token_file: str | None, ca_file: str | None) -> HttpPort | None:
+    if address is None:
+        return None
+    try:
+        # Without a file there is no token: that of another port may be in the environment.
+        return HttpPort(address, given_token({}, token_file), ca_file)
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"--faults-token-file {token_file}: {getattr(error, 'strerror', None) or error}", EXIT_FAILED)
 
 
 def _serve(

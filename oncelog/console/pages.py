@@ -15,6 +15,7 @@ from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import TopicPartition
 from oncelog.console import life_lines, partition_map
 from oncelog.console.drafts import KINDS
+from oncelog.console.holding import STEPS
 from oncelog.console.messages import messages_of
 from oncelog.console.nodes import NodeRole, roles_of
 from oncelog.console.partition_map import Bounds
@@ -320,6 +321,7 @@ async def _group(reader: Reader, query: Query) -> Model:
 
 
 _FIELDS = ("topic", "key", "partition", "kind", "value", "headers", "transaction", "id", "timeout")
+_OFFERED_IDS = 200
 _OFFERED_TOPICS = 200
 """The most topics that the form of a record offers."""
 
@@ -350,6 +352,19 @@ async def produce_form(reader: Reader, given: Query) -> dict[str, Any]:
         "title": "",
         "message": "",
         "hint": "",
+    }
+
+
+async def _hold(reader: Reader, query: Query) -> Model:
+    held, other_count = await reader.holder.steps() if reader.holder else ([], 0)
+    listed = await reader.transactions()
+    return {
+        "id": query.text("id", ""),
+        "ids": [each.transactional_id for each in listed][:_OFFERED_IDS],
+        "states": {each.transactional_id: each.state for each in listed},
+        "steps": STEPS,
+        "held": held,
+        "other_count": other_count,
     }
 
 
@@ -389,6 +404,7 @@ PAGES = {
     "/groups": Page("/groups", "Groups", "groups", _groups),
     "/group": Page("/groups", "Group {id}", "group", _group),
     "/produce": Page("/produce", "Produce", "produce", _produce),
+    "/hold": Page("/hold", "Hold", "hold", _hold),
     "/findings": Page("/findings", "Findings", "findings", _findings),
     "/fence": Page("/transactions", "Fence {id}", "fence", _fence, is_live=False),
     "/abort": Page("/topics", "Abort on {topic}-{partition}", "abort", _abort, is_live=False),

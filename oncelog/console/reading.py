@@ -3,9 +3,9 @@
 Owns: one Admin and one Consumer, opened by the first request and kept; how many bytes and batches a look may cost; what
 is remembered between two looks. Does not own: what the answers mean (`partition_map`, `life_lines`, `nodes`,
 `pending`).
-Invariants: only `fence`, `abort` and the writer change anything. Batches are read again only if the bounds of their
-partition have moved, or after some seconds: a page of a partition without writes costs its viewers four requests for
-offsets a second.
+Invariants: only `fence`, `abort`, the writer and the holder change anything. Batches are read again only if the bounds
+of their partition have moved, or after some seconds: a page of a partition without writes costs its viewers four
+requests for offsets a second.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.client.wire.security import SecurityOptions
+from oncelog.console.holding import Holder
 from oncelog.console.nodes import Takeovers
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of
 from oncelog.console.pending import PendingOffset, pending_offsets
@@ -76,15 +77,17 @@ class Reader:
         timeout_ms: float,
         witness: HttpPort | None = None,
         security: SecurityOptions | None = None,
+        faults: HttpPort | None = None,
     ) -> None:
         """`witness` is the address of a broker's `oncelog.metrics.listen`, which serves its findings; `security` are
-        options of the reader's clients."""
+        options of the reader's clients; `faults` is a broker's `oncelog.admin.listen`, through which steps are held."""
         self.bootstrap = bootstrap
         self.witness = witness
         self._timeout_ms = timeout_ms
         self._security = security or {}
         self._stack = AsyncExitStack()
         self.writer = Writer(bootstrap, timeout_ms, self._security)
+        self.holder = None if faults is None else Holder(faults, timeout_ms)
         self._opening = asyncio.Lock()
         self._clients: tuple[Admin, Consumer] | None = None
         self.takeovers = Takeovers()

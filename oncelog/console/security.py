@@ -58,12 +58,12 @@ class Guard:
 
 
 def no_writing_of(host: str, allowed_hosts: Collection[str]) -> str:
-    """Return why a console that listens on this address needs --allow-produce to write records; empty if it does not. A
-    name that is allowed is that of a proxy, for others than whoever has started it."""
+    """Return why a console that listens on this address needs --allow-produce to write records and to hold steps; empty
+    if it does not. A name that is allowed is that of a proxy, for others than whoever has started it."""
     if allowed_hosts:
-        return "this console writes no records: it has --allow-host, and was started without --allow-produce"
+        return "this console writes no records and holds no step: it has --allow-host, and no --allow-produce"
     if not ip_address(host.partition("%")[0]).is_loopback:
-        return "this console writes no records: others than this machine reach it, and it has no --allow-produce"
+        return "this console writes no records and holds no step: others reach it, and it has no --allow-produce"
     return ""
 
 

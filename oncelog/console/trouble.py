@@ -5,6 +5,7 @@ bug.
 """
 
 from oncelog.client.values.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.console.holding import FaultsUnavailable
 from oncelog.console.query import BadQuery
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.tools.asking import NotFound
@@ -16,7 +17,7 @@ class ReadOnly(Exception):
     """Raised if this console may not do what was asked; the message says by which option."""
 
 
-EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly, WitnessUnavailable)
+EXPECTED = (KafkaError, ProtocolError, OSError, NotFound, BadQuery, ReadOnly, WitnessUnavailable, FaultsUnavailable)
 UNREACHABLE = 502
 _TITLES = {
     400: "That address cannot be read",
@@ -46,7 +47,14 @@ def status_of(error: Exception) -> int:
             return 409
         case NotFound():
             return 404
-        case ConnectionLost() | RequestTimedOut() | OSError() | ProtocolError() | WitnessUnavailable():
+        case (
+            ConnectionLost()
+            | RequestTimedOut()
+            | OSError()
+            | ProtocolError()
+            | WitnessUnavailable()
+            | FaultsUnavailable()
+        ):
             return UNREACHABLE
         case KafkaError() if error.code in _NOT_THERE:
             return 404
@@ -58,7 +66,10 @@ def status_of(error: Exception) -> int:
 def trouble_of(error: Exception) -> dict[str, object]:
     message, hint = (error.message, error.hint) if isinstance(error, KafkaError) else (str(error), "")
     status = status_of(error)
+    title = _TITLES.get(status, "The cluster refused")
+    # Addresses beside the cluster's, which may respond all the while.
     if isinstance(error, WitnessUnavailable):
-        # An address beside the cluster's, which may respond all the while.
-        return {"title": "The witness cannot be asked", "status": status, "message": message, "hint": hint}
-    return {"title": _TITLES.get(status, "The cluster refused"), "status": status, "message": message, "hint": hint}
+        title = "The witness cannot be asked"
+    if isinstance(error, FaultsUnavailable):
+        title = "The broker's port for faults refuses, or does not respond"
+    return {"title": title, "status": status, "message": message, "hint": hint}

@@ -26,6 +26,8 @@ from oncelog.tools.asking import NotFound
 
 MOST_TRANSACTIONS = 16
 """The most transactions that are open at once, each with connections of its own; so many that have ended are shown."""
+MOST_WAITING = 100
+"""The most records of a transaction that may be without an acknowledgement."""
 TIMEOUTS_MS = (300_000, 60_000, 900_000)
 """The timeouts that a transaction may have; brokers allow up to 15 minutes, if nothing else is set."""
 _LOOK_S = 1.0
@@ -171,7 +173,11 @@ class Writer:
             del self._transactions[number]
 
     async def send_in(self, own: OwnTransaction, draft: Draft) -> RecordMetadata | None:
-        """Write a record in a transaction. Returns None if it is not acknowledged yet."""
+        """Write a record in a transaction. Returns None if it is not acknowledged yet. Raises BadQuery."""
+        if own.waiting_count >= MOST_WAITING:
+            raise BadQuery(
+                f"{own.waiting_count} records of transaction {own.number} are not acknowledged: wait for them"
+            )
         task = asyncio.ensure_future(self._sent(own, draft))
         await self._watch(task)
         return task.result() if task.done() else None

@@ -54,6 +54,7 @@ class AsyncFaults(_Awaited[FaultClient]):
 
     plant = _awaited(FaultClient.plant)
     status = _awaited(FaultClient.status)
+    statuses = _awaited(FaultClient.statuses)
     wait_fired = _awaited(FaultClient.wait_fired)
     release = _awaited(FaultClient.release)
     remove = _awaited(FaultClient.remove)

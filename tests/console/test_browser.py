@@ -179,6 +179,30 @@ def test_a_record_is_sent_and_committed_by_buttons_and_half_a_form_survives_upda
     assert page.take_errors() == []
 
 
+def test_a_transaction_is_held_at_a_step_and_let_go_on_by_buttons(broker: Broker, page: Page) -> None:
+    """From the first record to the last marker, with nothing but the console."""
+    reader = Reader(broker.bootstrap_servers, TIMEOUT_MS, faults=broker._running().admin_port())
+    with serving(reader) as address:
+        page.go(f"{address}/hold")
+        _fill(page, {"of": "lesson", "step": "decided"})
+        page.click("#hold")
+        page.go(f"{address}/produce")
+        _fill(page, {"topic": "lesson", "value": "x", "transaction": "new", "id": "lesson"})
+        page.click("#send")
+        page.click("#commit-1")
+        page.go(f"{address}/hold")
+        page.wait("document.querySelector('.held').textContent.includes('marker of lesson-0')")
+        for width in WIDTHS:
+            page.resize(width)
+            assert faults_of(page) == {}, width
+        assert broker.records("lesson") == []
+        page.click("[id^=all-]")
+        page.go(f"{address}/transaction?id=lesson")
+        page.wait("document.querySelector('.state').textContent === 'CompleteCommit'")
+        assert len(broker.records("lesson")) == 1
+        assert page.take_errors() == []
+
+
 def _fill(page: Page, fields: dict[str, str]) -> None:
     for name, text in fields.items():
         page.value(f"document.getElementById({name!r}).value = {json.dumps(text)}")

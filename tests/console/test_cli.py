@@ -59,6 +59,13 @@ def test_it_logs_in_over_tls_by_a_file_of_kafkas_clients(
     assert (">orders<" in page, "password" in page) == (is_right, not is_right), page
 
 
+def test_a_token_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """In one line, which names the option."""
+    options = ["--listen", "127.0.0.1:0", "--faults", "127.0.0.1:9", "--faults-token-file", str(tmp_path / "none")]
+    said = CliRunner().invoke(main, ["console", *options])
+    assert said.exit_code == 2 and f"--faults-token-file {tmp_path / 'none'}: No such file" in said.output
+
+
 def test_an_address_that_is_taken_and_packages_that_are_missing_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

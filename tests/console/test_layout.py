@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.client import NewTopic
 from oncelog.client.blocking.clients import Admin
+from oncelog.console.holding import STEPS
 from oncelog.console.reading import Reader
 from oncelog.testing import Broker
 from tests.support import chromium
@@ -27,9 +28,11 @@ def served() -> Iterator[str]:
     with Broker() as broker, scene(broker.bootstrap_servers):
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topics(NewTopic("hundred", 100), NewTopic(_LONG, 1))
-        reader = Reader(broker.bootstrap_servers, TIMEOUT_MS, broker._running().admin_port())
-        with serving(reader) as address:
+        port = broker._running().admin_port()
+        broker.faults.plant(STEPS[-1].rule("till-2"))
+        with serving(Reader(broker.bootstrap_servers, TIMEOUT_MS, port, faults=port)) as address:
             yield address
+            broker.faults.remove_all()
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ from tests.support.console_scene import ADDRESSES, scene
 from tests.support.consoles import OURS, TIMEOUT_MS, console, letters_of, text_of
 from tests.support.hanging import hang
 
+_WITHOUT_NUMBERS = {"/fence", "/abort", "/findings", "/settings", "/produce", "/hold"}
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -335,7 +337,7 @@ async def test_topics_whose_partitions_are_too_many_to_be_summed_up_leave_the_ot
     assert re.search(r"orders 3 \d+ O \d+ payments 1 – –", topics)
 
 
-@pytest.mark.parametrize("path", sorted({*ADDRESSES} - {"/fence", "/abort", "/findings", "/settings", "/produce"}))
+@pytest.mark.parametrize("path", sorted({*ADDRESSES} - _WITHOUT_NUMBERS))
 async def test_every_number_has_a_legend(cluster: Cluster, path: str) -> None:
     """The legend below a page has the heading of each of its columns of numbers and of each of its figures."""
     async with console(cluster.bootstrap) as client:

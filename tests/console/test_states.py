@@ -349,6 +349,7 @@ def test_the_table_has_every_page_of_the_console_that_shows_a_transaction() -> N
         "/search": "batches",
         "/settings": "no transaction",
         "/produce": "the console's own transactions alone",
+        "/hold": "what is held, with the badge of the state",
         "/groups": "a count of pending offsets",
         "/group": "below",
         "/findings": "mistakes of clients, whatever the state",

@@ -27,6 +27,7 @@ ADDRESSES = {
     "/groups": {},
     "/group": {"id": "billing"},
     "/produce": {"topic": "orders"},
+    "/hold": {"id": "till-2"},
     "/findings": {},
     "/fence": {"id": "till-2"},
     "/abort": {"topic": "orders", "partition": "0", "start": "13"},
