@@ -222,7 +222,7 @@ pages: $(VENV)/.test ## Write what pages and pictures have from the code: tables
 	@$(BIN)/python -m tools.pages $(ARGS)
 
 .PHONY: console-pictures
-console-pictures: $(VENV)/.test ## Take the screenshots of docs/start/console.md (needs a Chromium)
+console-pictures: $(VENV)/.test ## Take the screenshots of the console and of its lesson, to docs/images (needs a Chromium)
 	@$(BIN)/python -m tools.take_console_pictures
 
 .PHONY: dashboard-picture

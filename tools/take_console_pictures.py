@@ -1,9 +1,9 @@
-"""Takes the screenshots of docs/start/console.md and docs/operate/witness.md: docs/images/console_*.png.
+"""Takes the screenshots of docs/start/console.md, docs/start/teaching.md and docs/operate/witness.md: console_*.png.
 
     python -m tools.take_console_pictures
 
 It needs a Chromium. The cluster is the scene of the console's tests, with one more transaction that is late, one that
-waits for a marker, and a consumer at read_uncommitted.
+waits for a marker, and a consumer at read_uncommitted. Those of the lesson are taken while it is done.
 """
 
 from pathlib import Path
@@ -16,6 +16,7 @@ from oncelog.testing import Broker
 from tests.support.chromium import Chromium
 from tests.support.console_scene import scene
 from tests.support.consoles import serving
+from tests.support.lesson import CONFIG, Lesson
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDTH = 1180
@@ -27,10 +28,27 @@ SHOTS: dict[str, tuple[str, Literal["light", "dark"]]] = {
     "console_group": ("/group?id=billing", "light"),
     "console_findings": ("/findings", "light"),
 }
+PHONE = ("console_phone", "/transactions", 390)
 _LATE_TIMEOUT_MS = 4_000
 
 
 def main() -> None:
+    _take_the_scene()
+    _take_the_lesson()
+
+
+def _take_the_lesson() -> None:
+    with Broker(config=CONFIG) as broker:
+        reader = Reader(broker.bootstrap_servers, 3_000, faults=broker._running().admin_port())
+        with serving(reader) as address, Chromium() as browser:
+            page = browser.open("about:blank")
+            page.prefer("light")
+            Lesson(page, address, broker).run(
+                lambda name: page.screenshot(IMAGES / f"console_lesson_{name}.png", width=WIDTH)
+            )
+
+
+def _take_the_scene() -> None:
     with Broker() as broker, scene(broker.bootstrap_servers):
         late = Producer(broker.bootstrap_servers, transactional_id="import", transaction_timeout_ms=_LATE_TIMEOUT_MS)
         _read_what_is_aborted(broker.bootstrap_servers)
@@ -51,6 +69,10 @@ def main() -> None:
                 if path == "/transactions":
                     page.wait("document.querySelector('.life.late')")
                 page.screenshot(IMAGES / f"{name}.png", width=WIDTH)
+            name, path, width = PHONE
+            page.resize(width)
+            page.go(f"{address}{path}")
+            page.screenshot(IMAGES / f"{name}.png", width=width)
             broker.faults.remove(held)
 
 

@@ -178,7 +178,8 @@ async def _written(reader: Reader, form: Query) -> dict[str, object]:
             own = writer.find(form.number("transaction"))
         written = await writer.send_in(own, draft)
     said = {"sent": 1} if written is None else {"at": written.partition, "offset": written.offset}
-    return {"topic": draft.topic, "kind": form.text("kind", "text"), "transaction": chosen or None, **said}
+    kept = {name: form.text(name, "") or None for name in ("topic", "partition", "kind")}
+    return {**kept, "transaction": chosen or None, **said}
 
 
 def _ending(reader: Reader, renderer: Renderer, no_writing: str) -> Show:

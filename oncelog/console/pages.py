@@ -333,6 +333,7 @@ async def _produce(reader: Reader, query: Query) -> Model:
 async def produce_form(reader: Reader, given: Query) -> dict[str, Any]:
     """Return the form of a record, as it was filled in, and what this console has begun."""
     own = reader.writer.transactions
+    last = {each.transactional_id: each.number for each in reversed(own)}
     try:
         states = {each.transactional_id: each.state for each in await reader.transactions()} if own else {}
         names = [name for name in await reader.topic_names() if name not in INTERNAL_TOPICS][:_OFFERED_TOPICS]
@@ -348,7 +349,8 @@ async def produce_form(reader: Reader, given: Query) -> dict[str, Any]:
         "kinds": KINDS,
         "timeouts_ms": TIMEOUTS_MS,
         "own": own,
-        "states": states,
+        # Of the last one of each id: of those before it the coordinator knows nothing any more.
+        "states": {number: states[each] for each, number in last.items() if each in states},
         "title": "",
         "message": "",
         "hint": "",
