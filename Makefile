@@ -65,8 +65,8 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' --hypothesis-profile=thorough $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## Run the tests that start Spark, in two sessions side by side (its Kafka connector is fetched, if Maven is there)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m spark $(ARGS)
+test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## Run the tests that start Spark, in four sessions side by side (its Kafka connector is fetched, if Maven is there)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m spark $(ARGS)
 
 # What a query touches of Spark: the rest of the tests is ours, or was seen with the newest.
 .PHONY: test-spark-versions
@@ -205,7 +205,7 @@ interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools, Str
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
-	  $(BIN)/python -m pytest -n 2 --dist loadfile -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
+	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
 
 .PHONY: works-with
 works-with: ## Write docs/compare/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka

@@ -1,4 +1,5 @@
-"""The order in which workers take tests: two of three begin with those that wait, the third with what needs a core.
+"""The order in which workers take tests: what takes minutes is begun first, for it would be waited for in the end; then
+two workers of three begin with those that wait, the third with what needs a core.
 
 In the order of their names, the last half minute of `make test` was tests that wait (six workers on two cores).
 """
@@ -11,11 +12,23 @@ import pytest
 _WAITING = ("tests/console/", "tests/daemon/", "tests/interop/")
 """What waits for a daemon, a client or a deadline rather than for a core."""
 
+_LONGEST = (
+    "tests/daemon/test_postgres_proof.py",
+    "tests/daemon/test_thirty_kills.py",
+    "tests/interop/test_takeovers.py",
+    "tests/interop/test_java_clients.py",
+    "tests/interop/test_java_group_survival.py",
+    "tests/interop/test_kafka_streams.py",
+)
+"""Modules that take more than a minute (`--durations=50`), the longest first."""
+
 
 def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     """Of as many equal parts as there are workers: modules that wait are at the beginning of the first two thirds."""
-    modules = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    modules = sorted((list(tests) for _, tests in groupby(items, key=lambda item: item.path)), key=_place)
     waiting = [tests for tests in modules if tests[0].nodeid.startswith(_WAITING)]
+    if len(waiting) == len(modules):
+        return list(chain.from_iterable(waiting))
     others = chain.from_iterable(tests for tests in modules if not tests[0].nodeid.startswith(_WAITING))
     who_waits = max(1, workers * 2 // 3)
     ordered: list[pytest.Item] = []
@@ -24,3 +37,8 @@ def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Ite
         end = len(items) * (worker + 1) // workers
         ordered += [*part, *islice(others, max(0, end - len(ordered) - len(part)))]
     return [*ordered, *others]
+
+
+def _place(module: Sequence[pytest.Item]) -> int:
+    name = module[0].nodeid.partition("::")[0]
+    return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
