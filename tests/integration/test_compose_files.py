@@ -13,7 +13,7 @@ import pytest
 from tests.integration.containers import ENGINE
 from tests.integration.foreign import ForeignProject, remove_project
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.compose
 FOLDER = Path(__file__).parent / "compose_files"
 FILES = sorted(FOLDER.glob("*.yml"))
 

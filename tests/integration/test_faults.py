@@ -10,7 +10,7 @@ from tests.integration.clients import Refused
 from tests.integration.conftest import Hire, create_topic
 from tests.integration.containers import Container, Worker
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.compose
 COMMITTED = "read_committed"
 SMALL = "small-broker:9092"
 BALLAST = PurePosixPath("/small/ballast")

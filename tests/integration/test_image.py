@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.containers import BROKER_IMAGE, ENGINE
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.compose
 MOST_BYTES_ABOVE_BASE = 120_000_000
 
 

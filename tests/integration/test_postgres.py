@@ -7,7 +7,7 @@ import pytest
 from tests.integration.conftest import Hire, create_topic
 from tests.integration.containers import Container
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.compose
 COMMITTED = "read_committed"
 BROKER = "postgres-broker:9092"
 

@@ -12,7 +12,7 @@ from tests.integration.containers import ENGINE, Container
 from tests.integration.foreign import ForeignProject, remove_project
 from tests.integration.public_files import PUBLIC_FILES, PublicFile, Unavailable, fetch
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.compose
 
 
 @pytest.fixture(params=PUBLIC_FILES, ids=lambda file: file.name)

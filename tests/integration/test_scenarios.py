@@ -5,7 +5,7 @@ import pytest
 from tests.integration.clients import Refused
 from tests.integration.conftest import Hire
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.compose
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.conftest import Hire, create_topic
 from tests.integration.containers import Container, wait_until
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.compose
 COMMITTED = "read_committed"
 NODES = ("first-broker", "second-broker")
 BOOTSTRAP = ",".join(f"{each}:9092" for each in NODES)

@@ -38,7 +38,6 @@ def operated(kafka: Kafka, *arguments: str) -> Any:
     return json.loads(answer.stdout)
 
 
-@pytest.mark.timeout(180)
 def test_kafkas_transitions_are_told_live_and_from_the_beginning(kafka: Kafka, talk: Conversation) -> None:
     with tailing(kafka.bootstrap, "--json") as process:
         transact(talk, "orders", committed=True)
@@ -52,7 +51,6 @@ def test_kafkas_transitions_are_told_live_and_from_the_beginning(kafka: Kafka, t
         assert rows(process, 1)[0]["previous_state"] == "CompleteCommit", "known before anything was read of it"
 
 
-@pytest.mark.timeout(180)
 def test_a_transaction_that_hangs_on_kafka_is_found_and_ended(kafka: Kafka, talk: Conversation) -> None:
     error, start_offset = talk.started("lost").produce(0, topic=TOPIC)
     assert error == "NONE"

@@ -24,7 +24,7 @@ from tests.support.sink_batches import (
 )
 from tests.support.spark_query import Query, check_report_of_a_death
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")

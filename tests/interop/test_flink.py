@@ -7,8 +7,9 @@ import pytest
 from tests.conftest import Start
 from tests.support.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
 from tests.support.interop import PLACE, needs
+from tests.support.patience import SLOW_TIMEOUT_S
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 
 
 def test_a_job_commits_exactly_once_in_two_phases_while_the_broker_is_killed(

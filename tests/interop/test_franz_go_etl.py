@@ -12,8 +12,9 @@ import pytest
 
 from tests.conftest import Start
 from tests.support.interop import PLACE, needs
+from tests.support.patience import SLOW_TIMEOUT_S
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 
 SUITES = PLACE / "go" / "kgo.test"
 RECORDS = os.environ.get("KGO_TEST_RECORDS", "20000")

@@ -17,7 +17,7 @@ from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, await_line, java_command, run_java, unique
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 TOOLS = "org.apache.kafka.tools"
 

@@ -16,7 +16,7 @@ from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, java_command, unique
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.interop
 
 PARTITIONS = 4
 PATIENCE_S = 45.0

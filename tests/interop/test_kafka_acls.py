@@ -48,7 +48,6 @@ def _printed(bootstrap: str, call: str) -> str:
     return "\n".join([f"$ kafka-acls {call}", *sorted(lines), f"exit code {run.returncode}", ""])
 
 
-@pytest.mark.timeout(300)
 def test_kafkas_script_prints_what_it_prints_over_kafka(bootstrap: str) -> None:
     printed = "\n".join(_printed(bootstrap, call) for call in CALLS)
     if os.environ.get("ONCELOG_RECORD"):

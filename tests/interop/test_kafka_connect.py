@@ -24,8 +24,9 @@ from tests.support.copying_jobs import (
 )
 from tests.support.daemon import Daemon
 from tests.support.interop import PLACE, QUICK_GROUPS, needs
+from tests.support.patience import SLOW_TIMEOUT_S
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

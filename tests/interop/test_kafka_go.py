@@ -8,7 +8,7 @@ from tests.conftest import Start
 from tests.support.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
 from tests.support.interop import PLACE, QUICK_GROUPS, needs
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 
 def test_a_group_copies_every_record_at_least_once_while_the_broker_is_killed(

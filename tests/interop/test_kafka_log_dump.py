@@ -186,7 +186,6 @@ def test_damage_is_named_where_kafka_says_nothing_or_breaks_off(root: Path, tmp_
     assert f"oncelog: {files[1]} at position" in ours.stderr
 
 
-@pytest.mark.timeout(180)
 def test_kafkas_own_files_are_read_alike(tmp_path: Path) -> None:
     """Also where Kafka was killed, and has set room aside in its indexes."""
     kafka = Kafka(tmp_path)

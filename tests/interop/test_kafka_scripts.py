@@ -10,7 +10,6 @@ from tests.support.kafka_scripts import GOLDEN, run_java, written
 
 @pytest.mark.interop
 @pytest.mark.recording
-@pytest.mark.timeout(300)
 def test_the_recorded_transcript_is_what_kafkas_own_tools_print(daemon: Daemon) -> None:
     class_path()  # skips where there is no Java
     assert written(lambda call: run_java(call, daemon.bootstrap), daemon.bootstrap) == GOLDEN.read_text()

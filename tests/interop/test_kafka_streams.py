@@ -22,7 +22,7 @@ from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
 from tests.support.interop import JAVA_CLASSES, QUICK_GROUPS, await_line, java_command, needs, unique
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 PARTITIONS = 3
 PATIENCE_S = 90.0

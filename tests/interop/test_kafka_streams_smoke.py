@@ -18,7 +18,7 @@ from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.interop import JAVA_CLASSES, KAFKA_TESTS, QUICK_GROUPS, await_line, java_command, needs
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 CLIENT = "org.apache.kafka.streams.tests.StreamsSmokeTest"
 # As Kafka's system test makes them.

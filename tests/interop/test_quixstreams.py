@@ -8,7 +8,7 @@ from tests.conftest import Start
 from tests.support.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
 from tests.support.interop import PLACE, QUICK_GROUPS, needs
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 APPLICATION = Path(__file__).parent / "quixstreams" / "application.py"
 

@@ -8,7 +8,7 @@ from tests.conftest import Start
 from tests.support.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
 from tests.support.interop import PLACE, needs
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 
 def test_a_partition_is_copied_without_a_loss_while_the_broker_is_killed(start_daemon: Start, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("door", ["format", "foreachBatch"])

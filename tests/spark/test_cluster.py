@@ -19,9 +19,10 @@ from tests.spark.scenes import create, values
 from tests.spark.test_ledger import cdnow
 from tests.support import ledger
 from tests.support.daemon import Daemon
+from tests.support.patience import SLOW_TIMEOUT_S
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 ROOT = Path(__file__).parent.parent.parent
 ARCHIVE = ROOT / ".archive" / "executors.tar.gz"
 PURCHASES = 3_000

@@ -12,7 +12,7 @@ from tests.spark.scenes import create, values
 from tests.support.connect_job import GROUP
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 RECORDS = 11
 
 

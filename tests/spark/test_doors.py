@@ -13,7 +13,7 @@ from tests.spark.conftest import NOT_HERE
 from tests.spark.scenes import BATCHES, ROWS, create, make_input, read, run_to_end, stream, values
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 PAGE = Path(__file__).parents[2] / "docs" / "spark" / "spark.md"
 
 

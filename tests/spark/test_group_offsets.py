@@ -13,7 +13,7 @@ from oncelog.pipeline.sink import publisher
 from tests.spark.scenes import create, values
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 BEHIND = 4
 """The most offsets of a batch."""
 

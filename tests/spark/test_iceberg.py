@@ -20,7 +20,7 @@ from tests.support.driver_death import MOMENTS, Death, deaths
 pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import load_catalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 HIT = 1
 """The batch that a fault meets."""
 POINTS = [

@@ -15,7 +15,6 @@ from tests.support.processes import connected_to
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks for the process in /proc"),
 ]
 

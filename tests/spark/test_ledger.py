@@ -10,7 +10,7 @@ from oncelog.pipeline.demo.data import InputError, Purchase, packaged_file, read
 from tests.support import ledger
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")

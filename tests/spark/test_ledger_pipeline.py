@@ -12,7 +12,7 @@ from tests.spark.test_ledger import cdnow
 from tests.support import ledger
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PURCHASES = 2_000
 PREFIX = "declared."
 SETTINGS = """

@@ -7,8 +7,9 @@ import pytest
 
 from tests.spark import ledger_run
 from tests.spark.test_ledger import cdnow
+from tests.support.patience import SLOW_TIMEOUT_S
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 
 
 def test_driver_and_broker_are_killed_inside_batches_and_every_output_is_right(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from tests.support.daemon import Daemon
 STATUS = Path("/proc/self/status")
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(120),
     pytest.mark.skipif(not STATUS.exists(), reason="the peak of a process is read from /proc"),
 ]
 VALUE = bytes(1000)

@@ -15,7 +15,7 @@ from tests.spark.proof.tally import Found, compare, page
 from tests.spark.scenes import expected
 from tests.support.proofs import Broker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 MET = [(fault, sink) for fault, each in FAULTS.items() for sink in (OURS, FORMAT) if sink in each.sinks]
 MET_ON_KAFKA = [(fault, sink) for fault, each in FAULTS.items() for sink in (OURS, FORMAT) if sink in each.on_kafka]
 

@@ -22,7 +22,7 @@ from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 
 pytest.importorskip("pyarrow")
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module", params=["oncelog", pytest.param("kafka", marks=pytest.mark.kafka)])

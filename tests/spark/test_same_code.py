@@ -11,7 +11,7 @@ from tests.spark.scenes import read, run_to_end
 from tests.spark.test_source import new_topic, reading
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 RECORDS = 12
 """In each partition; the time of each is its number, in seconds."""
 

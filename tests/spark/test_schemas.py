@@ -12,7 +12,7 @@ from oncelog.schemas import FormatError, Schema, SchemaDeserializer, SchemaNotFo
 from tests.support.schema_registry import SmallRegistry, small_registry
 from tests.test_guarantees_page import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 pytest.importorskip("fastavro")
 ID = {"name": "id", "type": "long"}
 

@@ -15,7 +15,7 @@ from oncelog.sync import Producer
 from tests.spark.scenes import create, values
 from tests.support.secured import PASSWORD, USER, Secured, secured
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 _ROOT = Path(__file__).parents[2]
 SECRETS = (PASSWORD, "eves-secret")
 

@@ -20,7 +20,7 @@ from tests.spark.test_source import new_topic, reading, write, write_aborted
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 STEPS = {each.value for each in Step}
 
 

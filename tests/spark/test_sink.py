@@ -19,7 +19,7 @@ from tests.spark.scenes import BATCHES, ROWS, create, expected, make_input, read
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, deaths
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 def options(daemon: Daemon, checkpoint: Path, **more: str) -> dict[str, str]:

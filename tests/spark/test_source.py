@@ -15,7 +15,7 @@ from oncelog.client.blocking.clients import Producer as BlockingProducer
 from oncelog.pipeline.progress import lag
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 def new_topic(daemon: Daemon, partition_count: int = 1, prefix: str = "topic") -> str:

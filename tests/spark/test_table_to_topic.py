@@ -19,7 +19,6 @@ from tests.support.faults import faults_of
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks for the process in /proc"),
 ]
 ROWS = 5_000

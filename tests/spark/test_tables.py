@@ -35,7 +35,7 @@ import pyarrow
 import pyarrow.dataset
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 HIT = 1
 """The batch that a fault meets."""
 POINTS = [

@@ -10,7 +10,7 @@ import pytest
 from tests.spark.scenes import create, expected, make_input, stream, values
 from tests.support.daemon import Daemon
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "spark" / "spark-versions.md").read_text(encoding="utf-8")
 
