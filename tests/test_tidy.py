@@ -90,7 +90,7 @@ SHORT_DEADLINES = {
     "tests/unit/client/": "virtual time",
     "tests/unit/observability/test_otlp.py": "less than the five seconds of what is not to be waited for",
 }
-# Started by targets of their own, one or two at a time: make interop, test-spark, compose-test.
+# Started by targets of their own, a few at a time: make interop, test-spark, compose-test.
 OF_OTHER_TARGETS = (
     "tests/integration/",
     "tests/interop/",

@@ -33,6 +33,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records
 from tests.support.kafka import ON_BOTH, serving
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module", params=[*ON_BOTH, "oncelog-first-protocol"])
@@ -56,7 +57,7 @@ async def new_topic(bootstrap: str, partitions: int = 1, **configs: str) -> str:
 
 async def until_stable(bootstrap: str, places: list[TopicPartition]) -> None:
     """EndTxn is answered when the outcome is certain, and the markers follow: wait for them."""
-    async with Admin(bootstrap) as admin, asyncio.timeout(20):
+    async with Admin(bootstrap) as admin, asyncio.timeout(PATIENCE_S):
         while True:
             stable = await admin.list_offsets(places, isolation_level="read_committed")
             if stable == await admin.list_offsets(places):
@@ -302,7 +303,7 @@ async def test_each_transaction_has_an_epoch_of_its_own_in_the_second_protocol(
 async def test_what_somebody_waits_for_does_not_linger(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
     options = ProducerOptions(linger_ms=120_000, delivery_timeout_ms=150_000)
-    async with asyncio.timeout(60), Producer(bootstrap, transactional_id=fresh("id"), **options) as producer:
+    async with asyncio.timeout(PATIENCE_S), Producer(bootstrap, transactional_id=fresh("id"), **options) as producer:
         async with producer.transaction() as transaction:
             await transaction.send(topic, b"a")
             deliveries = [await transaction.send_soon(topic, value) for value in (b"b", b"c")]
@@ -408,7 +409,7 @@ async def test_automatic_commits_cover_what_was_handed_out_before(bootstrap: str
 
 async def poll_until(consumers: list[Consumer], shares: list[int]) -> None:
     """All of them work until each has as many partitions as `shares` says."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while sorted(len(each.assignment()) for each in consumers) != shares:
             await asyncio.gather(*(each.poll(50) for each in consumers))
 

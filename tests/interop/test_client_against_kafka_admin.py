@@ -25,6 +25,7 @@ from oncelog.client.blocking import clients as sync
 from oncelog.protocol.errors import ErrorCode
 from tests.support.daemon import LOOKS_AT_FILES
 from tests.support.kafka import ON_BOTH, serving
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module", params=ON_BOTH)
@@ -40,7 +41,7 @@ def fresh(kind: str) -> str:
 async def until(question: Callable[[], Awaitable[Any]], expected: Any) -> None:
     """Kafka's controller answers when it has logged a change; its brokers know of it a little later."""
     answer = await question()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while answer != expected:
             answer = await question()
 
@@ -189,7 +190,7 @@ async def test_a_group_of_the_consumer_protocol_is_described_and_counted_alike(b
         member = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "client.id": "reader", **settings})
         member.subscribe([topic])
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while await asyncio.to_thread(member.poll, 1) is None:
                     pass
             (described,) = await admin.describe_groups(group)

@@ -18,6 +18,7 @@ from oncelog.client.blocking.clients import Admin, Consumer, Producer
 from tests.support.daemon import LOOKS_AT_FILES
 from tests.support.interrupts import interruptible
 from tests.support.kafka import ON_BOTH, serving
+from tests.support.patience import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrup
         assert operator.rows("txn", "describe", transactional_id)["state"] == "Ongoing"
         assert operator.lines("record", "consume", name, "-o", "start", "-e", "--show-txn") == ["O\tx"]
         process.send_signal(signal.SIGINT)
-        assert "open for 60 s" in process.communicate(timeout=20)[1]
+        assert "open for 60 s" in process.communicate(timeout=PATIENCE_S)[1]
         assert process.returncode == 130
     finally:
         process.kill()
@@ -227,7 +228,7 @@ def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operato
             assert process.stdout.readline() == f"{number}\n"
             operator.run("record", "produce", name, str(number + 1), "-p", str(number % 2))
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20)[1] == ""
+        assert process.communicate(timeout=PATIENCE_S)[1] == ""
         assert process.returncode == 0
     finally:
         process.kill()
@@ -239,7 +240,7 @@ def test_a_reader_whose_output_nobody_wants_ends_quietly(operator: Operator) -> 
     name = operator.topic()
     operator.run("record", "produce", name, given=b"line\n" * 50_000)
     command = f"{sys.executable} -m oncelog record consume {name} -o start -e -b {operator.bootstrap} | head -1"
-    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (answer.stdout, answer.stderr) == ("line\n", "")
 
 
@@ -316,11 +317,11 @@ def test_a_member_of_a_group_whose_output_breaks_off_commits_nothing_of_it(opera
     name, group = operator.topic(), fresh("group")
     operator.run("record", "produce", name, given=b"line\n" * 50_000)
     reads = f"{sys.executable} -m oncelog record consume {name} --group {group} -e -b {operator.bootstrap}"
-    answer = subprocess.run(["sh", "-c", f"{reads} | head -1"], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(["sh", "-c", f"{reads} | head -1"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (answer.stdout, answer.stderr) == ("line\n", "")
     committed = sum(row["committed_offset"] for row in operator.rows("group", "offsets", group))
     assert committed < 50_000  # a pipe holds 13,000 lines
-    left = subprocess.run(reads.split(), capture_output=True, text=True, timeout=60).stdout
+    left = subprocess.run(reads.split(), capture_output=True, text=True, timeout=PATIENCE_S).stdout
     assert left.count("line") == 50_000 - committed
 
 

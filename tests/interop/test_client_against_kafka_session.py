@@ -22,6 +22,7 @@ from oncelog.client.wire.group_apis import LEAVE_GROUP
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
 from tests.interop.test_client_against_kafka import bootstrap as bootstrap
 from tests.interop.test_client_against_kafka import fresh, new_topic, read_all, values
+from tests.support.patience import PATIENCE_S
 
 COUNT = 30
 
@@ -123,7 +124,7 @@ async def test_a_zombie_is_told_and_cannot_take_the_id_back(bootstrap: str) -> N
                 async with Producer(bootstrap, transactional_id=name) as successor:
                     async with successor.transaction() as transaction:
                         await transaction.send(target, b"of the successor")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             async with Producer(bootstrap, transactional_id=name) as successor, successor.transaction() as transaction:
                 await transaction.send(target, b"once more")
     assert values(await read_all(bootstrap, target)) == [b"of the successor", b"once more"]

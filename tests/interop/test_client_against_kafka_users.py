@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from tests.support.kafka import ON_BOTH, java_with_kafka
+from tests.support.patience import PATIENCE_S
 from tests.support.secured import PASSWORD, USER, Secured, secured
 
 OWNER = f"User:{USER}"
@@ -143,6 +144,6 @@ def test_kafkas_own_clients_log_in_with_a_token_that_is_made_here(
         pass
     tool = ("org.apache.kafka.tools.TopicCommand", "--create", "--topic", "of-a-worker", "--partitions", "1")
     place = ("--bootstrap-server", worker.bootstrap, "--command-config", str(worker.file))
-    subprocess.run([*java_with_kafka(), *tool, *place], check=True, capture_output=True, timeout=60)
+    subprocess.run([*java_with_kafka(), *tool, *place], check=True, capture_output=True, timeout=PATIENCE_S)
     assert "of-a-worker" in [row["topic"] for row in operator.rows("topic", "list")]
     operator.run("token", "expire", made["token_id"])

@@ -23,6 +23,7 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 from tests.clients.wire import WireBroker
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 Start = Callable[..., Daemon]
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
@@ -39,12 +40,12 @@ def change(
     entries = [ConfigEntry(key, value, incremental_operation=operation) for key, operation, value in changes]
     resource = ConfigResource(kind, name, incremental_configs=entries)
     (done,) = admin.incremental_alter_configs([resource]).values()
-    done.result(10)
+    done.result(PATIENCE_S)
 
 
 def settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     (done,) = admin.describe_configs([ConfigResource(kind, name)]).values()
-    found: dict[str, ConfigEntry] = done.result(10)
+    found: dict[str, ConfigEntry] = done.result(PATIENCE_S)
     return found
 
 
@@ -78,9 +79,9 @@ def test_what_may_not_be_changed_is_refused_in_kafkas_words(
 def test_partitions_records_and_settings_are_kept_over_a_kill(start_daemon: Start) -> None:
     daemon = start_daemon()
     admin, topic = admin_of(daemon), new_topic(daemon)
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_S)
     with pytest.raises(KafkaException, match="would not be an increase"):
-        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(10)
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
     change(admin, ResourceType.TOPIC, topic, ("retention.ms", SET, "123456789"))
     change(admin, ResourceType.BROKER, "1", ("message.max.bytes", SET, "2000000"))
     daemon.kill()
@@ -97,14 +98,14 @@ def test_records_are_deleted_up_to_an_offset(daemon: Daemon) -> None:
     producer = Producer({"bootstrap.servers": daemon.bootstrap})
     for number in range(10):
         producer.produce(topic, b"%d" % number, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     partition = TopicPartition(topic, 0, 4)
-    assert admin.delete_records([partition])[partition].result(10).low_watermark == 4
+    assert admin.delete_records([partition])[partition].result(PATIENCE_S).low_watermark == 4
     earliest = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.earliest()})
-    assert [done.result(10).offset for done in earliest.values()] == [4]
+    assert [done.result(PATIENCE_S).offset for done in earliest.values()] == [4]
     beyond = TopicPartition(topic, 0, 11)
     with pytest.raises(KafkaException, match="OFFSET_OUT_OF_RANGE"):
-        admin.delete_records([beyond])[beyond].result(10)
+        admin.delete_records([beyond])[beyond].result(PATIENCE_S)
 
 
 def test_the_level_of_the_log_changes_while_running(start_daemon: Start) -> None:

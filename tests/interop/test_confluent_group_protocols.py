@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
-PATIENCE_S = 20.0
 SETTINGS = (
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=200",
@@ -75,7 +75,7 @@ def produce(daemon: Daemon, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": daemon.bootstrap})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=number % 4)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
@@ -86,7 +86,7 @@ def test_two_share_by_the_assignor_they_ask_for(daemon: Daemon, assignor: str) -
             wait(shared(one, two), one, two)
             assert len(owned(one)) == len(owned(two)) == 2
             admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-            assert admin.describe_consumer_groups([group])[group].result(10).partition_assignor == assignor
+            assert admin.describe_consumer_groups([group])[group].result(PATIENCE_S).partition_assignor == assignor
         wait(shared(one), one)
 
 
@@ -126,7 +126,7 @@ def test_offsets_go_with_a_transaction_of_a_member(daemon: Daemon) -> None:
     source, sink, group = new_topic(daemon, 4), new_topic(daemon), new_group()
     produce(daemon, source, 8)
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": group})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     with closing(member(daemon, group, source)) as consumer:
         values: list[bytes] = []
         while len(values) < 8:
@@ -137,8 +137,8 @@ def test_offsets_go_with_a_transaction_of_a_member(daemon: Daemon) -> None:
             producer.begin_transaction()
             producer.produce(sink, message.value())
             position = [TopicPartition(source, message.partition(), message.offset() + 1)]
-            producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 20)
-            producer.commit_transaction(20)
+            producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), PATIENCE_S)
+            producer.commit_transaction(PATIENCE_S)
             values.append(message.value())
         committed = consumer.committed([TopicPartition(source, number) for number in range(4)], 10)
         assert [partition.offset for partition in committed] == [2, 2, 2, 2]

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 PARTITIONS = 6
 POLLS = 600
@@ -101,7 +102,7 @@ def produce(daemon: Daemon, topic: str, count: int, prefix: str) -> set[bytes]:
     values = {f"{prefix}-{number}".encode() for number in range(count)}
     for number, value in enumerate(sorted(values)):
         producer.produce(topic, value, partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return values
 
 
@@ -122,7 +123,7 @@ def test_members_come_and_go_and_every_partition_is_read(start_daemon: Start, ki
     group.leave(first)
     group.await_sizes(3, 3)
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-    listed = admin.list_consumer_groups().result(10)
+    listed = admin.list_consumer_groups().result(PATIENCE_S)
     assert [each.group_id for each in listed.valid] == [group.group_id]
     group.close()
 
@@ -203,6 +204,6 @@ def test_a_pattern_finds_topics_that_come_later(start_daemon: Start, pattern: st
     producer = Producer({"bootstrap.servers": daemon.bootstrap})
     for suffix in "ab":
         producer.produce(f"{name}-{suffix}", suffix.encode())
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         group.poll_until(lambda: suffix.encode() in group.values)  # noqa: B023 - used at once
     group.close()

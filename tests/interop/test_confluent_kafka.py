@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 
 def produce(daemon: Daemon, topic: str, values: list[bytes], **config: object) -> None:
@@ -15,7 +16,7 @@ def produce(daemon: Daemon, topic: str, values: list[bytes], **config: object) -
     errors: list[object] = []
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error) if error else None)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert errors == []
 
 
@@ -51,16 +52,16 @@ def test_a_topic_is_created_by_its_first_use(daemon: Daemon) -> None:
 def test_only_committed_transactions_reach_read_committed(daemon: Daemon) -> None:
     topic = new_topic(daemon, partitions=3)
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex[:8]}"})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     for round_number in range(6):
         producer.begin_transaction()
         for partition in range(3):
             producer.produce(topic, b"%d-%d" % (round_number, partition), partition=partition)
-        producer.flush(20)  # an abort drops what the client has not sent yet
+        producer.flush(PATIENCE_S)  # an abort drops what the client has not sent yet
         if round_number % 2:
-            producer.abort_transaction(20)
+            producer.abort_transaction(PATIENCE_S)
         else:
-            producer.commit_transaction(20)
+            producer.commit_transaction(PATIENCE_S)
     committed = sorted(b"%d-%d" % (number, partition) for number in (0, 2, 4) for partition in range(3))
     everything = sorted(b"%d-%d" % (number, partition) for number in range(6) for partition in range(3))
     assert sorted(read_all(daemon, topic, partitions=3)) == committed
@@ -70,14 +71,14 @@ def test_only_committed_transactions_reach_read_committed(daemon: Daemon) -> Non
 def test_an_open_transaction_holds_back_what_follows_it(daemon: Daemon) -> None:
     topic = new_topic(daemon)
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex[:8]}"})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     produce(daemon, topic, [b"before"])
     producer.begin_transaction()
     producer.produce(topic, b"inside")
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     produce(daemon, topic, [b"after"])
     assert read_all(daemon, topic) == [b"before"]
-    producer.commit_transaction(20)
+    producer.commit_transaction(PATIENCE_S)
     assert read_all(daemon, topic) == [b"before", b"inside", b"after"]
 
 
@@ -85,19 +86,19 @@ def test_a_fenced_producer_is_told_so(daemon: Daemon) -> None:
     topic = new_topic(daemon)
     config = {"bootstrap.servers": daemon.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex[:8]}"}
     zombie = Producer(config)
-    zombie.init_transactions(20)
+    zombie.init_transactions(PATIENCE_S)
     zombie.begin_transaction()
     zombie.produce(topic, b"zombie")
-    zombie.flush(10)
+    zombie.flush(PATIENCE_S)
     successor = Producer(config)
-    successor.init_transactions(20)
+    successor.init_transactions(PATIENCE_S)
     with pytest.raises(KafkaException) as refused:
-        zombie.commit_transaction(20)
+        zombie.commit_transaction(PATIENCE_S)
     assert refused.value.args[0].fatal()
     assert refused.value.args[0].code() == KafkaError._FENCED
     successor.begin_transaction()
     successor.produce(topic, b"successor")
-    successor.commit_transaction(20)
+    successor.commit_transaction(PATIENCE_S)
     assert read_all(daemon, topic) == [b"successor"]
 
 
@@ -115,18 +116,18 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(daemon: Daemon
     )
     consumer.subscribe([source])
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex[:8]}"})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for _ in range(3):
         message = consumer.poll(15)
         assert message is not None and message.error() is None
         producer.produce(sink, message.value().upper())
     positions = consumer.position([TopicPartition(source, 0)])
-    producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 20)
+    producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), PATIENCE_S)
     if commit:
-        producer.commit_transaction(20)
+        producer.commit_transaction(PATIENCE_S)
     else:
-        producer.abort_transaction(20)
+        producer.abort_transaction(PATIENCE_S)
     committed = consumer.committed([TopicPartition(source, 0)], 10)[0].offset
     assert committed == (3 if commit else -1001)
     assert read_all(daemon, sink) == ([b"A", b"B", b"C"] if commit else [])
@@ -187,7 +188,7 @@ def test_admin_describes_and_deletes(daemon: Daemon) -> None:
     described = admin.list_topics(topic, 10).topics[topic]
     assert sorted(described.partitions) == [0, 1]
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    config = admin.describe_configs([resource])[resource].result(10)
+    config = admin.describe_configs([resource])[resource].result(PATIENCE_S)
     assert config["cleanup.policy"].value == "delete"
-    admin.delete_topics([topic])[topic].result(10)
-    assert topic not in admin.list_topics(timeout=10).topics
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interop import PLACE, needs
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
@@ -25,5 +26,5 @@ def test_services_are_tested_with_the_fixture(scene: str, tmp_path: Path) -> Non
     needs(python)
     (tmp_path / "test_services.py").write_text(_SCENES.read_text())
     command = [python, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", f"test_services.py::{scene}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert "1 passed" in done.stdout, done.stdout[-6_000:] + done.stderr[-2_000:]

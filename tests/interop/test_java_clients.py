@@ -16,6 +16,7 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, await_line, java_command, run_java, unique
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
@@ -57,7 +58,7 @@ def test_what_the_verifiable_producer_had_acknowledged_is_there_once_after_kills
             pause.wait(0.5)  # in the middle of it
             daemon.kill()
             daemon.start()
-        out = producer.communicate(timeout=90)[0]
+        out = producer.communicate(timeout=PATIENCE_S)[0]
     # It never sends a record again: what failed may be there or not, what was acknowledged must be.
     acknowledged = {event["value"].encode() for event in said(out, "producer_send_success")}
     there = Counter(read_all(daemon, topic, partitions=2))
@@ -92,7 +93,7 @@ def test_a_verifiable_consumer_takes_over_from_one_that_was_killed(
             if wanted <= seen:
                 break
         second.terminate()
-        second.communicate(timeout=30)
+        second.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("mode", [(), ("--group-mode", "--use-group-metadata")], ids=["assigned", "group"])
@@ -106,7 +107,7 @@ def test_the_message_copier_copies_exactly_once_with_random_aborts_and_kills(
     values = [b"%0100d" % number for number in range(2000)]
     for value in values:
         producer.produce(source, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     arguments = ["--broker-list", daemon.bootstrap, "--input-topic", source, "--input-partition", "0"]
     arguments += ["--output-topic", sink, "--consumer-group", unique("group"), "--transactional-id", unique("copier")]
     # The copier asks for its offsets before it ends the transaction of the one before: it waits for the timeout.
@@ -119,7 +120,7 @@ def test_the_message_copier_copies_exactly_once_with_random_aborts_and_kills(
             else:
                 daemon.kill()
                 daemon.start()
-                copier.communicate(timeout=60)
+                copier.communicate(timeout=PATIENCE_S)
     # Whoever died in the middle is started again, until nothing is left to copy.
     run_java(f"{TOOLS}.TransactionalMessageCopier", *arguments)
     assert read_all(daemon, sink) == values
@@ -165,10 +166,10 @@ def test_the_java_client_finds_each_api_usable_in_its_newest_version(daemon: Dae
 def test_the_transactions_tool_finds_an_open_transaction_and_ends_it(daemon: Daemon) -> None:
     topic, transactional_id = new_topic(daemon), unique("open")
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": transactional_id})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(topic, b"open")
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
 
     def tool(*arguments: str) -> list[list[str]]:
         printed = run_java(f"{TOOLS}.TransactionsCommand", "--bootstrap-server", daemon.bootstrap, *arguments)
@@ -182,5 +183,5 @@ def test_the_transactions_tool_finds_an_open_transaction_and_ends_it(daemon: Dae
     assert tool("find-hanging", "--broker-id", "1")[1:] == []
     tool("forceTerminateTransaction", "--transactionalId", transactional_id)
     with pytest.raises(KafkaException):
-        producer.commit_transaction(20)
+        producer.commit_transaction(PATIENCE_S)
     assert read_all(daemon, topic) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -45,7 +46,7 @@ def test_java_reads_by_incremental_fetches_and_goes_on_with_a_topic_made_anew(st
             "auto.create.topics.enable=false",
         )
         command = [java, "-Xmx256m", "-cp", f"{libraries}/*", str(PROGRAM), daemon.bootstrap]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=55)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         assert run.returncode == 0, run.stderr
         assert run.stdout.splitlines() == [
             "one record a round: 60 records, 60 different",

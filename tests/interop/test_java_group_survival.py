@@ -15,11 +15,11 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, java_command, unique
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
 PARTITIONS = 4
-PATIENCE_S = 45.0
 CLASSIC = ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor")
 PROTOCOLS: dict[str, tuple[str, ...]] = {
     name: ("--session-timeout", "4000", "--assignment-strategy", f"org.apache.kafka.clients.consumer.{name}")
@@ -112,7 +112,7 @@ def produce(daemon: Daemon, topic: str, prefix: str) -> set[str]:
     values = {f"{prefix}{number}" for number in range(200)}
     for number, value in enumerate(sorted(values)):
         producer.produce(topic, value.encode(), partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return values
 
 

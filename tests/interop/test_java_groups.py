@@ -15,6 +15,7 @@ from tests.clients.group_members import Member, commit
 from tests.clients.offset_producer import Producer
 from tests.clients.wire import WireBroker
 from tests.support.daemon import LOOKS_AT_FILES, Daemon
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -35,7 +36,7 @@ def java(*arguments: str) -> str:
     if libraries is None or program is None:
         pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
     run = subprocess.run(
-        [program, "-Xmx256m", "-cp", f"{libraries}/*", *arguments], capture_output=True, text=True, timeout=150
+        [program, "-Xmx256m", "-cp", f"{libraries}/*", *arguments], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert run.returncode == 0, run.stderr
     return run.stdout

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.interop import java_command
 from tests.support.kafka import serving
+from tests.support.patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka_acls.txt"
 SETTINGS = (
@@ -43,7 +44,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def _printed(bootstrap: str, call: str) -> str:
     """Without the order of rules, which Kafka keeps in a set."""
     command = java_command("org.apache.kafka.tools.AclCommand", "--bootstrap-server", bootstrap, *call.split())
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     lines = [line.strip() for line in run.stdout.splitlines() if line.strip()]
     return "\n".join([f"$ kafka-acls {call}", *sorted(lines), f"exit code {run.returncode}", ""])
 

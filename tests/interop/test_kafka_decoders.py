@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.support.daemon import LOOKS_AT_FILES, Daemon
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
 
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
 def dump(path: Path, decoder: str) -> str:
     command = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", "org.apache.kafka.tools.DumpLogSegments"]
     dumped = subprocess.run(
-        [*command, decoder, "--files", str(path)], capture_output=True, text=True, timeout=60, check=True
+        [*command, decoder, "--files", str(path)], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     return dumped.stdout
 
@@ -23,15 +24,15 @@ def dump(path: Path, decoder: str) -> str:
 def test_kafka_reads_the_life_of_a_transaction_and_the_topics(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "data")
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "decoded"})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     for commit in (True, False):
         producer.begin_transaction()
         producer.produce("orders", b"value")
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         if commit:
-            producer.commit_transaction(20)
+            producer.commit_transaction(PATIENCE_S)
         else:
-            producer.abort_transaction(20)
+            producer.abort_transaction(PATIENCE_S)
     assert daemon.stop() == 0
     (directory,) = (tmp_path / "data").glob("__transaction_state-*")
     log = dump(directory / f"{0:020}.log", "--transaction-log-decoder")

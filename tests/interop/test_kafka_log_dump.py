@@ -20,9 +20,9 @@ from tests.interop.test_kafka_log_tools import write_compacted_partition
 from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.kafka import Kafka
 from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
-PATIENCE_S = 20.0
 SETTINGS = (
     "offsets.topic.num.partitions=1",
     "transaction.state.log.num.partitions=1",
@@ -54,7 +54,7 @@ def fill(daemon: Daemon | Kafka) -> None:
     }
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     for future in admin.create_topics([NewTopic(name, 1, config=config) for name, config in topics.items()]).values():
-        future.result(20)
+        future.result(PATIENCE_S)
     # A segment ends where the timestamps of its records leap.
     timestamp = time.time_ns() // 1_000_000 - 600_000
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -66,13 +66,13 @@ def fill(daemon: Daemon | Kafka) -> None:
             headers = [("trace", b"1"), ("säge", None)][: number % 3]
             producer.produce("orders", value, key, timestamp=timestamp + number, headers=headers)
             if number % 2:
-                producer.flush(10)
+                producer.flush(PATIENCE_S)
         producer.produce("stamped", b"value", b"key")
-        producer.flush(20)
+        producer.flush(PATIENCE_S)
     producer = Producer({"bootstrap.servers": daemon.bootstrap})
     for number in (0, -1, 2**63 - 1):
         producer.produce("numbers", b"number", number.to_bytes(8, "big", signed=True))
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
     run_transactions(daemon)
     for protocol in ("classic", "consumer"):
         run_group(daemon, protocol)
@@ -80,23 +80,23 @@ def fill(daemon: Daemon | Kafka) -> None:
 
 def run_transactions(daemon: Daemon | Kafka) -> None:
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "dumped \u00e4", "linger.ms": 0})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     with closing(consumer_of(daemon, "classic")) as consumer:
         wait(lambda: bool(consumer.assignment()), consumer)
         for number in range(8):
             producer.begin_transaction()
             for _ in range(3):
                 producer.produce("orders", b"purchase %d" % number, b"buyer")
-                producer.flush(10)
+                producer.flush(PATIENCE_S)
             positions = [TopicPartition("orders", 0, number, 'a \u0001 "note"')]
-            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 20)
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), PATIENCE_S)
             if number % 3 == 1:
-                producer.abort_transaction(20)
+                producer.abort_transaction(PATIENCE_S)
             else:
-                producer.commit_transaction(20)
+                producer.commit_transaction(PATIENCE_S)
     producer.begin_transaction()
     producer.produce("orders", b"left open")
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
 
 
 def run_group(daemon: Daemon | Kafka, protocol: str) -> None:
@@ -140,7 +140,7 @@ def damage(data_dir: Path) -> None:
 def ask_kafka(root: Path, *options: str) -> "subprocess.CompletedProcess[bytes]":
     tool = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", "org.apache.kafka.tools.DumpLogSegments"]
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
-    return subprocess.run([*tool, *options], cwd=root, capture_output=True, timeout=60, env=environment)
+    return subprocess.run([*tool, *options], cwd=root, capture_output=True, timeout=PATIENCE_S, env=environment)
 
 
 def ask(root: Path, *options: str) -> Result:
@@ -214,7 +214,7 @@ def test_snapshots_of_the_metadata_are_read_by_kafka(start_daemon: Start) -> Non
     daemon = start_daemon("metadata.log.max.record.bytes.between.snapshots=500")
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     for number in range(8):
-        admin.create_topics([NewTopic(f"topic-{number}", 2)])[f"topic-{number}"].result(20)
+        admin.create_topics([NewTopic(f"topic-{number}", 2)])[f"topic-{number}"].result(PATIENCE_S)
     daemon.stop()
     *_, newest = sorted((daemon.data_dir / "__cluster_metadata-0").glob("*.checkpoint"))
     named = str(newest.relative_to(daemon.data_dir))

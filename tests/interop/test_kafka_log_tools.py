@@ -17,6 +17,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.logs import batch, local_logs
 from tests.fakes.scheduler import ManualClock, ManualScheduler
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 DATA_LINES = ("baseOffset:", "|", "offset:", "timestamp:", "Dumping", "Log starting offset", "SLF4J", "producerId:")
@@ -126,6 +127,6 @@ def dump(directory: Path, files: list[str]) -> list[str]:
         "--files",
         ",".join(files),
     ]
-    dumped = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    dumped = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S)
     assert dumped.returncode == 0
     return dumped.stdout.splitlines()

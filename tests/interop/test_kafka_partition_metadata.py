@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from tests.support.kafka import Kafka
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -17,11 +18,11 @@ def test_kafka_writes_the_same_file(tmp_path: Path) -> None:
     kafka = Kafka(tmp_path)
     try:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        admin.create_topics([NewTopic("topic", 1, 1)])["topic"].result(20)
+        admin.create_topics([NewTopic("topic", 1, 1)])["topic"].result(PATIENCE_S)
         producer = Producer({"bootstrap.servers": kafka.bootstrap})
         producer.produce("topic", b"value")  # Kafka writes the file with the first batch
-        assert producer.flush(20) == 0
-        described = admin.describe_topics(TopicCollection(["topic"]))["topic"].result(20).topic_id
+        assert producer.flush(PATIENCE_S) == 0
+        described = admin.describe_topics(TopicCollection(["topic"]))["topic"].result(PATIENCE_S).topic_id
         bits = (described.get_most_significant_bits(), described.get_least_significant_bits())
         topic_id = UUID(bytes=b"".join(part.to_bytes(8, "big", signed=True) for part in bits))
         written = (tmp_path / "data" / "topic-0" / PARTITION_METADATA).read_bytes()

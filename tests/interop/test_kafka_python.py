@@ -9,6 +9,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.daemon import Daemon
+from tests.support.patience import PATIENCE_S
 
 
 def new_topic(daemon: Daemon, partitions: int = 1) -> str:
@@ -62,7 +63,7 @@ def test_plain_records_are_read_back_in_order(daemon: Daemon, acks: int | str) -
     producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, acks=acks, enable_idempotence=False)
     for value in values:
         producer.send(topic, value)
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
     producer.close()
     assert read_all(daemon, topic) == values
 
@@ -74,7 +75,7 @@ def test_compressed_batches_are_read_back_in_order(daemon: Daemon, codec: str) -
     producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, compression_type=codec, linger_ms=20)
     for value in values:
         producer.send(topic, value, key=b"key", headers=[("codec", codec.encode())])
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
     producer.close()
     assert read_all(daemon, topic) == values
 
@@ -85,7 +86,7 @@ def test_an_idempotent_producer_writes_each_record_once(daemon: Daemon) -> None:
     producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, enable_idempotence=True)
     for value in values:
         producer.send(topic, value)
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
     producer.close()
     assert read_all(daemon, topic) == values
 
@@ -192,7 +193,7 @@ def test_admin_makes_changes_describes_and_deletes(daemon: Daemon) -> None:
         producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
         for _ in range(10):
             producer.send(topic, b"value", partition=0)
-        producer.flush(20)
+        producer.flush(PATIENCE_S)
         producer.close()
         partition = TopicPartition(topic, 0)
         admin.delete_records({partition: 4})

@@ -24,9 +24,9 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, unique
+from tests.support.patience import PATIENCE_S
 
 PARTITIONS = 6
-PATIENCE_S = 30.0
 ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
 
 

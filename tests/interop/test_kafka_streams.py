@@ -21,11 +21,11 @@ from tests.conftest import Start
 from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
 from tests.support.interop import JAVA_CLASSES, QUICK_GROUPS, await_line, java_command, needs, unique
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
 PARTITIONS = 3
-PATIENCE_S = 90.0
 WORDS = [f"word{number}" for number in range(40)]
 
 
@@ -42,7 +42,7 @@ class Application:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(f"{self.name}-{suffix}", PARTITIONS, 1) for suffix in ("lines", "counts")]
         for future in admin.create_topics(topics).values():
-            future.result(10)
+            future.result(PATIENCE_S)
 
     @contextmanager
     def running(self, instance: str = "one") -> Iterator["subprocess.Popen[str]"]:
@@ -80,7 +80,7 @@ class Application:
                 self.expected.update(words)
                 producer.produce(f"{self.name}-lines", " ".join(words), partition=self._random.randrange(PARTITIONS))
             producer.poll(0)  # reports of deliveries count as queued until they are taken
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     def await_open_transaction(self) -> None:
         """Until counts are written that are not committed yet: the middle of a transaction."""
@@ -89,7 +89,10 @@ class Application:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             ends = [
-                sum(future.result(10).offset for future in admin.list_offsets(asked, isolation_level=level).values())
+                sum(
+                    future.result(PATIENCE_S).offset
+                    for future in admin.list_offsets(asked, isolation_level=level).values()
+                )
                 for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
             ]
             if ends[0] < ends[1]:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.interop import JAVA_CLASSES, KAFKA_TESTS, QUICK_GROUPS, await_line, java_command, needs
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
@@ -34,7 +35,7 @@ def test_the_smoke_test_of_streams_verifies_every_result(start_daemon: Start, tm
     daemon = start_daemon(*QUICK_GROUPS)
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     for future in admin.create_topics([NewTopic(name, 5, 1) for name in TOPICS]).values():
-        future.result(10)
+        future.result(PATIENCE_S)
     properties = settings(daemon, tmp_path)
     driving = java_command("SmokeDriver", daemon.bootstrap, str(KEYS), str(RECORDS_PER_KEY), str(SECONDS))
     with subprocess.Popen(driving, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as driver:
@@ -42,7 +43,7 @@ def test_the_smoke_test_of_streams_verifies_every_result(start_daemon: Start, tm
             with running(properties, tmp_path):
                 await_line(driver, " 2000 records produced")
             with running(properties, tmp_path):
-                printed = driver.communicate(timeout=200)[0]
+                printed = driver.communicate(timeout=PATIENCE_S)[0]
         finally:
             driver.kill()
     # Counted: every record, and every topic that is verified, not the last word alone.

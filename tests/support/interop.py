@@ -31,7 +31,6 @@ QUICK_GROUPS = (
     "group.consumer.assignment.interval.ms=0",
 )
 """A daemon that misses killed members soon, of both group protocols."""
-_TIMEOUT_S = 150
 
 
 def unique(prefix: str) -> str:
@@ -68,7 +67,7 @@ def java_command(main_class: str, *arguments: str) -> list[str]:
 
 def run(command: list[str], feed: str = "", code: int = 0) -> str:
     """What a program prints; it must end with that exit code, in time."""
-    ended = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    ended = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == code, (
         f"{command} ended with {ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
     )

@@ -19,17 +19,24 @@ _LONGEST = (
     "tests/interop/test_java_clients.py",
     "tests/interop/test_java_group_survival.py",
     "tests/interop/test_kafka_streams.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_ledger.py",
+    "tests/spark/test_proof.py",
+    "tests/spark/test_sink.py",
+    "tests/spark/test_tables.py",
+    "tests/spark/test_checkpoint_file_systems.py",
+    "tests/spark/test_connect.py",
 )
-"""Modules that take more than a minute (`--durations=50`), the longest first."""
+"""Modules that take more than a minute (`--durations=50`), the longest of a target first."""
 
 
 def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     """Of as many equal parts as there are workers: modules that wait are at the beginning of the first two thirds."""
     modules = sorted((list(tests) for _, tests in groupby(items, key=lambda item: item.path)), key=_place)
-    waiting = [tests for tests in modules if tests[0].nodeid.startswith(_WAITING)]
+    waiting = [tests for tests in modules if _waits(tests)]
     if len(waiting) == len(modules):
         return list(chain.from_iterable(waiting))
-    others = chain.from_iterable(tests for tests in modules if not tests[0].nodeid.startswith(_WAITING))
+    others = chain.from_iterable(tests for tests in modules if not _waits(tests))
     who_waits = max(1, workers * 2 // 3)
     ordered: list[pytest.Item] = []
     for worker in range(workers):
@@ -37,6 +44,11 @@ def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Ite
         end = len(items) * (worker + 1) // workers
         ordered += [*part, *islice(others, max(0, end - len(ordered) - len(part)))]
     return [*ordered, *others]
+
+
+def _waits(module: Sequence[pytest.Item]) -> bool:
+    """For one of these, or for a Kafka."""
+    return module[0].nodeid.startswith(_WAITING) or module[0].get_closest_marker("kafka") is not None
 
 
 def _place(module: Sequence[pytest.Item]) -> int:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import below, command, parents
 
-_PATIENCE_S = 240.0
 _POLL_S = 0.1
 _CLASSES = "org.apache.spark.deploy"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -80,7 +80,7 @@ class SparkCluster:
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         """Raises TimeoutError, or RuntimeError if the master has ended, with the end of the cluster's log."""
-        until_s = time.monotonic() + _PATIENCE_S
+        until_s = time.monotonic() + PATIENCE_S
         while not is_so():
             if time.monotonic() > until_s:
                 raise TimeoutError((self._work / "cluster.log").read_text()[-4000:])

@@ -17,13 +17,13 @@ from tests.spark.scenes import BATCHES, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.faults import faults_of
 from tests.support.kafka import Kafka
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import Broker
 
 HIT = 1
 """The batch that a fault meets, where it can choose."""
 OURS, FORMAT, NAIVE, SPARK = "exactly_once", 'format("oncelog")', "plain foreachBatch", 'format("kafka")'
 SINKS = (OURS, FORMAT, NAIVE, SPARK)
-_PATIENCE_S = 60.0
 
 
 def table_in(directory: Path) -> Path:
@@ -81,7 +81,7 @@ class Oncelog:
         back: list[bool] = []
 
         def bring_back() -> None:
-            self.daemon.process.wait(_PATIENCE_S)
+            self.daemon.process.wait(PATIENCE_S)
             threading.Event().wait(away_s)
             self.daemon.start()
             back.append(True)
