@@ -65,8 +65,8 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' --hypothesis-profile=thorough $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## Run the tests that start Spark, in four sessions side by side (its Kafka connector is fetched, if Maven is there)
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m spark $(ARGS)
+test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## Run the tests that start Spark, in three sessions side by side (its Kafka connector is fetched, if Maven is there)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rsfE -m spark $(ARGS)
 
 # What a query touches of Spark: the rest of the tests is ours, or was seen with the newest.
 .PHONY: test-spark-versions
