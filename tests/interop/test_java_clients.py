@@ -16,7 +16,7 @@ from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
 from tests.support.interop import QUICK_GROUPS, await_line, java_command, run_java, unique
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 pytestmark = pytest.mark.interop
 
@@ -42,7 +42,7 @@ def test_the_console_consumer_prints_what_the_console_producer_was_given(daemon:
     keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
     run_java(f"{TOOLS}.ConsoleProducer", *to_daemon, "--compression-codec", codec, *keyed, feed="\n".join(lines))
     shown = ("--formatter-property", "print.key=true", "--formatter-property", "key.separator=:")
-    limits = ("--from-beginning", "--max-messages", "1000", "--timeout-ms", "20000")
+    limits = ("--from-beginning", "--max-messages", "1000", "--timeout-ms", str(PATIENCE_MS))
     printed = run_java(f"{TOOLS}.consumer.ConsoleConsumer", *to_daemon, *shown, *limits)
     assert printed.splitlines() == lines
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,9 @@ def test_kafka_reads_the_life_of_a_transaction_and_the_topics(tmp_path: Path) ->
     (directory,) = (tmp_path / "data").glob("__transaction_state-*")
     log = dump(directory / f"{0:020}.log", "--transaction-log-decoder")
     states = [part.split(",")[0] for part in log.split('"transactionStatus":')[1:]]
-    # Empty, Ongoing, PrepareCommit, CompleteCommit, Ongoing, PrepareAbort, CompleteAbort
-    assert states == ["0", "1", "2", "4", "1", "3", "5"]
+    # Empty, Ongoing, PrepareCommit, CompleteCommit, Ongoing, PrepareAbort, CompleteAbort; a client that has waited for
+    # long repeats itself.
+    assert [state for state, _ in groupby(states)] == ["0", "1", "2", "4", "1", "3", "5"]
     assert log.count('"transactionalId":"decoded"') == len(states)
     metadata = dump(tmp_path / "data" / "__cluster_metadata-0" / f"{0:020}.log", "--cluster-metadata-decoder")
     for expected in ('"type":"TOPIC_RECORD"', '"name":"orders"', '"type":"PRODUCER_IDS_RECORD"', "cluster.id"):
