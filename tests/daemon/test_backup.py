@@ -3,6 +3,9 @@
 import fcntl
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -265,6 +268,25 @@ def test_a_killed_backup_holds_nothing_and_a_second_one_waits_for_nobody(
     (daemon.data_dir / ".backup-wanted").touch()
     daemon.start()
     assert not {".backup", ".backup-wanted"} & set(os.listdir(daemon.data_dir))
+
+
+def test_a_backup_that_is_interrupted_leaves_nothing(backed_up: tuple[Daemon, Path], tmp_path: Path) -> None:
+    """By SIGTERM while it waits for a broker that does not respond: no image is wanted any more, no directory begun."""
+    daemon, _ = backed_up
+    daemon.process.send_signal(signal.SIGSTOP)
+    command = [sys.executable, "-m", "oncelog", "backup", tmp_path / "cut", "--data-dir", daemon.data_dir]
+    try:
+        with subprocess.Popen(command) as waiting:
+            pause = threading.Event()
+            while not (daemon.data_dir / ".backup-wanted").exists():
+                pause.wait(0.02)
+            waiting.terminate()
+            assert waiting.wait(PATIENCE_S) == 130
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    assert not (daemon.data_dir / ".backup-wanted").exists()
+    assert not list(tmp_path.glob("cut*"))
+    assert back_up(daemon, tmp_path / "cut").exit_code == 0
 
 
 def test_records_in_postgresql_are_backed_up_by_its_own_means(tmp_path: Path) -> None:

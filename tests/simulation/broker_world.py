@@ -33,6 +33,7 @@ from tests.clients.simulated import (
     reads,
     transfers,
 )
+from tests.fakes import backup
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError, audit, tally
@@ -112,10 +113,13 @@ class Tally:
     full_starts: int = 0
     admitted: int = 0
     refused: int = 0
+    backups: int = 0
 
 
 class BrokerWorld:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, from_backups: bool = False) -> None:
+        """`from_backups`: what follows a kill starts from a backup that was taken in that moment."""
+        self._from_backups = from_backups
         self.random = Random(seed)
         self._more = Random(-seed - 1)
         self._mounts = Random(seed + 2**40)
@@ -284,7 +288,19 @@ class BrokerWorld:
             return
         if kind == "clean":
             self.broker.broker.logs.close()
-        self._restart(kind, self.broker.disk.kill())
+        self._restart(kind, self._backed_up() if kind == "kill" else self.broker.disk.kill())
+
+    def _backed_up(self) -> MemoryDisk:
+        disk, logs = self.broker.disk, self.broker.broker.logs
+        if not self._from_backups or self.broker.disk_failures:
+            return disk.kill()
+        disk.operations_left = None
+        with self._descriptors():
+            sizes = backup.taken(disk, logs.store, logs.logs)
+            if sizes is None:
+                return disk.kill()
+            self.tally.backups += 1
+            return backup.copied(disk, sizes)
 
     def _set_the_clock(self) -> None:
         self.tally.clock_jumps += 1

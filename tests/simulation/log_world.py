@@ -7,7 +7,6 @@ room.
 """
 
 import errno
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.storage.local.data_directory import IMAGE, IMAGE_LIST, IMAGE_WANTED
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.segment import Segment
@@ -27,6 +25,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
+from tests.fakes import backup
 from tests.fakes.logs import Logs, all_batches, files_of, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
@@ -301,22 +300,14 @@ class LogWorld:
         if self._is_over or logs.failure.failed:
             return
         taken = [_seen(log) for log in self.open]
-        disk.open(IMAGE_WANTED).close()
-        logs.store.step(logs.manager.logs)
-        if not disk.exists(IMAGE_LIST):
+        sizes = backup.taken(disk, logs.store, logs.manager.logs)
+        if sizes is None:
             require(not logs.store.file_sync.is_journal_settled, "an image is taken within a second")
             return
-        image = json.loads(disk.read_bytes(IMAGE_LIST))
         for _ in range(self.random.randint(0, 12)):
             self.random.choice([self._append, self._turn, self._end_transaction, self._retain, self._compact])()
             self._audit()
-        copy = MemoryDisk()
-        for path, size_bytes in image["files"].items():
-            copy.make_dir(path.rpartition("/")[0])
-            copy.open(path).append([disk.read_bytes(f"{IMAGE}/{path}")[:size_bytes]])
-        disk.delete_tree(IMAGE)
-        copy.make_durable()
-        restored = self._started(copy, logs.clock.time_ms)
+        restored = self._started(backup.copied(disk, sizes), logs.clock.time_ms)
         found = [
             at_once(restored.manager.open("topic", slot, _topic_id(slot), partition.config))
             for slot, partition in enumerate(self.partitions)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fakes import backup
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import RUIN_PLANTS, Plant, planted, seeds_for
 from tests.simulation.log_mixes import BACKUPS
@@ -23,6 +24,15 @@ def test_a_backup_of_a_running_broker_is_its_logs_as_they_were_in_one_instant() 
     copy is made."""
     backups = sum(LogWorld(seed, BACKUPS).run(STEPS).backups for seed in range(SEEDS))
     assert backups > 5 * SEEDS
+
+
+def test_a_copy_of_several_moments_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `cp` makes it of a running broker: each file as it is when its turn comes."""
+    copied = backup.copied
+    monkeypatch.setattr(backup, "copied", lambda disk, sizes: copied(disk, dict.fromkeys(sizes, 2**40)))
+    with pytest.raises(AuditError, match="a backup is the logs as they were"):
+        for seed in range(SEEDS):
+            LogWorld(seed, BACKUPS).run(STEPS)
 
 
 def test_no_damage_is_silent() -> None:

@@ -1,12 +1,16 @@
 """`oncelog backup` and `oncelog restore`: the options, what is printed, the exit codes.
 
 Does not own: the work (`copying`, `restoring`, imported when a command runs). Exit codes: 0 done, 1 the backup is
-damaged, 2 not possible; without 0 there is no backup, and nothing that a broker would start from.
+damaged, 2 not possible, 130 interrupted; without 0 there is no backup, and nothing that a broker would start from.
 """
 
 import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 EXIT_DAMAGED = 1
 EXIT_NOT_POSSIBLE = 2
+EXIT_INTERRUPTED = 130
 _IN_POSTGRES = (
     "the records are in PostgreSQL, and so is their backup: `pg_dump -n oncelog` makes one while the broker runs "
     "(operate/postgres.md)."
@@ -64,6 +69,7 @@ def backup(target: Path, data_dir: str | None, config_file: Path | None, timeout
     try:
         check_new(target)
         with (
+            _interruptible(),
             source_of(source_dir, timeout_s) as source,
             progress_bar(f"copying to {target}", source.size_bytes) as on_copied,
         ):
@@ -109,7 +115,8 @@ def restore(source: Path, data_dir: str | None, config_file: Path | None, as_jso
     try:
         check_empty(target)
         sums = sums_of(source)
-        with progress_bar(f"copying to {target}", sum(size_of(source, sums).values())) as on_copied:
+        total_bytes = sum(size_of(source, sums).values())
+        with _interruptible(), progress_bar(f"copying to {target}", total_bytes) as on_copied:
             made = fill(source, sums, target, on_copied)
         problems = _problems(target)
         if problems:
@@ -126,6 +133,21 @@ def restore(source: Path, data_dir: str | None, config_file: Path | None, as_jso
         return
     say(f"{target} has {made.partition_count:,} partitions with {size_text(made.size_bytes)}, all intact. Next:")
     say(f"oncelog serve --data-dir {target}")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the command as an error does: what it has begun is removed."""
+
+    def end(*_: object) -> NoReturn:
+        sys.exit(EXIT_INTERRUPTED)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _problems(data_dir: Path) -> list[str]:

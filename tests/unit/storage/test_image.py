@@ -5,9 +5,9 @@ import json
 import os
 from pathlib import Path
 
-from oncelog.broker.storage.local.data_directory import IMAGE, IMAGE_ERROR, IMAGE_LIST, IMAGE_WANTED
+from oncelog.broker.storage.local.data_directory import IMAGE_ERROR, IMAGE_LIST, IMAGE_WANTED
 from oncelog.broker.system.disk import RealDisk
-from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes import backup
 from tests.fakes.logs import Logs, batch
 
 LOG = f"topic-0/{0:020d}.log"
@@ -15,18 +15,7 @@ LOG = f"topic-0/{0:020d}.log"
 
 def taken(logs: Logs) -> dict[str, int]:
     """The sizes of the files of an image that is taken now."""
-    logs.disk.open(IMAGE_WANTED).close()
-    logs.store.step(logs.manager.logs)
-    sizes: dict[str, int] = json.loads(logs.disk.read_bytes(IMAGE_LIST))["files"]
-    return sizes
-
-
-def copied(logs: Logs, sizes: dict[str, int]) -> MemoryDisk:
-    copy = MemoryDisk()
-    for path, size_bytes in sizes.items():
-        copy.make_dir(path.rpartition("/")[0])
-        copy.open(path).append([logs.disk.read_bytes(f"{IMAGE}/{path}")[:size_bytes]])
-    return copy
+    return backup.taken(logs.disk, logs.store, logs.manager.logs) or {}
 
 
 def test_what_only_the_journal_has_of_an_offline_log_goes_along() -> None:
@@ -47,7 +36,7 @@ def test_what_only_the_journal_has_of_an_offline_log_goes_along() -> None:
     damaged = Logs(disk)
     assert damaged.open().offline_error is not None
     damaged.serve()
-    copy = copied(damaged, taken(damaged))
+    copy = backup.copied(damaged.disk, taken(damaged))
     assert Logs(copy.kill()).open().offline_error is not None
     copy.files[LOG].data[first_bytes - 1] ^= 1
     mended = Logs(copy).open()
@@ -58,7 +47,7 @@ def test_a_copy_that_lost_its_end_is_no_whole_log() -> None:
     """What was appended is durable in an image: fewer bytes are damage, and no torn write."""
     logs = Logs()
     logs.append(logs.open(), batch())
-    copy = copied(logs, taken(logs))
+    copy = backup.copied(logs.disk, taken(logs))
     del copy.files[LOG].data[-1:]
     assert Logs(copy).open().offline_error is not None
 
