@@ -96,7 +96,7 @@ wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ 
 	@ls dist/*.whl
 
 # One for each Python from 3.11 on that is on the PATH and starts, and one without compiled modules for any other.
-ALL_PYTHONS = $(shell for minor in 11 12 13 14; do python3.$$minor -c '' 2>/dev/null && echo python3.$$minor; done)
+ALL_PYTHONS = $(shell for minor in 11 12 13 14; do python3.$$minor -c '' 2>/dev/null && echo python3.$$minor || true; done)
 .PHONY: wheels
 wheels: $(BIN)/python ## Build a compiled wheel for each Python of this machine, and the pure one, into dist/ (PYTHONS='python3.12 ...')
 	@for python in $(or $(PYTHONS),$(ALL_PYTHONS)); do \
