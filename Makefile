@@ -100,7 +100,7 @@ ALL_PYTHONS = $(shell for minor in 11 12 13 14; do python3.$$minor -c '' 2>/dev/
 .PHONY: wheels
 wheels: $(BIN)/python ## Build a compiled wheel for each Python of this machine, and the pure one, into dist/ (PYTHONS='python3.12 ...')
 	@for python in $(or $(PYTHONS),$(ALL_PYTHONS)); do \
-	  HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip --python $$python wheel -q --no-deps -w dist . || exit 1; \
+	  HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip --python "$$(command -v $$python)" wheel -q --no-deps -w dist . || exit 1; \
 	done
 	@$(BIN)/python -m pip wheel -q --no-deps -w dist .
 	@ls dist/*.whl
