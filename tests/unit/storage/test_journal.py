@@ -9,7 +9,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES, read_journal
 from oncelog.testing.memory_disk import PowerCut
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, all_batches, batch
 
 
 def written(partition_count: int = 3, rounds: int = 4, **settings: int) -> Logs:
@@ -471,6 +471,29 @@ def test_no_damage_of_the_journal_takes_what_a_kill_or_a_clean_stop_has_left(dam
     assert ends(again) == [12, 8, 8]
     assert is_clean or again.store.problems, "told"
     assert is_clean or again.store.durability.may_be_lost
+
+
+@pytest.mark.parametrize("names", [NAMES, JOURNAL_FILES], ids=["older", "older with the offsets"])
+def test_a_gap_of_compaction_is_no_torn_write_where_the_journal_is_older_than_the_segments(
+    names: tuple[str, ...],
+) -> None:
+    """What was synced is unknown then: only the last segment may end in a torn write."""
+    logs = Logs(config=LogConfig(segment_bytes=400, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0))
+    log = logs.open()
+    logs.append(log, batch(key=b"0"))
+    logs.flush()
+    older = {name: bytes(logs.disk.files[name].data) for name in names if name in logs.disk.files}
+    for number in range(40):
+        logs.append(log, batch(key=b"%d" % (number % 3)))
+    logs.flush()
+    logs.compact()
+    kept = [header.base_offset for header, _ in all_batches(log)]
+    assert len(kept) < 40 and kept[-1] == 40
+    for name, data in older.items():
+        logs.disk.files[name].data[:] = data
+    again = logs.killed()
+    assert [header.base_offset for header, _ in all_batches(again.open())] == kept
+    assert again.store.problems, "told"
 
 
 @pytest.mark.parametrize("stop", ["kill", "power cut"])

@@ -68,6 +68,7 @@ class LogRecovery:
             points,
             self._clock.monotonic_ms(),
             is_journal_whole=self._flushed.is_whole,
+            is_journal_damaged=self._left.contents.problem is not None,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaned.get(topic, partition),
             committed_offset=self._left.committed_offset(topic_id, partition),
             is_end_proven=self._left.is_end_proven,

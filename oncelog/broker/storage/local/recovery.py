@@ -69,6 +69,7 @@ def recover_log(
     monotonic_ms: MonotonicMs,
     *,
     is_journal_whole: bool,
+    is_journal_damaged: bool = False,
     compacted_offset: int = 0,
     committed_offset: int | None = None,
     is_end_proven: bool = False,
@@ -76,7 +77,8 @@ def recover_log(
     compatibility: Compatibility = OURS,
     on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
-    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, that is unknown.
+    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, that is unknown. With
+    `is_journal_damaged` more may have been synced than `points` say.
 
     Below `compacted_offset` compaction may have removed batches. Nothing at or above `committed_offset` was committed;
     None: that is unknown; `is_end_proven`: no damage can have lowered it. The files beside the log were synced up to
@@ -84,8 +86,9 @@ def recover_log(
     per producer, as in Apache Kafka. `on_scanned` is called with the bytes of each segment that had to be read.
     """
     recovered = empty_log(disk, directory, topic_id)
+    may_cut_anywhere = (points is not None or is_journal_whole) and not is_journal_damaged
     recovery = _Recovery(
-        disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
+        disk, directory, topic_id, config, points, monotonic_ms, recovered, may_cut_anywhere, compacted_offset
     )
     recovery.snapshots.remembers_batches = compatibility.remembers_batches
     recovery.committed_offset, recovery.is_end_proven = committed_offset, is_end_proven
@@ -112,7 +115,7 @@ class _Recovery:
         points: LogPoints | None,
         monotonic_ms: MonotonicMs,
         recovered: RecoveredLog,
-        is_journal_whole: bool,
+        may_cut_anywhere: bool,
         compacted_offset: int,
     ) -> None:
         self._disk = disk
@@ -120,7 +123,7 @@ class _Recovery:
         self._topic_id = topic_id
         self._config = config
         self._synced_offset = points.synced_offset if points else 0
-        self._may_cut_anywhere = points is not None or is_journal_whole
+        self._may_cut_anywhere = may_cut_anywhere
         self._expected_start = points.log_start_offset if points else None
         # Compaction synced the journal before it changed anything: above that, a gap is a torn write.
         self._gap_end = min(compacted_offset, self._synced_offset) if self._may_cut_anywhere else compacted_offset
