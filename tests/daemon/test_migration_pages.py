@@ -18,7 +18,7 @@ import confluent_kafka
 import kafka
 import pytest
 
-from oncelog import Consumer, ConsumerSettings, NewTopic, Producer, ProducerSettings, TopicPartition
+from oncelog import Consumer, ConsumerSettings, NewTopic, Producer, ProducerSettings, TopicPartition, schemas
 from oncelog import sync as blocking
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
@@ -197,7 +197,7 @@ def test_no_method_and_no_option_of_theirs_is_left_out(page: str, producer: Any,
 
 
 def test_the_names_of_ours_exist() -> None:
-    known = set().union(*(public(each) for each in ours()), *_OPTIONS.values())
+    known = set().union(*(public(each) for each in ours()), *_OPTIONS.values(), schemas.__all__)
     for page in PAGES:
         rows = text_of(page).partition("## Name by name")[2].splitlines()
         for row in rows:

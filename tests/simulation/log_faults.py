@@ -366,7 +366,7 @@ _FOUND_LATE = {
     "mark_no_round_as_one_to_follow": 6,
     "follow_the_next_leader_as_the_one_before": 4,
     "name_the_next_leader_once_it_is_followed": 4,
-    "number_rounds_in_the_database": 6,
+    "number_rounds_in_the_database": 22,
     "take_it_for_the_same_database": 6,
     "take_what_cannot_be_read_for_the_end": 87,
     "take_a_late_end_for_the_current_one": 9,
@@ -386,7 +386,7 @@ _FOUND_LATE = {
     "go_on_in_the_next_epoch": 2,
     "take_the_version_of_a_request_for_that_of_a_transaction": 1,
     "write_a_round_twice": 1,
-    "count_nothing_beside_rounds": 1,
+    "count_nothing_beside_rounds": 11,
     "never_end_an_aborted_transaction": 10,
 }
 """A seed that finds what few seeds find, or soon."""

@@ -3,6 +3,8 @@
 Owns: the list. Each is a small change to one function, as a mistake in it would be.
 """
 
+from typing import Any
+
 import pytest
 
 from oncelog.broker.cluster import metadata_log
@@ -26,7 +28,11 @@ def append_behind_a_round_that_is_gone(patch: pytest.MonkeyPatch) -> None:
 
 def count_nothing_beside_rounds(patch: pytest.MonkeyPatch) -> None:
     on_answer = FakeTables._on_answer
-    patch.setattr(FakeTables, "_on_answer", lambda self, answered, answer, number: on_answer(self, answered, answer, 0))
+
+    def uncounted(self: FakeTables, answered: Any, answer: Any, _written: int, appended: int) -> None:
+        on_answer(self, answered, answer, 0, appended)
+
+    patch.setattr(FakeTables, "_on_answer", uncounted)
 
 
 def go_on_in_the_next_epoch(patch: pytest.MonkeyPatch) -> None:

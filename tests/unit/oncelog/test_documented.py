@@ -23,7 +23,7 @@ def _public(module: ModuleType) -> list[str]:
 
 def _own_docstring(kind: type) -> str:
     """The one that was written: dataclasses and named tuples make one of their fields when there is none."""
-    text = kind.__dict__.get("__doc__") or ""
+    text = (kind.__doc__ or "") if "__doc__" in kind.__dict__ else ""
     return "" if text.startswith(f"{kind.__name__}(") else text
 
 

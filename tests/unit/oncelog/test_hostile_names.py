@@ -569,6 +569,7 @@ def test_no_command_is_left_out() -> None:
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
         *("log export", "log import"),  # in test_log_tables.py
         *("cluster status", "cluster step-down"),  # in test_nodes.py
+        *("backup", "restore", "service install"),  # they name what was typed: in test_backup.py and test_service.py
         *(f"spark {name}" for name in ("state", "repair", "forget", "report")),
         *("quota set", "token renew", "token expire"),
         *("user add", "user remove"),  # test_user.py

@@ -63,7 +63,7 @@ async def _connect(server: Server) -> asyncpg.Connection:
         while True:
             try:
                 return await server.connect()
-            except TimeoutError:
+            except (TimeoutError, ConnectionRefusedError):  # of another host that was asked as well
                 continue
 
 
