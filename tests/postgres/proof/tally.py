@@ -137,7 +137,8 @@ _LOSING_COLUMNS = {"gone": "transactions gone", "unseen": "records gone that wer
 _MEANING = """A transaction is *unknown* if its commit was asked for and no answer said what became of it; it is there
 whole or not at all. *Lost*: acknowledged and not there, or not copied; *doubled*: a record or its copy is there twice;
 *torn*: there in part; *ghosts*: nobody wrote it, or a reader got it and it is not in the log. Clients wait five seconds
-for an answer, and their transactions time out after sixty, as is the default.
+for an answer, and their transactions time out after sixty, as is Java's default; in rows of before 0.0.0.dev1700 after
+thirty.
 
 Where a standby of PostgreSQL is promoted, the broker that leads goes on, and says in the tables that nothing is lost
 there. If it ends before it could, the next one fences transactional producers, as [after a
