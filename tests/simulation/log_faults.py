@@ -387,7 +387,6 @@ _FOUND_LATE = {
     "take_the_version_of_a_request_for_that_of_a_transaction": 1,
     "write_a_round_twice": 1,
     "count_nothing_beside_rounds": 11,
-    "compare_no_rounds_beside_rounds": 9,
     "never_end_an_aborted_transaction": 10,
 }
 """A seed that finds what few seeds find, or soon."""

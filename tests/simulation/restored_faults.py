@@ -35,15 +35,6 @@ def count_nothing_beside_rounds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FakeTables, "_on_answer", uncounted)
 
 
-def compare_no_rounds_beside_rounds(patch: pytest.MonkeyPatch) -> None:
-    on_answer = FakeTables._on_answer
-
-    def unnoticed(self: FakeTables, answered: Any, answer: Any, written: int, _appended: int) -> None:
-        on_answer(self, answered, answer, written, 0)
-
-    patch.setattr(FakeTables, "_on_answer", unnoticed)
-
-
 def go_on_in_the_next_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(metadata_log, "_LOST_STARTS", 1)
 
@@ -75,5 +66,5 @@ PLANTS: list[Plant] = [
     let_producers_of_the_past_go_on,
     take_it_for_the_same_database,
 ]
-OF_SEVERAL_NODES: list[Plant] = [take_it_for_the_same_database, compare_no_rounds_beside_rounds]
+OF_SEVERAL_NODES: list[Plant] = [take_it_for_the_same_database]
 """Those for which several nodes are needed, or which they should find as well."""

@@ -140,9 +140,9 @@ whole or not at all. *Lost*: acknowledged and not there, or not copied; *doubled
 for an answer, and their transactions time out after sixty, as is Java's default; in rows of before 0.0.0.dev1700 after
 thirty.
 
-Where a standby of PostgreSQL is promoted, the broker that leads goes on, and says in the tables that nothing is lost
-there. If it ends before it could, the next one fences transactional producers, as [after a
-restore](postgres.md#after-a-restore), since it cannot know that.
+Where a standby of PostgreSQL is promoted, the broker that leads goes on; the next one that begins to lead fences
+transactional producers, as [after a restore](postgres.md#after-a-restore), since it cannot know that the standby had
+everything. So with promotions between take-overs producers are fenced, and what they had under way is unknown.
 """
 _REPEAT = """## Repeat it
 

@@ -93,24 +93,3 @@ def test_what_does_not_join_is_damage_unless_another_broker_leads_by_now(
     while not opening.done:
         time.advance(1)
     assert type(opening.error) is (Fenced if is_overtaken else JournalGap)
-
-
-def test_a_broker_that_misses_nothing_on_a_promoted_server_says_so_for_the_next_start() -> None:
-    """Else that would take it for a server that lacks something, and fence producers that did nothing wrong."""
-    time, database = VirtualTime(), Database()
-    tables = FakeTables(database, time, time, Random(0), takes_time=False)
-    opening = Slices(time).run_own(open_store(tables, time, time, [].append, terms=LeaseTerms("owner")))
-    time.settle()
-    store = opening.result()
-    store.begin_serving(is_recovered=True)
-    database.is_elsewhere = True
-    store.step(())
-    time.settle()
-    assert database.is_elsewhere, "nothing was cut: it asks nobody"
-    tables.is_away = True
-    time.advance(LeaseTerms("owner").lease_ms // 4)
-    tables.is_away = False
-    time.advance(1_000)
-    store.step(())
-    time.settle()
-    assert not database.is_elsewhere

@@ -131,7 +131,6 @@ class SharedLogStore:
         self._scheduler, self._slices = scheduler, Slices(scheduler)
         self._on_failure = on_failure
         self._stopwatch = stopwatch
-        self._placed_at = statements.repeat_count
         self._watchers: list[Callable[[], None]] = []
         self._epoch = found.epoch
         self._number, self._half = found.number, found.half
@@ -432,10 +431,6 @@ class SharedLogStore:
             taken = self._checkpoints.take(self._number)
             if taken is not None:
                 self._write_checkpoint(taken)
-        if self._statements.repeat_count != self._placed_at and not self.durability.may_be_older:
-            # Another server may answer now, which was promoted. If nothing is lost there, it is where we are.
-            self._placed_at = self._statements.repeat_count
-            self._beside.write(lambda: KeepPlace(self._epoch))
         if self._measures.take(_MEASURE_MS):
             self._measure()
         if self.cleaner is None or not self.cleaner.is_busy:
