@@ -123,6 +123,9 @@ class World:
             names = [Client.topic_of(kind) for kind in self.kinds]
             topics = [NewTopic(name + end, PARTITIONS) for name in names for end in ("", COPIES)]
             await admin.create_topics(*topics)
+            # A client that begins before the leader has heard of the others knows of no other node: not all ask again.
+            while self.nodes > 1 and len((await admin.describe_quorum()).observers) < self.nodes - 1:
+                await asyncio.sleep(_LOOK_S)
 
     def await_progress(self, count: int = 5) -> None:
         """Until each client has ended so many transactions more than when this returned last."""
