@@ -99,6 +99,8 @@ class World:
             for _ in range(self.nodes):
                 self.brokers.append(self._new_broker())
             asyncio.run(self._create_topics())
+            if self.nodes > 1:
+                self._await_observers()
             for kind in self.kinds:
                 self.clients.append(Client(kind, self.bootstrap, self.directory, self.seed, self.rest_ms))
             self._losable = [set() for _ in self.clients]
@@ -123,9 +125,16 @@ class World:
             names = [Client.topic_of(kind) for kind in self.kinds]
             topics = [NewTopic(name + end, PARTITIONS) for name in names for end in ("", COPIES)]
             await admin.create_topics(*topics)
-            # A client that begins before the leader has heard of the others knows of no other node: not all ask again.
-            while self.nodes > 1 and len((await admin.describe_quorum()).observers) < self.nodes - 1:
-                await asyncio.sleep(_LOOK_S)
+
+    def _await_observers(self) -> None:
+        """A client that begins before the leader has heard of the others knows of no other node: not all ask again."""
+
+        async def observers() -> int:
+            async with Admin(self.bootstrap) as admin:
+                return len((await admin.describe_quorum()).observers)
+
+        while asyncio.run(observers()) < self.nodes - 1:
+            pause(_LOOK_S)
 
     def await_progress(self, count: int = 5) -> None:
         """Until each client has ended so many transactions more than when this returned last."""
