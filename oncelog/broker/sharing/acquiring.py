@@ -148,7 +148,6 @@ class Acquiring:
         throttled_from = _throttled_from(delivery_count_limit)
         isolates = delivery_count_limit > _LEAST_THROTTLED_DELIVERIES
         acquired_count, most = 0, -1
-        given: list[AcquiredRecords] = []
         for run in batch.runs_within(first_offset, last_offset):
             if run.state != AVAILABLE:
                 continue
@@ -165,11 +164,10 @@ class Acquiring:
                 take = min(take, most - acquired_count)
             last = run.first_offset + take - 1
             self._in_flight.put(batch, self._locked(run.first_offset, last, run.delivery_count + 1))
-            _append(given, run.first_offset, last, run.delivery_count + 1)
+            self._acquired.append(AcquiredRecords(run.first_offset, last, run.delivery_count + 1))
             acquired_count += take
             if is_last_delivery or acquired_count == most or (self._is_record_limit and acquired_count == self._more):
                 break
-        self._acquired += given
         self._more -= acquired_count
         return acquired_count
 
@@ -193,13 +191,3 @@ def _is_throttled(batch: InFlightBatch, first_offset: int, last_offset: int, lim
         if run.state == AVAILABLE and run.delivery_count >= throttled_from:
             return True
     return False
-
-
-def _append(acquired: list[AcquiredRecords], first_offset: int, last_offset: int, delivery_count: int) -> None:
-    """Append a range, as one with the last if they touch and have the same delivery count."""
-    if acquired:
-        before = acquired[-1]
-        if before.last_offset + 1 == first_offset and before.delivery_count == delivery_count:
-            acquired[-1] = AcquiredRecords(before.first_offset, last_offset, delivery_count)
-            return
-    acquired.append(AcquiredRecords(first_offset, last_offset, delivery_count))
