@@ -74,9 +74,9 @@ class InFlight:
             for batch in self.batches:
                 if self.gap_offset != NO_GAP and self.gap_offset < batch.first_offset:
                     return self.gap_offset
-                for run in batch:
-                    if run.state == AVAILABLE:
-                        return run.first_offset
+                available_offset = batch.first_available()
+                if available_offset >= 0:
+                    return available_offset
         if self.gap_offset != NO_GAP:
             return self.gap_offset
         return self.batches[-1].last_offset + 1 if self.batches else self.start
