@@ -136,7 +136,6 @@ class InFlight:
         for batch in self.batches:
             if batch.first_offset > position:
                 if self.gap_offset != NO_GAP and self.gap_offset < batch.first_offset:
-                    position = self.gap_offset
                     break
                 position = batch.first_offset
             unfinished = batch.first_unfinished(position)
@@ -181,5 +180,5 @@ class InFlight:
                 self.locks.remove(run.locked_until_ms, count)
         elif run.state == AVAILABLE:
             self.available += sign * count
-        elif run.last_offset >= self.start:
-            self.complete += sign * (run.last_offset - max(run.first_offset, self.start) + 1)
+        elif run.first_offset >= self.start:
+            self.complete += sign * count

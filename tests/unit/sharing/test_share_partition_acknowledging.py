@@ -170,6 +170,15 @@ def test_an_offset_is_acknowledged_once_in_a_request() -> None:
     assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
 
 
+def test_batches_of_an_acknowledgement_may_come_in_any_order() -> None:
+    """They are written in that of their offsets, and a second one about the same offset is found all the same."""
+    share = partition()
+    acquire(share, (0, 9))
+    assert decide(share, (5, 9, [ACCEPT]), (0, 4, [ACCEPT])).batches == ((0, 9, ACKNOWLEDGED, 1),)
+    with pytest.raises(KafkaError):
+        decide(share, (4, 9, [ACCEPT]), (0, 4, [ACCEPT]))
+
+
 def test_an_acknowledgement_may_span_batches_and_holes_between_them() -> None:
     share = partition()
     acquire(share, (0, 4))

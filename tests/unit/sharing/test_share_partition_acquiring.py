@@ -279,3 +279,16 @@ def test_a_member_that_left_and_another_one_meet_in_one_batch() -> None:
     acknowledge(share, 0, 9, RELEASE, ACCEPT, RELEASE, RELEASE, REJECT, *[RELEASE] * 5)
     assert acquire(share, (0, 9), member="b") == [(0, 0, 2), (2, 3, 2), (5, 9, 2)]
     assert states(share)[0:3] == [(0, 0, ACQUIRED, 2), (1, 1, ACKNOWLEDGED, 1), (2, 3, ACQUIRED, 2)]
+
+
+def test_many_records_before_a_throttled_one_lift_its_limit() -> None:
+    """As in Kafka: with more of them than the throttled part would have, the whole batch is delivered."""
+    share = partition()
+    acquire(share, (0, 19))
+    acknowledge(share, 12, 19, RELEASE)
+    for _ in range(2):
+        acquire(share, (0, 19), at=12)
+        acknowledge(share, 12, 19, RELEASE)
+    release(share)
+    assert states(share) == [(0, 11, AVAILABLE, 1), (12, 19, AVAILABLE, 3)]
+    assert acquire(share, (0, 19)) == [(0, 11, 2), (12, 19, 4)]
