@@ -73,8 +73,13 @@ class Coordinating:
         self._updates_per_snapshot = updates_per_snapshot
         loading = CoordinatorLoading(self.time)
         self.runtime: CoordinatorRuntime[ShareShard] = CoordinatorRuntime(
-            *(SHARE_GROUP_STATE, topic, lambda partition, _: ShareShard(partition)),
-            *(self.time, loading, lambda *_: 0, no_failure),
+            SHARE_GROUP_STATE,
+            topic,
+            lambda partition, _: ShareShard(partition),
+            self.time,
+            loading,
+            lambda *_: 0,
+            no_failure,
             needs_every_record=True,
         )
         limits = ShareStateLimits(updates_per_snapshot, PRUNE_MS, COLD_MS)
