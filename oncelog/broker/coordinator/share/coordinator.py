@@ -96,6 +96,10 @@ class ShareCoordinator:
         """Whether `__share_group_state` exists."""
         return self._runtime.is_available
 
+    def shards(self) -> Iterator[ShareShard]:
+        """Yield every active shard, for observers: what is in it may not be durable."""
+        return self._runtime.shards()
+
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> Completion[None]:
