@@ -82,6 +82,33 @@ COORDINATOR_KEYS = (
         "Which non-empty groups may change between the classic and the consumer protocol.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     ),
+    # Share groups.
+    ConfigKey("share.coordinator.state.topic.num.partitions", _INT, "50", "Partitions of __share_group_state.", 1),
+    ConfigKey(
+        "share.coordinator.state.topic.segment.bytes", _INT, "104857600", "segment.bytes of __share_group_state.", 1
+    ),
+    ConfigKey(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        _INT,
+        "500",
+        "How many updates of a share-partition are written between snapshots of it (KIP-932).",
+        0,
+        500,
+    ),
+    ConfigKey(
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        _INT,
+        "300000",
+        "When the snapshot of a share-partition that does not change is written again.",
+        1,
+    ),
+    ConfigKey(
+        "share.coordinator.state.topic.prune.interval.ms",
+        _INT,
+        "300000",
+        "How often redundant records of __share_group_state are deleted.",
+        1,
+    ),
     ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest metadata of a committed offset."),
     ConfigKey("offsets.retention.minutes", _INT, "10080", "How long an empty group keeps its offsets.", 1),
     ConfigKey("offsets.retention.check.interval.ms", _LONG, "600000", "How often to check for expired offsets.", 1),
