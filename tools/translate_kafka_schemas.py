@@ -31,6 +31,7 @@ STATE_RECORDS = {
         "ConsumerGroupCurrentMemberAssignmentValue", "ConsumerGroupRegularExpressionKey",
         "ConsumerGroupRegularExpressionValue",
     ),
+    "kafka-share-coordinator": ("ShareSnapshotKey", "ShareSnapshotValue", "ShareUpdateKey", "ShareUpdateValue"),
     "kafka-metadata": (
         "TopicRecord", "PartitionRecord", "PartitionChangeRecord", "RemoveTopicRecord", "ConfigRecord",
         "FeatureLevelRecord", "ProducerIdsRecord", "UserScramCredentialRecord", "RemoveUserScramCredentialRecord",
