@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 LATEST: Final = "latest"
 EARLIEST: Final = "earliest"
 BY_DURATION: Final = "by_duration"
+_WHOLE = "([+-]?[0-9]{1,20})"
+_SECONDS = "(?:([+-]?)([0-9]{1,20})(?:[.,]([0-9]{0,9}))?S)?"
 _DURATION = re.compile(
-    r"([+-]?)P(?:([+-]?[0-9]{1,20})D)?(T(?:([+-]?[0-9]{1,20})H)?(?:([+-]?[0-9]{1,20})M)?(?:([+-]?)([0-9]{1,20})(?:[.,]([0-9]{0,9}))?S)?)?",
+    f"([+-]?)P(?:{_WHOLE}D)?(T(?:{_WHOLE}H)?(?:{_WHOLE}M)?{_SECONDS})?",
     re.ASCII | re.IGNORECASE,
 )
 _DAY_MS, _HOUR_MS, _MINUTE_MS, _SECOND_MS = 86_400_000, 3_600_000, 60_000, 1_000
