@@ -25,6 +25,7 @@ _APIS = (
     *administration.TOPICS,
     *administration.SECURITY,
     *administration.CLUSTER,
+    *administration.SHARE_STATE,
     *administration.REFUSED,
 )
 
