@@ -22,7 +22,7 @@ from oncelog.protocol.errors import ErrorCode
 
 _O = AclOperation
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
-_NEEDS = (Need.GROUPS, Need.SHARE_GROUPS)
+_NEEDS = (Need.GROUPS, Need.SHARE_GROUPS, Need.SHARE_STATE)
 _NO_GROUP = Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED, has_message=True)
 
 SHARE_GROUPS = (

@@ -135,7 +135,9 @@ class DeletedOffsets:
         return (yield from _of_topics(_DELETE, context, request, handle, _undeleted_topic))
 
 
-def _of_topics(operation: AclOperation, context: RequestContext, request: Any, handle: Handler, row: Any) -> Sliced[Any]:
+def _of_topics(
+    operation: AclOperation, context: RequestContext, request: Any, handle: Handler, row: Any
+) -> Sliced[Any]:
     """Check an operation on the group and Read on each topic; `row(module, topic)` is the row of a forbidden one."""
     if not serves_share_groups(context):
         return handle(context, request)
