@@ -19,7 +19,7 @@ from oncelog.protocol.errors import ErrorCode
 _READ, _DESCRIBE, _DELETE = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 _HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
-_NO_TOPIC = {"error_code": DENIED[_TOPIC], "error_message": DENIED[_TOPIC].text}
+_NO_TOPIC: dict[str, Any] = {"error_code": DENIED[_TOPIC], "error_message": DENIED[_TOPIC].text}
 
 
 def served_group(context: RequestContext, group_id: str) -> str | None:
