@@ -29,7 +29,12 @@ STATE_RECORDS = {
         "ConsumerGroupTargetAssignmentMetadataValue", "ConsumerGroupTargetAssignmentMemberKey",
         "ConsumerGroupTargetAssignmentMemberValue", "ConsumerGroupCurrentMemberAssignmentKey",
         "ConsumerGroupCurrentMemberAssignmentValue", "ConsumerGroupRegularExpressionKey",
-        "ConsumerGroupRegularExpressionValue",
+        "ConsumerGroupRegularExpressionValue", "ShareGroupMemberMetadataKey", "ShareGroupMemberMetadataValue",
+        "ShareGroupMetadataKey", "ShareGroupMetadataValue", "ShareGroupTargetAssignmentMetadataKey",
+        "ShareGroupTargetAssignmentMetadataValue", "ShareGroupTargetAssignmentMemberKey",
+        "ShareGroupTargetAssignmentMemberValue", "ShareGroupCurrentMemberAssignmentKey",
+        "ShareGroupCurrentMemberAssignmentValue", "ShareGroupStatePartitionMetadataKey",
+        "ShareGroupStatePartitionMetadataValue",
     ),
     "kafka-share-coordinator": ("ShareSnapshotKey", "ShareSnapshotValue", "ShareUpdateKey", "ShareUpdateValue"),
     "kafka-metadata": (
