@@ -340,6 +340,36 @@ CLUSTER = (
     ),
 )
 
+# --- the share coordinator --------------------------------------------------------------------------------------------
+
+
+def _share_state(key: ApiKey, maximum: int, kind: str, read_only: Refused | None) -> Api:
+    """A request of a group coordinator or of a partition's leader to a share coordinator (KIP-932)."""
+    topics = Rows("topics", "results", kind, ("topic_id",))
+    partitions = Rows("partitions", "partitions", "PartitionResult", ("partition",))
+    return Api(
+        key,
+        0,
+        maximum,
+        needs=(Need.SHARE_STATE,),
+        rights=_cluster(_O.CLUSTER_ACTION, _NO_CLUSTER.text),
+        read_only=read_only,
+        errors=(Errors((topics, partitions)),),
+        on_fault="no place",
+    )
+
+
+_NO_STATE = Refused(_NO_CLUSTER, has_message=True)
+
+SHARE_STATE = (
+    _share_state(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, "InitializeStateResult", _NO_STATE),
+    # A read writes the epoch of its leader.
+    _share_state(ApiKey.READ_SHARE_GROUP_STATE, 0, "ReadStateResult", _NO_STATE),
+    _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "WriteStateResult", _NO_STATE),
+    _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "DeleteStateResult", _NO_STATE),
+    _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "ReadStateSummaryResult", READS),
+)
+
 # --- refused, by a read-only broker too -------------------------------------------------------------------------------
 
 _NOT_SERVED = Rights(free="every request is refused, whatever the rights")
@@ -367,24 +397,6 @@ def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str,
     )
 
 
-def _share_state(key: ApiKey, maximum: int, doing: str, kind: str, left_out: str = _AS_ABOVE) -> Api:
-    """A request of a group coordinator to a share coordinator. There is none (KIP-932)."""
-    topics = Rows("topics", "results", kind, ("topic_id",))
-    partitions = Rows("partitions", "partitions", "PartitionResult", ("partition",))
-    text = f"Unable to {doing}: {ErrorCode.NOT_COORDINATOR.text}"
-    return Api(
-        key,
-        0,
-        maximum,
-        rights=_cluster(_O.CLUSTER_ACTION, _NO_CLUSTER.text),
-        read_only=READS,
-        errors=(Errors((topics, partitions)),),
-        refusal=Refusal(ErrorCode.NOT_COORDINATOR, text),
-        on_fault="no place",
-        left_out=left_out,
-    )
-
-
 REFUSED = (
     # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
     _not_served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, _WITHOUT_SHARES),
@@ -396,17 +408,6 @@ REFUSED = (
     ),
     _not_served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
     _not_served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
-    _share_state(
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        0,
-        "initialize share group state",
-        "InitializeStateResult",
-        "Share groups: as Kafka with share.version 0, NOT_COORDINATOR.",
-    ),
-    _share_state(ApiKey.READ_SHARE_GROUP_STATE, 0, "read share group state", "ReadStateResult"),
-    _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "write share group state", "WriteStateResult"),
-    _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "delete share group state", "DeleteStateResult"),
-    _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "read share group state summary", "ReadStateSummaryResult"),
     # As Kafka where `streams.version` is 0 (KIP-1071).
     _not_served(
         ApiKey.STREAMS_GROUP_HEARTBEAT,

@@ -26,6 +26,8 @@ class Need(Enum):
     """The group coordinator; WriteTxnMarkers needs it for markers in `__consumer_offsets`."""
     TRANSACTIONS = "oncelog.broker.coordinator.transaction.shard_life"
     """A partition of `__transaction_state` that transactional ids are kept in."""
+    SHARE_STATE = "oncelog.broker.assembly.share"
+    """The share coordinator: few brokers have share groups."""
     SECURITY = "oncelog.broker.cluster.security_state"
     """Rules, quotas, users, tokens: few brokers have them."""
 

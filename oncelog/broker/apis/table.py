@@ -24,6 +24,7 @@ _APIS = (
     *administration.TOPICS,
     *administration.SECURITY,
     *administration.CLUSTER,
+    *administration.SHARE_STATE,
     *administration.REFUSED,
 )
 
