@@ -401,8 +401,6 @@ REFUSED = (
     # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
     _not_served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, _WITHOUT_SHARES),
     _each_group(ApiKey.SHARE_GROUP_DESCRIBE, 1, _AS_ABOVE, "group_ids", "DescribedGroup", minimum=1),
-    _not_served(ApiKey.SHARE_FETCH, 1, 2, _AS_ABOVE),
-    _not_served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, _AS_ABOVE),
     _each_group(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, _WITHOUT_SHARES, "groups", "DescribeShareGroupOffsetsResponseGroup"
     ),

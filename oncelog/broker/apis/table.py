@@ -20,6 +20,7 @@ _APIS = (
     *clients.CONNECTIONS,
     *clients.RECORDS,
     *clients.GROUPS,
+    *clients.SHARING,
     *clients.TRANSACTIONS,
     *administration.TOPICS,
     *administration.SECURITY,

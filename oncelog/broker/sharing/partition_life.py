@@ -217,6 +217,11 @@ class SharePartitionLife:
 
     # -- reading
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it is being read off the event loop."""
+        return self._is_held
+
     def plan(self, isolation: FetchIsolation) -> Reading | None:
         """Return what to read next; None while it is loaded or read, and if as many records are in flight as there may
         be. Raises KafkaError if the log cannot be read."""
