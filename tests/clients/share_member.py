@@ -85,7 +85,9 @@ class ShareMember:
     def acknowledge(self, acknowledged: Mapping[Key, Sequence[Acknowledged]], **fields: Any) -> Any:
         return self._answered(self.start_acknowledge(acknowledged, **fields))
 
-    def start_acknowledge(self, acknowledged: Mapping[Key, Sequence[Acknowledged]], **fields: Any) -> Reply:
+    def start_acknowledge(
+        self, acknowledged: Mapping[Key, Sequence[Acknowledged]], *, settles: bool = True, **fields: Any
+    ) -> Reply:
         defaults = {"group_id": self.group_id, "member_id": self.member_id, "share_session_epoch": self.epoch}
         request = ShareAcknowledgeRequest(
             topics=[
@@ -104,7 +106,7 @@ class ShareMember:
             ],
             **{**defaults, **fields},
         )
-        return self._send(request)
+        return self._send(request, settles=settles)
 
     def close(self, acknowledged: Mapping[Key, Sequence[Acknowledged]] | None = None) -> Any:
         return self.acknowledge(acknowledged or {}, share_session_epoch=-1)
