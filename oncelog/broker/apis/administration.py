@@ -374,8 +374,6 @@ SHARE_STATE = (
 
 _NOT_SERVED = Rights(free="every request is refused, whatever the rights")
 _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
-_WITHOUT_SHARES = "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION."
-_AS_ABOVE = "Share groups, as above."
 
 
 def _not_served(key: ApiKey, minimum: int, maximum: int, left_out: str, refusal: Refusal = _UNSUPPORTED) -> Api:
@@ -397,9 +395,6 @@ def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str)
 
 
 REFUSED = (
-    # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
-    _not_served(ApiKey.SHARE_FETCH, 1, 2, _WITHOUT_SHARES),
-    _not_served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, _AS_ABOVE),
     # As Kafka where `streams.version` is 0 (KIP-1071).
     _not_served(
         ApiKey.STREAMS_GROUP_HEARTBEAT,

@@ -21,6 +21,7 @@ _APIS = (
     *clients.RECORDS,
     *clients.GROUPS,
     *share_groups.SHARE_GROUPS,
+    *clients.SHARING,
     *clients.TRANSACTIONS,
     *administration.TOPICS,
     *administration.SECURITY,
