@@ -57,6 +57,9 @@ class Acknowledged:
     answered: Turn = NEVER
     error: int | None = None
     """None: never answered, it may have been carried out or not."""
+    start_offset: int = 0
+    """Of the share-partition when it arrived. What is said of a record before it has no effect and is no error, as in
+    Kafka; that no start offset passes what has not ended is S4's."""
 
     @property
     def is_taken(self) -> bool:
@@ -91,7 +94,7 @@ class _Facts:
             for offset in range(acquisition.first_offset, acquisition.last_offset + 1):
                 self.acquired[acquisition.partition, offset].append(acquisition)
         for each in history.acknowledgements:
-            for offset in range(each.first_offset, each.last_offset + 1):
+            for offset in range(max(each.first_offset, each.start_offset), each.last_offset + 1):
                 self.acknowledged[each.partition, offset].append(each)
 
     def may_be_free(self, place: Place, held: Acquisition, until: Turn) -> bool:

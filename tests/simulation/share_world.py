@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.sharing.sessions import PartitionId
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsPartition,
@@ -62,15 +63,14 @@ class Noted:
 
 
 class ShareNetwork(Network):
-    def __init__(self, *arguments: Any, note: Callable[[Message, Reply], None], **settings: Any) -> None:
+    def __init__(self, *arguments: Any, note: Callable[[Message, Callable[[], Reply]], Reply], **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._note = note
 
     def _take(
         self, client: Client, ticket: int, frame: memoryview, request: Any, version: int, is_double: bool
     ) -> None:
-        reply = self._broker().take(frame, request, version)
-        self._note(request, reply)
+        reply = self._note(request, lambda: self._broker().take(frame, request, version))
         if not is_double:
             self._pending.append((client, ticket, reply))
 
@@ -162,18 +162,27 @@ class ShareWorld:
 
     # --- the account --------------------------------------------------------------------------------------------------
 
-    def _on_request(self, request: Message, reply: Reply) -> None:
+    def _on_request(self, request: Message, take: Callable[[], Reply]) -> Reply:
         arrived = self._turn()
         if isinstance(request, ShareGroupHeartbeatRequest):
             self.history.heartbeats[request.member_id].append(arrived)
             if request.member_epoch < 0:
                 self.history.closes[request.member_id].append(arrived)
-        elif isinstance(request, (ShareFetchRequest, ShareAcknowledgeRequest)):
-            if request.share_session_epoch < 0:
-                self.history.closes[request.member_id or ""].append(arrived)
-            acknowledged = list(_acknowledgements(request, arrived))
-            self.history.acknowledgements += acknowledged
-            self._noted.append(Noted(request, arrived, reply, acknowledged))
+        if not isinstance(request, (ShareFetchRequest, ShareAcknowledgeRequest)):
+            return take()
+        if request.share_session_epoch < 0:
+            self.history.closes[request.member_id or ""].append(arrived)
+        acknowledged = list(_acknowledgements(request, arrived))
+        for each in acknowledged:
+            each.start_offset = self._start_offset(request.topics[0].topic_id, each.partition)
+        self.history.acknowledgements += acknowledged  # also if it never comes to an answer
+        reply = take()
+        self._noted.append(Noted(request, arrived, reply, acknowledged))
+        return reply
+
+    def _start_offset(self, topic_id: UUID, partition: int) -> int:
+        life = self.broker.broker.sharing.find(GROUP, PartitionId(topic_id, partition))
+        return 0 if life is None or life.state is None else life.state.start_offset
 
     def _collect(self) -> None:
         self._note_answers()
