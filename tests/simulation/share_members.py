@@ -45,6 +45,7 @@ class ShareMember:
     has_acquired: int = 0
     assigned: tuple[int, ...] = ()
     _heard_ms: int = -_HEARTBEAT_MS
+    _in_session: set[int] = field(default_factory=set)
     _decided: dict[int, Ranges] = field(default_factory=dict)
     """What it will say of each partition."""
 
@@ -108,7 +109,10 @@ class ShareMember:
         decided, self._decided = ({}, self._decided) if self.session_epoch == _OPENS else (self._decided, {})
         if self.session_epoch == _OPENS:
             self._decided = {}  # they are of a session that is over
-        named = self.assigned if self.session_epoch == _OPENS else tuple(decided)
+            self._in_session = set()
+        added, removed = set(self.assigned) - self._in_session, self._in_session - set(self.assigned)
+        self._in_session = set(self.assigned)
+        named = sorted(added | decided.keys())
         batch = fetching.AcknowledgementBatch
         request = fetching.ShareFetchRequest(
             group_id=GROUP,
@@ -133,6 +137,9 @@ class ShareMember:
                 )
             ]
             if named
+            else [],
+            forgotten_topics_data=[fetching.ForgottenTopic(topic_id=self.topic_id, partitions=sorted(removed))]
+            if removed
             else [],
         )
         answer = yield request, 2
