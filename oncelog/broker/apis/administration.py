@@ -374,19 +374,16 @@ SHARE_STATE = (
 
 _NOT_SERVED = Rights(free="every request is refused, whatever the rights")
 _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
-_UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
-_WITHOUT_SHARES = "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION."
-_AS_ABOVE = "Share groups, as above."
 
 
 def _not_served(key: ApiKey, minimum: int, maximum: int, left_out: str, refusal: Refusal = _UNSUPPORTED) -> Api:
     return Api(key, minimum, maximum, rights=_NOT_SERVED, read_only=READS, refusal=refusal, left_out=left_out)
 
 
-def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str, minimum: int = 0) -> Api:
+def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str) -> Api:
     return Api(
         key,
-        minimum,
+        0,
         maximum,
         rights=_NOT_SERVED,
         read_only=READS,
@@ -398,14 +395,6 @@ def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str,
 
 
 REFUSED = (
-    # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
-    _not_served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, _WITHOUT_SHARES),
-    _each_group(ApiKey.SHARE_GROUP_DESCRIBE, 1, _AS_ABOVE, "group_ids", "DescribedGroup", minimum=1),
-    _each_group(
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, _WITHOUT_SHARES, "groups", "DescribeShareGroupOffsetsResponseGroup"
-    ),
-    _not_served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
-    _not_served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
     # As Kafka where `streams.version` is 0 (KIP-1071).
     _not_served(
         ApiKey.STREAMS_GROUP_HEARTBEAT,

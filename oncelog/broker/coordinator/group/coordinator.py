@@ -9,7 +9,7 @@ KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800,
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.coordinator.group.administration import GroupAdministration
 from oncelog.broker.coordinator.group.consumer.classic_members import ClassicMembers
@@ -22,7 +22,7 @@ from oncelog.broker.coordinator.group.membership import Group, Member, member_fr
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE, JoinRequest, JoinResult, SyncResult
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife, GroupTypeCoordinator
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
@@ -30,6 +30,9 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:  # imported with the first share group
+    from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
 
 T = TypeVar("T")
 
@@ -59,7 +62,9 @@ class GroupCoordinator:
         limits: GroupLimits,
         topics: TopicCatalog,
         settings: ConsumerGroupSettings,
+        make_shares: "Callable[[], ShareGroupCoordinator]",
     ) -> None:
+        """`make_shares` is called for the first share group: many brokers never have one."""
         self._runtime = runtime
         self._clock = clock
         self._entropy = entropy
@@ -68,7 +73,12 @@ class GroupCoordinator:
         self._settings = settings
         self._rebalancer = Rebalancer(clock, scheduler, limits.initial_rebalance_delay_ms, self._log_generation)
         self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings)
-        self._types: Mapping[str, Callable[[], GroupTypeCoordinator]] = {CONSUMER_TYPE: lambda: self.consumers}
+        self._types: Mapping[str, Callable[[], GroupTypeCoordinator]] = {
+            CONSUMER_TYPE: lambda: self.consumers,
+            SHARE_TYPE: lambda: self.shares,
+        }
+        self._make_shares = make_shares
+        self._shares: "ShareGroupCoordinator | None" = None
         self._classic_members = ClassicMembers(self.consumers)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.administration = GroupAdministration(
@@ -77,7 +87,15 @@ class GroupCoordinator:
             clock,
             limits.offsets_retention_ms,
             limits.offsets_retention_check_interval_ms,
+            self._prepare_deletion,
         )
+
+    @property
+    def shares(self) -> "ShareGroupCoordinator":
+        """The coordinator of share groups."""
+        if self._shares is None:
+            self._shares = self._make_shares()
+        return self._shares
 
     def make_shard(self, partition: int, _: int) -> GroupShardLife:
         """Make the shard of one life of a partition (`CoordinatorRuntime`); group records carry no coordinator
@@ -110,7 +128,17 @@ class GroupCoordinator:
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """Delete the offsets of a topic whose removal is durable."""
-        return self.administration.on_topic_removed(name)
+        yield from self.administration.on_topic_removed(name)
+        if self._shares is not None:
+            yield from self._shares.on_topic_removed(name)
+
+    def _prepare_deletion(self, group_id: str) -> Completion[None] | None:
+        try:
+            group = self._runtime.shard(group_id).shard.modern_group(group_id)
+        except KafkaError:
+            return None
+        is_share_group = group is not None and group.group_type == SHARE_TYPE
+        return self.shares.offsets.prepare_deletion(group_id) if is_share_group else None
 
     # --- joining ------------------------------------------------------------------------------------------------------
 

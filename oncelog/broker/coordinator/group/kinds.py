@@ -11,13 +11,22 @@ from collections.abc import Callable, Mapping
 from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
 from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES
 from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE
+
+
+def _share_groups() -> GroupKind:
+    from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
+
+    return SHARE_GROUPS
+
 
 _KINDS: Mapping[str, Callable[[], GroupKind]] = {
     CONSUMER_TYPE: lambda: CONSUMER_GROUPS,
+    SHARE_TYPE: _share_groups,
 }
 _TYPE_OF_RECORD: Mapping[int, str] = {
     **dict.fromkeys(CONSUMER_GROUP_TYPES, CONSUMER_TYPE),
+    **dict.fromkeys(range(10, 16), SHARE_TYPE),
 }
 
 

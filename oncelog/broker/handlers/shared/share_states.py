@@ -12,6 +12,7 @@ from uuid import UUID
 
 from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
 from oncelog.broker.coordinator.share.values import SharePartitionKey
+from oncelog.broker.handlers.shared.share_groups import serves_share_groups
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
@@ -19,7 +20,6 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
-SHARE_VERSION = "share.version"
 _ELEMENTS = 8
 """The elements of one partition. Measured: a decision is logged and replayed in about 40 µs."""
 _DECIDED = frozenset(
@@ -76,10 +76,9 @@ def answer_each(
 
 
 def _coordinator(context: RequestContext) -> ShareCoordinator | None:
-    broker = context.broker
-    if broker.metadata.state.features.get(SHARE_VERSION, 0) < 1:
+    if not serves_share_groups(context):
         return None
-    coordinator = broker.share_coordinator
+    coordinator = context.broker.share_coordinator
     return coordinator if coordinator.is_available else None
 
 
