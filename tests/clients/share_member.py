@@ -159,3 +159,8 @@ def acquired(response: Any) -> dict[Key, list[tuple[int, int, int]]]:
 def errors(response: Any) -> dict[Key, ErrorCode]:
     """The errors of a response by partition."""
     return {key: ErrorCode(data.error_code) for key, data in rows(response).items()}
+
+
+def acknowledge_errors(response: Any) -> dict[Key, ErrorCode]:
+    """What the response to a fetch says of the acknowledgements of each partition."""
+    return {key: ErrorCode(data.acknowledge_error_code) for key, data in rows(response).items()}

@@ -137,7 +137,6 @@ COORDINATOR_KEYS = (
         "group.share.max.partition.max.record.locks", _INT, "4000", "The highest allowed for a group.", 2_000, 10_000
     ),
     ConfigKey("group.share.max.share.sessions", _INT, "2000", "How many share sessions this broker keeps at most.", 1),
-    # The share coordinator.
     ConfigKey("share.coordinator.state.topic.num.partitions", _INT, "50", "Partitions of __share_group_state.", 1),
     ConfigKey(
         "share.coordinator.state.topic.segment.bytes", _INT, "104857600", "segment.bytes of __share_group_state.", 1

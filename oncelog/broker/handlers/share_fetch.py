@@ -149,10 +149,7 @@ def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSe
         isolation=broker.sharing.isolation(group_id),
     )
     fetch = ShareFetch(broker.scheduler, context.peer, session, limits)
-    records = fetch.begin(broker.sharing, wanted, request.share_session_epoch)
-    if not records.done:
-        yield records
-    found = records.result()
+    found = yield from fetch.fetch(broker.sharing, wanted, request.share_session_epoch)
     yield _READ_ELEMENTS * len(found)
     return {**found, **fetched}
 

@@ -31,29 +31,23 @@ if TYPE_CHECKING:
     from oncelog.broker.sharing.ports import ShareGroupSettings, SharePersister, SharingParts
     from oncelog.broker.turns.ports import Timer
 
-_IS_OVER: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
-"""What Kafka calls a fenced share-partition."""
 _COORDINATOR_ELSEWHERE: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 _FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
+_GONE: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_ENDS: Final = _FENCED | _GONE | {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.INVALID_REQUEST}
+"""What Kafka calls a fenced share-partition; and what is said of one that was deleted."""
 _RETRIES: Final = 4
 _RETRY_MS: Final = 1_000
 """As Kafka's PersisterStateManager, which makes 5 attempts and begins with this time. A share coordinator that is still
 loading is no error that a share consumer should see."""
-_UNCHANGED: Final = _IS_OVER - {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 class RecordsWaiter(Protocol):
     """A request that waits for records of the partition."""
 
-    def on_moved(self) -> None:
+    def on_moved(self, partition: PartitionId) -> None:
         """There may be more records to acquire than before."""
 
     def on_ended(self, partition: PartitionId, error: KafkaError) -> None:
@@ -80,8 +74,10 @@ class SharePartitionLife:
     __slots__ = (
         "_is_held",
         "_key",
+        "_leader_epoch",
         "_log",
         "_on_ended",
+        "_partition",
         "_parts",
         "_persister",
         "_refusal",
@@ -104,7 +100,9 @@ class SharePartitionLife:
         on_ended: "Callable[[SharePartitionLife], None]",
     ) -> None:
         self._key = key
+        self._partition = PartitionId(key.topic_id, key.partition)
         self._log = log
+        self._leader_epoch = log.leader_epoch
         self._parts = parts
         self._persister = persister
         self._settings = settings
@@ -137,7 +135,7 @@ class SharePartitionLife:
 
     def _read_state(self) -> None:
         if self._refusal is None:
-            self._persister.read(self._key, self._log.leader_epoch).then(self._on_read)
+            self._persister.read(self._key, self._leader_epoch).then(self._on_read)
 
     def _on_read(self, read: Completion[ShareState]) -> None:
         if self._refusal is not None:
@@ -186,10 +184,9 @@ class SharePartitionLife:
             self._timer = None
         self._parts.purgatory.unwatch(self._log, self)
         self._on_ended(self)
-        partition = PartitionId(self._key.topic_id, self._key.partition)
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
-            waiter.on_ended(partition, error)
+            waiter.on_ended(self._partition, error)
 
     def on_moved(self) -> None:
         """See `Watcher`."""
@@ -204,7 +201,7 @@ class SharePartitionLife:
     def watch(self, waiter: RecordsWaiter) -> None:
         """Have the waiter notified of more records, or of the end of this life, which may have been already."""
         if self._refusal is not None:
-            waiter.on_ended(PartitionId(self._key.topic_id, self._key.partition), self._refusal)
+            waiter.on_ended(self._partition, self._refusal)
         else:
             self._waiters[waiter] = None
 
@@ -213,7 +210,7 @@ class SharePartitionLife:
 
     def _wake(self) -> None:
         for waiter in tuple(self._waiters):
-            waiter.on_moved()
+            waiter.on_moved(self._partition)
 
     # -- reading
 
@@ -250,7 +247,7 @@ class SharePartitionLife:
     def read(self, reading: Reading, max_bytes: int, *, at_least_one: bool) -> Records | Completion[Records]:
         """Raises, or fails with, KafkaError."""
         if reading.fetch_offset >= reading.bounds.upper_bound:
-            return _NOTHING
+            return NOTHING
         return self._log.read(reading.fetch_offset, max_bytes, reading.bounds, at_least_one=at_least_one)
 
     def hold(self) -> None:
@@ -324,24 +321,24 @@ class SharePartitionLife:
         written = self._persister.write(
             self._key,
             self._state_epoch,
-            self._log.leader_epoch,
+            self._leader_epoch,
             change.start_offset,
             change.delivery_complete_count,
             change.batches,
-        ).map(_same, _raise_as_answered)
+        )
         error = written.error
         if error is None:
             state.apply(change)
             self._after_change()
             if not written.done:
                 written.then(self._on_written)
-        elif isinstance(error, KafkaError) and error.code in _IS_OVER:
-            self.end(error)
-        return written
+        elif isinstance(error, KafkaError) and error.code in _ENDS:
+            self.end(_as_answered(error))
+        return written.map(_same, _raise_as_answered)
 
     def _on_written(self, written: Completion[None]) -> None:
         if isinstance(written.error, KafkaError):
-            self.end(written.error)
+            self.end(_as_answered(written.error))
 
     def _after_change(self) -> None:
         self._set_timer()
@@ -380,7 +377,7 @@ class Wanted(NamedTuple):
     acquire_mode: int
 
 
-_NOTHING: Final[Records] = (memoryview(b""), None)
+NOTHING: Final[Records] = (memoryview(b""), None)
 _NO_BATCHES: Final = Batches(memoryview(b""), ())
 
 
@@ -398,4 +395,4 @@ def _as_answered(error: KafkaError) -> KafkaError:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.code in _FENCED:
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
-    return error if error.code in _UNCHANGED else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
+    return error if error.code in _GONE else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)

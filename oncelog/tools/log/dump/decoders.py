@@ -1,8 +1,8 @@
 """The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it.
 
 Owns: the choice of decoder, and the text for what it cannot decode. Does not own: the formats (`protocol`), JSON.
-Left out: records of streams groups, of tiered storage, and of Kafka's own controllers: this broker
-writes none of them.
+Left out: records of streams groups, of tiered storage, and of Kafka's own controllers: this broker writes none of
+them.
 """
 
 import re
