@@ -1,9 +1,11 @@
 """Our Admin and command line on share groups and streams groups, against Apache Kafka where its jars are."""
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from oncelog.protocol.generated.streams_group_heartbeat_request import (
 from tests.clients.wire import WireBroker
 from tests.support.kafka import serving
 
+DOCS = Path(__file__).parent.parent.parent / "docs"
 _SETTINGS = (
     "share.coordinator.state.topic.replication.factor=1",
     "share.coordinator.state.topic.min.isr=1",
@@ -282,3 +285,10 @@ def test_a_share_group_may_have_settings_before_it_exists(scene: Scene) -> None:
     found = scene.rows("config", "describe", "--group", group, "--changed")
     changed = [(row["name"], row["value"]) for row in found if row["source"] == "DYNAMIC_GROUP_CONFIG"]
     assert changed == [("share.record.lock.duration.ms", "20000")]
+
+
+def test_the_settings_on_the_page_of_share_groups_are_all_there_are_with_their_defaults(scene: Scene) -> None:
+    page = (DOCS / "understand" / "share-groups.md").read_text(encoding="utf-8")
+    documented = dict(re.findall(r"^\| `(share\.[a-z.]+)` \| `([^`]+)` \|", page, re.MULTILINE))
+    entries = scene.admin.describe_config_entries(group=fresh("group"))
+    assert documented == {each.name: each.value for each in entries if each.name.startswith("share.")}
