@@ -23,6 +23,7 @@ from oncelog.protocol.generated.streams_group_heartbeat_request import (
     Topology,
 )
 from tests.clients.wire import WireBroker
+from tests.support.consoles import console, text_of
 from tests.support.kafka import serving
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -147,6 +148,8 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     directory = tmp_path_factory.mktemp(request.param)
     with serving(request.param, directory, *_SETTINGS) as bootstrap, Admin(bootstrap) as admin:
         scene = Scene(bootstrap, admin)
+        # The first to need it creates the topic of share states: a member would be assigned half a minute later.
+        admin.alter_share_group_offsets("first", {TopicPartition(scene.topic(), 0): 0})
         yield scene
         scene.wire.close()
 
@@ -277,6 +280,20 @@ def test_streams_groups_on_the_command_line(scene: Scene) -> None:
     assert (moved["topic"], moved["committed_offset"], moved["new_offset"]) == (source, 3, 0)
     said = scene.run("group", "delete", group).stdout
     assert f"`oncelog topic delete {' '.join(internal)}`" in said
+
+
+async def test_the_console_shows_groups_of_every_type(scene: Scene) -> None:
+    topic, share, streams = scene.topic(records=5), fresh("share"), fresh("streams")
+    scene.admin.alter_share_group_offsets(share, {TopicPartition(topic, 0): 2})
+    scene.share_member(share, topic)
+    scene.streams_member(streams, topic)
+    async with console(scene.bootstrap) as client:
+        listed = text_of((await client.get("/groups", params={"q": share})).text)
+        assert f"{share} Stable share 3" in listed
+        described = text_of((await client.get("/group", params={"id": share})).text)
+        assert f"{topic} -0 2 5 5 3 client" in described
+        application = text_of((await client.get("/group", params={"id": streams})).text)
+        assert "process thread 0_0 1_0" in application and "topology epoch 1 lag 5 offsets" in application
 
 
 def test_a_share_group_may_have_settings_before_it_exists(scene: Scene) -> None:
