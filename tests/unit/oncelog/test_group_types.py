@@ -11,6 +11,7 @@ from oncelog.cli import main
 from oncelog.client import (
     GroupDescription,
     KafkaError,
+    ListedGroup,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     ShareGroupDescription,
@@ -24,6 +25,7 @@ from oncelog.client import (
 )
 from oncelog.client.admin.descriptions import PartitionDescription
 from oncelog.protocol.errors import ErrorCode
+from oncelog.tools.kafka_scripts.__main__ import main as kafka_script
 
 INPUT, OWN = TopicPartition("lines", 0), TopicPartition("app-words-repartition", 0)
 CHANGELOG = StreamsInternalTopic("app-counts-changelog", 1, 1, {})
@@ -60,6 +62,11 @@ class Cluster:
             if each.group_id == group_id:
                 return [each]
         raise KafkaError(f"{kind} {group_id!r} does not exist", code=ErrorCode.GROUP_ID_NOT_FOUND)
+
+    async def list_groups(self) -> list[Any]:
+        types = {"plain": ("", "classic"), "sink": ("connect", "classic"), "workers": ("share", "share")}
+        listed = {"old": ("consumer", ""), "new": ("consumer", "consumer"), "app": ("streams", "streams"), **types}
+        return [ListedGroup(name, 0, protocol, "Empty", kind) for name, (protocol, kind) in listed.items()]
 
     async def describe_groups(self, group_id: str) -> list[Any]:
         return self._found("group", group_id, PLAIN)
@@ -206,3 +213,11 @@ def test_a_share_groups_lag_is_the_brokers_with_everyone_who_shares_the_partitio
         "lag": 3,
         "client_ids": ["client"],
     }
+
+
+def test_kafkas_script_for_consumer_groups_lists_no_others(
+    cluster: type[Cluster], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Share and streams groups have scripts of their own in Kafka, and connectors are no consumers."""
+    assert kafka_script(["kafka-consumer-groups", "--bootstrap-server", "127.0.0.1:9092", "--list"]) == 0
+    assert capsysbinary.readouterr().out.split() == [b"old", b"new", b"plain"]
