@@ -94,6 +94,7 @@ BLOCKS: dict[str, tuple[Block, ...]] = {
 CONSOLES: dict[str, Callable[[str], str]] = {
     "start/command-line.md": page_commands.command_line,
     "understand/log.md": page_commands.files_of_a_partition,
+    "understand/share-groups.md": page_commands.command_line,
 }
 """Pages whose commands are run again."""
 

@@ -32,6 +32,19 @@ from oncelog.client.admin.security import (
     UserScramCredentialUpsertion,
 )
 from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.admin.share_descriptions import (
+    ShareGroupDescription,
+    ShareMemberDescription,
+    SharePartitionOffset,
+)
+from oncelog.client.admin.streams_descriptions import (
+    StreamsGroupDescription,
+    StreamsInternalTopic,
+    StreamsMemberDescription,
+    StreamsSubtopology,
+    StreamsTask,
+    StreamsTasks,
+)
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.raw_batches import Fate, RawBatch
 from oncelog.client.options.hooks import OnPartitions
@@ -190,6 +203,15 @@ __all__ = [
     "SessionOptions",
     "SessionProducerOptions",
     "SessionSettings",
+    "ShareGroupDescription",
+    "ShareMemberDescription",
+    "SharePartitionOffset",
+    "StreamsGroupDescription",
+    "StreamsInternalTopic",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTask",
+    "StreamsTasks",
     "TopicDescription",
     "TopicDeserializer",
     "TopicPartition",
