@@ -60,13 +60,21 @@ from oncelog.client.options.settings import (
     SessionProducerOptions,
     SessionSettings,
 )
+from oncelog.client.options.share_settings import (
+    AcknowledgementMode,
+    AcquireMode,
+    ShareConsumerOptions,
+    ShareConsumerSettings,
+)
 from oncelog.client.producing.batch import Delivery, ProducerIdentity
 from oncelog.client.producing.prepared import PreparedTxnState
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
 from oncelog.client.session import SessionBatch, TransactionalSession
+from oncelog.client.sharing.consumer import ShareConsumer
 from oncelog.client.values.errors import (
     AbortableError,
+    AcknowledgementFailed,
     AuthenticationFailed,
     CommitFailed,
     CommitUnknown,
@@ -89,6 +97,7 @@ from oncelog.client.values.errors import (
     UnknownTopic,
 )
 from oncelog.client.values.records import (
+    AcknowledgeType,
     ConsumerGroupMetadata,
     ConsumerRecords,
     Headers,
@@ -101,6 +110,7 @@ from oncelog.client.values.records import (
     Record,
     RecordMetadata,
     RecordOptions,
+    ShareRecord,
     TopicPartition,
 )
 from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
@@ -110,9 +120,13 @@ __all__ = [
     "JSON",
     "STRING",
     "AbortableError",
+    "AcknowledgeType",
+    "AcknowledgementFailed",
+    "AcknowledgementMode",
     "Acks",
     "Acl",
     "AclFilter",
+    "AcquireMode",
     "Admin",
     "AdminOptions",
     "AdminSettings",
@@ -190,6 +204,10 @@ __all__ = [
     "SessionOptions",
     "SessionProducerOptions",
     "SessionSettings",
+    "ShareConsumer",
+    "ShareConsumerOptions",
+    "ShareConsumerSettings",
+    "ShareRecord",
     "TopicDescription",
     "TopicDeserializer",
     "TopicPartition",
