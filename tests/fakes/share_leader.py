@@ -49,6 +49,7 @@ HEARTBEAT_S = 5
 LONG_POLL_S = 0.5
 LOCK_MS = 30_000
 LEAVING_EPOCH = FINAL_EPOCH = -1
+HOSTS = ("host", "other")
 
 
 def records(first: int, count: int, partition: int = 0, delivery_count: int = 1, **errors: Any) -> PartitionData:
@@ -79,7 +80,9 @@ class ShareLeader:
         self.is_silent = False
         """True: it answers no request for records and no acknowledgement."""
         self.epochs: dict[str, int] = {}
-        """By member: the epoch of the next request in its session. One session, whichever node is asked."""
+        """By host: the epoch of the next request in the member's session with it."""
+        self.asked: list[str] = []
+        """The host of each request for records and acknowledgement."""
         self.said: list[tuple[int, int, int]] = []
         """Each acknowledged offset in the order in which they came: partition, offset and type."""
         self._partitions = partitions
@@ -117,7 +120,7 @@ class ShareLeader:
             for index in range(self._partitions)
         ]
         topic = MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=led)
-        brokers = [MetadataResponseBroker(node_id, "host", 1 + node_id) for node_id in range(self.nodes)]
+        brokers = [MetadataResponseBroker(node_id, host, 1) for node_id, host in enumerate(HOSTS[: self.nodes])]
         return MetadataResponse(brokers=brokers, topics=[topic])
 
     def _heartbeat(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
@@ -135,27 +138,31 @@ class ShareLeader:
             assignment=assignment,
         )
 
-    def _session_error(self, member_id: str, epoch: int) -> int:
-        known = self.epochs.get(member_id)
+    def _session_error(self, epoch: int) -> int:
+        host = self.broker.asked_host
+        known = self.epochs.get(host)
         if known is None:
             return ErrorCode.SHARE_SESSION_NOT_FOUND
         if epoch not in (known, FINAL_EPOCH):
             return ErrorCode.INVALID_SHARE_SESSION_EPOCH
-        self.epochs[member_id] = known + 1
+        self.epochs[host] = known + 1
         if epoch == FINAL_EPOCH:
-            del self.epochs[member_id]
+            del self.epochs[host]
         return 0
 
     def _fetch(self, request: ShareFetchRequest) -> ShareFetchResponse | None:
+        self.asked.append(self.broker.asked_host)
         if self.is_silent:
             return None
         code = self.fetch_errors.popleft() if self.fetch_errors else 0
         if request.share_session_epoch == 0:
-            self.epochs[str(request.member_id)] = 1
+            self.epochs[self.broker.asked_host] = 1
+            if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
+                code = ErrorCode.INVALID_REQUEST
         else:
-            code = code or self._session_error(str(request.member_id), request.share_session_epoch)
+            code = code or self._session_error(request.share_session_epoch)
         if code:
-            self.epochs.pop(str(request.member_id), None)
+            self.epochs.pop(self.broker.asked_host, None)
             self.broker.delays_s[ApiKey.SHARE_FETCH] = 0.0
             return ShareFetchResponse(error_code=code)
         acknowledged = self._take(request)
@@ -167,9 +174,10 @@ class ShareLeader:
         return ShareFetchResponse(acquisition_lock_timeout_ms=LOCK_MS, responses=[topic])
 
     def _acknowledge(self, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse | None:
+        self.asked.append(self.broker.asked_host)
         if self.is_silent:
             return None
-        code = self._session_error(str(request.member_id), request.share_session_epoch)
+        code = self._session_error(request.share_session_epoch)
         if code:
             return ShareAcknowledgeResponse(error_code=code)
         parts = [AcknowledgedPartition(index, code) for index, code in self._take(request).items()]

@@ -1,8 +1,12 @@
 """Our share consumer (KIP-932) against Apache Kafka 4.3: its answers are what the client is made for."""
 
 import asyncio
+import re
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -287,3 +291,17 @@ def test_the_blocking_share_consumer_iterates_and_commits(bootstrap: str) -> Non
                 break
         assert set(consumer.commit_sync().values()) == {None}
     assert sorted(values, key=int) == [f"{number}" for number in range(20)]
+
+
+def test_the_scripts_of_the_page_run_as_they_stand(bootstrap: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/clients/client-share-consumer.md").read_text()
+    scripts = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(scripts) == 3
+    with sync.Producer(bootstrap) as producer, sync.Admin(bootstrap) as admin:
+        admin.create_topics("orders")
+        producer.send("orders", b"42")
+    for script in scripts:
+        text = script.replace("localhost:9092", bootstrap)
+        command = [sys.executable, "-c", text]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), script

@@ -308,7 +308,6 @@ class Exchange:
     ) -> None:
         self._on_lock_timeout(response.acquisition_lock_timeout_ms)
         names = {topic_id: each.topic for each, topic_id in places.items()}
-        names |= {each.origin.topic_id: each.origin.topic_partition.topic for each in acknowledged}
         codes: dict[Place, Code] = {}
         # One partition's data must not keep that of all others in memory.
         shares = sum(bool(data.records) for topic in response.responses for data in topic.partitions) > 1

@@ -413,6 +413,53 @@ def test_after_a_session_has_ended_its_acknowledgements_fail_and_a_new_one_goes_
     run_virtually(leader.broker, main)
 
 
+@pytest.mark.parametrize("by", ["commit", "poll"])
+def test_what_was_delivered_in_a_session_is_not_acknowledged_in_the_next_one(by: str) -> None:
+    """A leader refuses acknowledgements in the request that begins a session, and would do so after it: the locks have
+    ended."""
+    leader = ShareLeader()
+    leader.deliveries.append([records(0, 2)])
+    failed: list[Any] = []
+
+    async def main() -> None:
+        options: ShareConsumerOptions = {
+            **EXPLICIT,
+            "on_acknowledged": lambda _, each, error: failed.append((each, error.name)),
+        }
+        async with ShareConsumer(TOPIC, **options) as consumer:
+            first, second = await consumer.poll(SOON_MS)
+            leader.epochs.clear()
+            consumer.acknowledge(first)
+            await consumer.commit_sync()
+            consumer.acknowledge(second)
+            await (consumer.commit_sync() if by == "commit" else consumer.poll(SOON_MS))
+            assert failed == [([0], "SHARE_SESSION_NOT_FOUND"), ([1], "SHARE_SESSION_NOT_FOUND")]
+            assert leader.said == []
+            assert 0 not in [each.share_session_epoch for each in leader.requests(ApiKey.SHARE_ACKNOWLEDGE)]
+            leader.deliveries.append([records(0, 1)])
+            assert offsets(await consumer.poll(SOON_MS)) == [0]
+
+    run_virtually(leader.broker, main)
+
+
+def test_what_no_request_for_records_will_carry_goes_by_itself() -> None:
+    """The node that has delivered a record leads nothing of this member any more."""
+    leader = ShareLeader(partitions=2, nodes=2)
+    leader.deliveries += [[], [records(0, 1, partition=1)]]
+
+    async def main() -> None:
+        async with ShareConsumer(TOPIC, **OPTIONS) as consumer:
+            assert [each.partition for each in await consumer.poll(SOON_MS)] == [1]
+            leader.assigned = [0]
+            await pass_time(HEARTBEAT_S)
+            leader.asked.clear()
+            await consumer.poll(SOON_MS)
+            assert leader.take_said() == types(ACCEPT, 0, partition=1)
+            assert leader.asked.count("other") == len(leader.requests(ApiKey.SHARE_ACKNOWLEDGE)) == 1
+
+    run_virtually(leader.broker, main)
+
+
 def test_a_lost_connection_fails_what_was_on_its_way_and_the_next_session_goes_on() -> None:
     leader = ShareLeader()
     leader.deliveries.append([records(0, 1)])
@@ -498,15 +545,14 @@ def test_with_a_limit_of_records_one_leader_is_asked_at_a_time_each_in_turn(mode
 
     async def main() -> None:
         async with ShareConsumer(TOPIC, **OPTIONS, share_acquire_mode=mode, max_poll_records=7) as consumer:
-            await consumer.poll(int(LONG_POLL_S * 500))
+            for _ in range(3):
+                await consumer.poll(int(LONG_POLL_S * 250))
             assert len(leader.fetches) == at_a_time
             assert {(each.max_records, each.batch_size) for each in leader.fetches} == {(7, 7)}
             assert {each.share_acquire_mode for each in leader.fetches} == {mode == "record_limit"}
             await consumer.poll(2 * SOON_MS)
-            named = [
-                part.partition_index for each in leader.fetches for topic in each.topics for part in topic.partitions
-            ]
-            assert sorted({*named}) == [0, 1]
+            assert leader.asked[:4] == ["host", "other", "host", "other"]
+            assert leader.requests(ApiKey.SHARE_ACKNOWLEDGE) == []
 
     run_virtually(leader.broker, main)
 
@@ -633,22 +679,24 @@ def test_without_topics_a_member_leaves_and_with_others_it_says_so_at_once() -> 
 
 def test_a_close_ends_by_its_deadline_and_each_commit_has_an_outcome() -> None:
     leader = ShareLeader()
-    leader.deliveries.append([records(0, 1)])
+    leader.deliveries.append([records(0, 2)])
     outcomes: list[Any] = []
 
     async def main() -> None:
-        consumer = ShareConsumer(TOPIC, **OPTIONS)
+        consumer = ShareConsumer(TOPIC, **EXPLICIT)
         async with consumer:
-            await consumer.poll(SOON_MS)
+            first, second = await consumer.poll(SOON_MS)
             leader.is_silent = True
+            consumer.acknowledge(first)
             consumer.commit_async(outcomes.append)
             await pass_time(1)
+            consumer.acknowledge(second)
+            consumer.commit_async(outcomes.append)
             leader.broker.silence()
             begun_s = asyncio.get_running_loop().time()
             await consumer.close(timeout_ms=SOON_MS)
             assert asyncio.get_running_loop().time() - begun_s <= 2 * SOON_MS / 1_000
-        (outcome,) = outcomes
-        assert isinstance(outcome[PLACE], RequestTimedOut)
+        assert [type(outcome[PLACE]) for outcome in outcomes] == [RequestTimedOut, RequestTimedOut]
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run_virtually(leader.broker, main)
