@@ -58,30 +58,21 @@ _OFTEN = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.SHARE_FETCH,
-        ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
 """The messages of producers, consumers and coordinators in normal operation, and all requests of our client: importing
 these reads no declaration."""
 _UNHANDLED = frozenset(
     {
-        ApiKey.SHARE_GROUP_DESCRIBE,
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE,
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,

@@ -34,18 +34,19 @@ from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.transitions import TransitionLog
-from oncelog.broker.requests.parts import Broker
+from oncelog.broker.requests.parts import Broker, WhenNeeded
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced, Slices
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import INTERNAL_TOPICS
 
 __all__ = ["StartError", "assemble", "check_directory"]
 
 if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults
+    from oncelog.broker.sharing.manager import SharePartitionManager
     from oncelog.broker.succession.process import Succession
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness
@@ -145,6 +146,7 @@ def make_broker(
     coordinators = make_coordinators(
         *(config, system, faults, stored.rounds, topics, stored.live_config, metadata, leadership, log),
         TransitionLog(log, metrics),
+        *(stored.logs, stored.slices),
     )
     broker = Broker(
         live_config=stored.live_config,
@@ -165,6 +167,8 @@ def make_broker(
         markers=coordinators.markers,
         transactions=coordinators.transactions,
         groups_when_needed=coordinators.groups,
+        shares_when_needed=coordinators.shares,
+        sharing_when_needed=WhenNeeded(lambda: _make_sharing(broker)),
         metrics=metrics,
         request_observer=RequestObserver(log, metrics, measures=_is_reported(config)),
         logger=log,
@@ -174,6 +178,12 @@ def make_broker(
         tokens=make_tokens(config, metadata, system),
     )
     return broker, coordinators
+
+
+def _make_sharing(broker: Broker) -> "SharePartitionManager":
+    from oncelog.broker.assembly.sharing import assemble_sharing
+
+    return assemble_sharing(broker)
 
 
 def _lead(leadership: Leadership, rounds: Rounds, system: System) -> None:
@@ -248,7 +258,7 @@ def make_topics(
         system.entropy,
         leadership,
         lambda topic: log_config_for(topic.config, live_config.current),
-        {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
+        {name: internal_topic_config(name, config) for name in sorted(INTERNAL_TOPICS)},
         slices,
     )
 

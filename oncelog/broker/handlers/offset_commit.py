@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.coordinator.group.offsets import Committer, Errors
+from oncelog.broker.coordinator.group.kind import CommitErrors, Committer
 from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.requests.context import RequestContext
@@ -40,8 +40,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
     wanted = [_resolve_name(context, topic) for topic in request.topics] if by_id else request.topics
     offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
     committed = context.broker.groups.offsets.commit(_committer(context, request), offsets, request.retention_time_ms)
-    to_client_error = partial(_to_client_error, context.api_version)
-    return settle_errors(committed, offsets, unknown, to_client_error).map(
+    return settle_errors(committed, offsets, unknown, _same).map(
         lambda errors: OffsetCommitResponse(topics=[_answer(topic, errors) for topic in wanted])
     )
 
@@ -61,7 +60,7 @@ def _handle_in_slices(context: RequestContext, request: OffsetCommitRequest) -> 
         topics,
         wanted,
         lambda some: offsets.commit(committer, some, request.retention_time_ms),
-        partial(_to_client_error, context.api_version),
+        _same,
         by_id=by_id,
     )
     answers = []
@@ -81,9 +80,8 @@ def _committer(context: RequestContext, request: OffsetCommitRequest) -> Committ
     )
 
 
-def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
-    is_unknown_to_client = error is ErrorCode.GROUP_ID_NOT_FOUND and api_version < 9
-    return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
+def _same(error: ErrorCode) -> ErrorCode:
+    return error
 
 
 def _resolve_name(context: RequestContext, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
@@ -92,7 +90,7 @@ def _resolve_name(context: RequestContext, wanted: OffsetCommitRequestTopic) -> 
     return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)
 
 
-def _answer(topic: OffsetCommitRequestTopic, errors: Errors) -> OffsetCommitResponseTopic:
+def _answer(topic: OffsetCommitRequestTopic, errors: CommitErrors) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

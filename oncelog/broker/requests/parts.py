@@ -5,7 +5,7 @@ Owns only the references. Built by `broker.assembly.broker`, the only place that
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from oncelog.broker.apis.compatibility import Compatibility
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from oncelog.broker.config.settings import BrokerConfig
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+    from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
     from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
     from oncelog.broker.fetching.purgatory import FetchPurgatory
     from oncelog.broker.fetching.session_cache import FetchSessionCache
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.security.scram import ScramUsers
+    from oncelog.broker.sharing.manager import SharePartitionManager
     from oncelog.broker.succession.standing import Standing
     from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
     from oncelog.broker.turns.slices import Slices
+
+
+T = TypeVar("T")
 
 
 class MistakeReport(Protocol):
@@ -41,15 +46,15 @@ class MistakeReport(Protocol):
     def report(self) -> Any: ...
 
 
-class GroupsWhenNeeded:
-    """The group coordinator, created on first use or when a group is found in the log: a start need not wait for code
+class WhenNeeded(Generic[T]):
+    """A part that is created on first use, a coordinator also when its log has records: a start need not wait for code
     that many brokers never run."""
 
-    def __init__(self, make: "Callable[[], GroupCoordinator]") -> None:
+    def __init__(self, make: "Callable[[], T]") -> None:
         self._make = make
-        self.known: "GroupCoordinator | None" = None
+        self.known: T | None = None
 
-    def get(self) -> "GroupCoordinator":
+    def get(self) -> T:
         if self.known is None:
             self.known = self._make()
         return self.known
@@ -74,7 +79,9 @@ class Broker:
     fetch_sessions: "FetchSessionCache"
     markers: "PartitionMarkers"
     transactions: "TransactionCoordinator"
-    groups_when_needed: "GroupsWhenNeeded"
+    groups_when_needed: "WhenNeeded[GroupCoordinator]"
+    shares_when_needed: "WhenNeeded[ShareCoordinator]"
+    sharing_when_needed: "WhenNeeded[SharePartitionManager]"
     metrics: "Metrics"
     request_observer: "RequestObserver"
     logger: Any
@@ -129,3 +136,11 @@ class Broker:
     def known_groups(self) -> "GroupCoordinator | None":
         """The group coordinator; None until the first group request, unless a group was found at the start."""
         return self.groups_when_needed.known
+
+    @property
+    def share_coordinator(self) -> "ShareCoordinator":
+        return self.shares_when_needed.get()
+
+    @property
+    def sharing(self) -> "SharePartitionManager":
+        return self.sharing_when_needed.get()
