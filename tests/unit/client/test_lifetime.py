@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from oncelog.client import Admin, Consumer, InvalidState, Producer, TransactionalSession
+from oncelog.client import Admin, Consumer, InvalidState, Producer, ShareConsumer, TransactionalSession
 from oncelog.client.values.lifetime import Lifetime
 from tests.daemon.test_client_deadlines import CALLS, PLACE, TOPIC, waiting
 from tests.fakes.scripted_answers import OF_A_PRODUCER
@@ -26,6 +26,7 @@ HOST = "host:1"
 CLIENTS: dict[str, Callable[[], Any]] = {
     "Producer": lambda: Producer(HOST),
     "Consumer": lambda: Consumer(TOPIC, bootstrap_servers=HOST),
+    "ShareConsumer": lambda: ShareConsumer(TOPIC, bootstrap_servers=HOST, group_id="group"),
     "Admin": lambda: Admin(HOST),
     "TransactionalSession": lambda: TransactionalSession(TOPIC, bootstrap_servers=HOST, group_id="group"),
 }
