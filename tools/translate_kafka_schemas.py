@@ -29,7 +29,11 @@ STATE_RECORDS = {
         "ConsumerGroupTargetAssignmentMetadataValue", "ConsumerGroupTargetAssignmentMemberKey",
         "ConsumerGroupTargetAssignmentMemberValue", "ConsumerGroupCurrentMemberAssignmentKey",
         "ConsumerGroupCurrentMemberAssignmentValue", "ConsumerGroupRegularExpressionKey",
-        "ConsumerGroupRegularExpressionValue",
+        "ConsumerGroupRegularExpressionValue", "StreamsGroupMetadataKey", "StreamsGroupMetadataValue",
+        "StreamsGroupMemberMetadataKey", "StreamsGroupMemberMetadataValue", "StreamsGroupTargetAssignmentMetadataKey",
+        "StreamsGroupTargetAssignmentMetadataValue", "StreamsGroupTargetAssignmentMemberKey",
+        "StreamsGroupTargetAssignmentMemberValue", "StreamsGroupCurrentMemberAssignmentKey",
+        "StreamsGroupCurrentMemberAssignmentValue", "StreamsGroupTopologyKey", "StreamsGroupTopologyValue",
     ),
     "kafka-metadata": (
         "TopicRecord", "PartitionRecord", "PartitionChangeRecord", "RemoveTopicRecord", "ConfigRecord",
