@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.coordinator.group.offsets import Committer, Errors
+from oncelog.broker.coordinator.group.kind import CommitErrors, Committer
 from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.requests.context import RequestContext
@@ -92,7 +92,7 @@ def _resolve_name(context: RequestContext, wanted: OffsetCommitRequestTopic) -> 
     return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)
 
 
-def _answer(topic: OffsetCommitRequestTopic, errors: Errors) -> OffsetCommitResponseTopic:
+def _answer(topic: OffsetCommitRequestTopic, errors: CommitErrors) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

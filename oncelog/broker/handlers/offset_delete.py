@@ -5,7 +5,7 @@
 - For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its members' subscriptions are unknown.
 """
 
-from oncelog.broker.coordinator.group.offsets import Errors
+from oncelog.broker.coordinator.group.kind import CommitErrors
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
@@ -21,14 +21,14 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> Completion[
     topics = context.broker.topics
     wanted = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
     known = [partition for partition in wanted if topics.has_partition(*partition)]
-    errors: Errors = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    errors: CommitErrors = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return context.broker.groups.administration.delete_offsets(request.group_id, known).map(
         lambda deleted: _respond(request, {**errors, **deleted}),
         lambda error: OffsetDeleteResponse(error_code=error.code),
     )
 
 
-def _respond(request: OffsetDeleteRequest, errors: Errors) -> OffsetDeleteResponse:
+def _respond(request: OffsetDeleteRequest, errors: CommitErrors) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponseTopic(

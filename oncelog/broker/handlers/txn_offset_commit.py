@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
-from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
+from oncelog.broker.coordinator.group.kind import CommitErrors, Committer, OffsetToCommit
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
@@ -64,7 +64,7 @@ def _handle_in_slices(context: RequestContext, request: TxnOffsetCommitRequest) 
 
 def _commit(
     context: RequestContext, request: TxnOffsetCommitRequest, offsets: Sequence[OffsetToCommit]
-) -> Completion[Errors]:
+) -> Completion[CommitErrors]:
     _verify(context, request)
     return context.broker.groups.offsets.commit_in_transaction(
         Committer(request.group_id, request.generation_id, request.member_id, request.group_instance_id),
@@ -124,7 +124,7 @@ def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
             return error
 
 
-def _answer(topic: TxnOffsetCommitRequestTopic, errors: Errors) -> TxnOffsetCommitResponseTopic:
+def _answer(topic: TxnOffsetCommitRequestTopic, errors: CommitErrors) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=topic.name,
         partitions=[

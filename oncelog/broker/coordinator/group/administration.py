@@ -13,14 +13,14 @@ KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 8
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from oncelog.broker.coordinator.group.consumer.update import tombstones
+from oncelog.broker.coordinator.group.kinds import kind_of
 from oncelog.broker.coordinator.group.membership import Group
 from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, GroupDescription
+from oncelog.broker.coordinator.group.requests import GroupDescription
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
-from oncelog.broker.coordinator.group.subscription import CONSUMER, subscribed_topics
+from oncelog.broker.coordinator.group.subscription import subscribed_topics
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
@@ -61,7 +61,7 @@ class GroupAdministration:
 
     def _description(self, life: GroupShardLife, group_id: str) -> GroupDescription:
         shard = life.shard
-        if shard.consumer_group(group_id) is not None:
+        if shard.modern_group(group_id) is not None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} is not a classic group.")
         group = life.classic.get(group_id)
         if group is not None:
@@ -97,9 +97,10 @@ class GroupAdministration:
                     yield self._list_entry(life, group_id)
 
     def _list_entry(self, life: GroupShardLife, group_id: str) -> GroupDescription:
-        consumer_group = life.shard.consumer_group(group_id)
-        if consumer_group is not None:
-            return GroupDescription(group_id, consumer_group.state.value, CONSUMER, group_type=CONSUMER_TYPE)
+        modern_group = life.shard.modern_group(group_id)
+        if modern_group is not None:
+            kind = kind_of(modern_group)
+            return GroupDescription(group_id, modern_group.state.value, kind.protocol_type, group_type=kind.group_type)
         group = life.classic.get(group_id)
         if group is not None:
             return GroupDescription(group_id, group.state.value, group.protocol_type or "")
@@ -115,8 +116,8 @@ class GroupAdministration:
             group = life.classic.get(group_id)
             if group is None and not shard.knows(group_id):
                 return WriteResult((), ErrorCode.GROUP_ID_NOT_FOUND)
-            consumer_group = shard.consumer_group(group_id)
-            has_members = bool(consumer_group.members) if consumer_group is not None else False
+            modern_group = shard.modern_group(group_id)
+            has_members = bool(modern_group.members) if modern_group is not None else False
             if has_members or (group is not None and group.state is not GroupState.EMPTY):
                 return WriteResult((), ErrorCode.NON_EMPTY_GROUP)
             self._forget(life, group_id)
@@ -127,8 +128,10 @@ class GroupAdministration:
     def _tombstones(self, shard: GroupShard, group_id: str) -> list[CoordinatorRecord]:
         partitions = sorted({*shard.offsets(group_id), *shard.pending_partitions(group_id)})
         records = [offset_record(group_id, partition, None) for partition in partitions]
-        consumer_group = shard.consumer_group(group_id)
-        ended = tombstones(consumer_group) if consumer_group is not None else [group_record(group_id, None)]
+        modern_group = shard.modern_group(group_id)
+        ended = (
+            [group_record(group_id, None)] if modern_group is None else kind_of(modern_group).tombstones(modern_group)
+        )
         return [*records, *ended]
 
     def delete_offsets(
@@ -152,9 +155,11 @@ class GroupAdministration:
     def _check_offsets_deletable(self, life: GroupShardLife, group_id: str) -> frozenset[str]:
         """Return the topics whose offsets are in use. Raises KafkaError if the group's offsets cannot be deleted."""
         shard = life.shard
-        consumer_group = shard.consumer_group(group_id)
-        if consumer_group is not None:
-            return consumer_group.topics
+        modern_group = shard.modern_group(group_id)
+        if modern_group is not None:
+            if kind_of(modern_group).offsets is None:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} is not a consumer group.")
+            return modern_group.topics
         group = life.classic.get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             if group is None and not shard.knows(group_id):
@@ -186,10 +191,11 @@ class GroupAdministration:
                     self._forget(life, group.group_id)
 
     def _topics_read(self, life: GroupShardLife, group_id: str) -> frozenset[str] | None:
-        """Return the topics whose offsets are in use; None while that is undecided, or cannot be known (KIP-211)."""
-        consumer_group = life.shard.consumer_group(group_id)
-        if consumer_group is not None:
-            return consumer_group.topics
+        """Return the topics whose offsets are in use; None while that is undecided, or cannot be known (KIP-211), and
+        for a group that commits no offsets, which does not expire."""
+        modern_group = life.shard.modern_group(group_id)
+        if modern_group is not None:
+            return None if kind_of(modern_group).offsets is None else modern_group.topics
         group = life.classic.get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             return frozenset()
@@ -228,9 +234,9 @@ class GroupAdministration:
 
     def _end(self, life: GroupShardLife, group_id: str) -> list[CoordinatorRecord]:
         """Return tombstones for a group without offsets, if it has no members either."""
-        consumer_group = life.shard.consumer_group(group_id)
-        if consumer_group is not None:
-            return [] if consumer_group.members else tombstones(consumer_group)
+        modern_group = life.shard.modern_group(group_id)
+        if modern_group is not None:
+            return [] if modern_group.members else kind_of(modern_group).tombstones(modern_group)
         group = life.classic.get(group_id)
         is_vacant = group is None or (group.state is GroupState.EMPTY and not group.pending_members)
         return [group_record(group_id, None)] if is_vacant else []

@@ -7,7 +7,7 @@ committed offsets (`offsets`), what is logged (`shard`), describing, listing and
 KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment), 848.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,8 +22,8 @@ from oncelog.broker.coordinator.group.membership import Group, Member, member_fr
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult, SyncResult
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife, GroupTypeCoordinator
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
@@ -68,6 +68,7 @@ class GroupCoordinator:
         self._settings = settings
         self._rebalancer = Rebalancer(clock, scheduler, limits.initial_rebalance_delay_ms, self._log_generation)
         self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings)
+        self._types: Mapping[str, Callable[[], GroupTypeCoordinator]] = {CONSUMER_TYPE: lambda: self.consumers}
         self._classic_members = ClassicMembers(self.consumers)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.administration = GroupAdministration(
@@ -88,8 +89,11 @@ class GroupCoordinator:
             self._scheduler,
             self._settings,
             self._limits.max_size,
-            self.consumers.on_expired,
+            self._coordinator_of,
         )
+
+    def _coordinator_of(self, group_type: str) -> GroupTypeCoordinator:
+        return self._types[group_type]()
 
     def partition_for(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds a group. Raises COORDINATOR_NOT_AVAILABLE."""
@@ -100,8 +104,9 @@ class GroupCoordinator:
         self.administration.step()
 
     def on_topic_changed(self, name: str) -> None:
-        """Let consumer groups check the topic again: it was created, deleted or extended."""
-        self.consumers.on_topic_changed(name)
+        """Let groups check the topic again: it was created, deleted or extended."""
+        for life in self._runtime.shards():
+            life.on_topic_changed(name)
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """Delete the offsets of a topic whose removal is durable."""
@@ -117,11 +122,13 @@ class GroupCoordinator:
             return _join_error(ErrorCode.INVALID_GROUP_ID, member_id)
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             return _join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
-        consumer_group = life.shard.consumer_group(request.group_id)
-        if consumer_group is not None:
-            if consumer_group.members:
+        modern_group = life.shard.modern_group(request.group_id)
+        if isinstance(modern_group, ConsumerGroup):
+            if modern_group.members:
                 return self._classic_members.join(request).recover(lambda error: JoinResult(error.code, member_id))
-            self._make_classic(consumer_group)
+            self._make_classic(modern_group)
+        elif modern_group is not None:
+            return _join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group = life.classic.get(request.group_id)
         if group is None:
             if member_id:

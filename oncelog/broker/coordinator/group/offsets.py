@@ -10,12 +10,10 @@ a partition that the member has owned since).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import NamedTuple
-from uuid import UUID
 
-from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
+from oncelog.broker.coordinator.group.kind import CommitErrors, Committer, ModernGroup, OffsetRules, OffsetToCommit
+from oncelog.broker.coordinator.group.kinds import kind_of
 from oncelog.broker.coordinator.group.membership import Group, Member
 from oncelog.broker.coordinator.group.records import (
     NO_COMMITTED_OFFSET,
@@ -31,32 +29,6 @@ from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.topics import ZERO_UUID
-
-
-@dataclass(frozen=True, slots=True)
-class Committer:
-    """The committer: a member of a generation, or an anonymous client (generation -1, no member id)."""
-
-    group_id: str
-    generation_id: int
-    """The member epoch, in a consumer group."""
-    member_id: str
-    group_instance_id: str | None
-    knows_member_epochs: bool = True
-    """Whether the client sends OffsetCommit 9 or later."""
-
-    @property
-    def is_anonymous(self) -> bool:
-        return self.generation_id < 0 and not self.member_id and self.group_instance_id is None
-
-
-class OffsetToCommit(NamedTuple):
-    partition: TopicPartition
-    offset: int
-    leader_epoch: int
-    metadata: str
-    topic_id: UUID = ZERO_UUID
 
 
 class FetchedOffset(NamedTuple):
@@ -88,7 +60,6 @@ class GroupOffsets:
 
 NOTHING_FETCHED = FetchedOffset(ErrorCode.NONE, NO_COMMITTED_OFFSET)
 _UNSTABLE = FetchedOffset(ErrorCode.UNSTABLE_OFFSET_COMMIT, NO_COMMITTED_OFFSET)
-Errors = dict[TopicPartition, ErrorCode]
 _LAST_TIMESTAMP_MS = (1 << 63) - 1
 
 
@@ -109,13 +80,13 @@ class OffsetCoordinator:
 
     def commit(
         self, committer: Committer, offsets: Sequence[OffsetToCommit], retention_ms: int = NO_TIMESTAMP
-    ) -> Completion[Errors]:
+    ) -> Completion[CommitErrors]:
         """OffsetCommit: an error code for each partition, once durable. Fails with KafkaError for all of them."""
 
-        def operation(life: GroupShardLife) -> WriteResult[Errors]:
-            consumer_group = life.shard.consumer_group(committer.group_id)
-            if consumer_group is not None:
-                stale = _check_member_epoch(consumer_group, committer, offsets)
+        def operation(life: GroupShardLife) -> WriteResult[CommitErrors]:
+            group = life.shard.modern_group(committer.group_id)
+            if group is not None:
+                stale = _rules(group).check_commit(group, committer, offsets)
             else:
                 stale = {}
                 error = self._check_commit(life, committer)
@@ -152,14 +123,14 @@ class OffsetCoordinator:
         *,
         transaction_version: int = 0,
         may_answer_ahead: Callable[[], bool] | None = None,
-    ) -> Completion[Errors]:
+    ) -> Completion[CommitErrors]:
         """TxnOffsetCommit: invisible until the producer's marker. Completes once durable, or when appended if
         `may_answer_ahead()` then. Fails with KafkaError for all."""
 
-        def operation(life: GroupShardLife) -> WriteResult[Errors]:
-            consumer_group = life.shard.consumer_group(committer.group_id)
-            if consumer_group is not None:
-                stale = _check_transactional_epoch(consumer_group, committer, offsets)
+        def operation(life: GroupShardLife) -> WriteResult[CommitErrors]:
+            group = life.shard.modern_group(committer.group_id)
+            if group is not None:
+                stale = _rules(group).check_transactional(group, committer, offsets)
             else:
                 stale = {}
                 error = self._check_transactional(life, committer)
@@ -195,12 +166,12 @@ class OffsetCoordinator:
         group_id: str,
         offsets: Sequence[OffsetToCommit],
         retention_ms: int,
-        refused: Errors,
-    ) -> WriteResult[Errors]:
+        refused: CommitErrors,
+    ) -> WriteResult[CommitErrors]:
         wall_ms = self._clock.wall_ms()
         kept_until_ms = min(wall_ms + retention_ms, _LAST_TIMESTAMP_MS)
         expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else kept_until_ms
-        errors: Errors = dict(refused)
+        errors: CommitErrors = dict(refused)
         records = []
         for partition, offset, leader_epoch, metadata, topic_id in offsets:
             if partition in refused:
@@ -231,9 +202,10 @@ class OffsetCoordinator:
 
         def read(life: GroupShardLife) -> GroupOffsets:
             shard = life.shard
-            consumer_group = shard.consumer_group(group_id)
-            if consumer_group is not None and not (member_id is None and member_epoch < 0):
-                _check_reader(consumer_group, member_id or "", member_epoch)
+            group = shard.modern_group(group_id)
+            rules = None if group is None else kind_of(group).offsets
+            if rules is not None:
+                rules.check_reader(group, member_id, member_epoch)
             pending = shard.pending_partitions(group_id) if require_stable else frozenset()
             # Unlike in Kafka, the list of all includes pending ones: leaving them out would mean "no offset".
             return GroupOffsets(shard.kept_offsets(group_id, partitions), frozenset(pending))
@@ -249,53 +221,12 @@ def _check_without_members(shard: GroupShard, committer: Committer) -> ErrorCode
     return ErrorCode.UNKNOWN_MEMBER_ID if shard.knows(committer.group_id) else ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
-    """Return the errors of the partitions that the member may not commit. Raises UNKNOWN_MEMBER_ID,
-    UNSUPPORTED_VERSION, or a stale epoch."""
-    if committer.generation_id < 0 and not group.members:
-        return {}
-    member = _member_of(group, committer.member_id)
-    if not member.is_classic and not committer.knows_member_epochs:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
-    return _check_epoch(member, committer.generation_id, offsets, stale)
-
-
-def _check_transactional_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
-    """Check a transactional commit: like OffsetCommit, but open to any client, and the client knows no member epochs
-    (KIP-447)."""
-    if committer.is_anonymous or (committer.generation_id < 0 and not group.members):
-        return {}
-    member = _member_of(group, committer.member_id)
-    return _check_epoch(member, committer.generation_id, offsets, ErrorCode.ILLEGAL_GENERATION)
-
-
-def _member_of(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    member = group.members.get(member_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    return member
-
-
-def _check_epoch(member: ConsumerMember, epoch: int, offsets: Sequence[OffsetToCommit], stale: ErrorCode) -> Errors:
-    """Check a partition's epoch: an older one is accepted for partitions that the member has owned since then or longer
-    (KIP-1251)."""
-    if epoch == member.epoch:
-        return {}
-    if epoch > member.epoch:
-        raise KafkaError(stale)
-    refused: Errors = {}
-    for offset in offsets:
-        since = member.current.assignment_epoch(offset.topic_id, offset.partition[1])
-        if since is None or epoch < since:
-            refused[offset.partition] = stale
-    return refused
-
-
-def _check_reader(group: ConsumerGroup, member_id: str, epoch: int) -> None:
-    member = _member_of(group, member_id)
-    if epoch != member.epoch:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+def _rules(group: ModernGroup) -> OffsetRules:
+    """Raises GROUP_ID_NOT_FOUND for a type of groups that commits no offsets, as Kafka does."""
+    rules = kind_of(group).offsets
+    if rules is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+    return rules
 
 
 def _length(text: str) -> int:

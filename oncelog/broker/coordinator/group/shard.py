@@ -1,7 +1,8 @@
 """The groups of one `__consumer_offsets` partition, as replayed from the log.
 
-Owns: committed offsets, offsets of open transactions, the last logged generation of each classic group, each consumer
-group (KIP-848); changed by replay alone. Does not own: what a restart forgets (sessions, waiting joins: `shard_life`).
+Owns: committed offsets, offsets of open transactions, the last logged generation of each classic group, each group of
+another type (`kinds`); changed by replay alone. Does not own: what a restart forgets (sessions, waiting joins:
+`shard_life`).
 Invariants
 - A transactional offset is visible only after its producer's COMMIT marker in this partition; ABORT drops it (KIP-98).
 - Of two commits for one partition the later *record* wins, even if an older transactional one is promoted later.
@@ -11,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES, GroupChanged, decode
+from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
+from oncelog.broker.coordinator.group.kinds import kind_of_record
 from oncelog.broker.coordinator.group.records import (
     NO_TIMESTAMP,
     CommittedOffset,
@@ -39,7 +41,7 @@ class GroupShard:
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self._groups: dict[str, StoredGroup] = {}
-        self._consumer_groups: dict[str, ConsumerGroup] = {}
+        self._modern_groups: dict[str, ModernGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
         """The offsets by group. A group whose last offset is gone stays until its tombstone: as in Kafka, a clean-up
         ends it."""
@@ -55,19 +57,24 @@ class GroupShard:
     def groups(self) -> Mapping[str, StoredGroup]:
         return self._groups
 
-    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group, to be read only: a decision works on a copy."""
-        return self._consumer_groups.get(group_id)
+    def modern_group(self, group_id: str) -> ModernGroup | None:
+        """Return the group of any type but the classic one, to be read only: a decision works on a copy."""
+        return self._modern_groups.get(group_id)
 
-    def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
-        return self._consumer_groups
+    def modern_groups(self) -> Mapping[str, ModernGroup]:
+        return self._modern_groups
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return the consumer group; None also for a group of another type."""
+        group = self._modern_groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
 
     def group_ids(self) -> list[str]:
         """Return every group that has a generation or members, or has had an offset, even in an open transaction."""
-        return list({**self._groups, **self._consumer_groups, **self._offsets})
+        return list({**self._groups, **self._modern_groups, **self._offsets})
 
     def knows(self, group_id: str) -> bool:
-        return group_id in self._groups or group_id in self._consumer_groups or group_id in self._offsets
+        return group_id in self._groups or group_id in self._modern_groups or group_id in self._offsets
 
     def offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         recorded = self._offsets.get(group_id, {}).get(partition)
@@ -95,8 +102,10 @@ class GroupShard:
         if isinstance(record.decoded, OffsetChange):
             self._replay_offset(record.decoded, offset, producer_id)
             return
-        if state_record_codec.prefix(record.key) in CONSUMER_GROUP_TYPES:
-            self._replay_consumer_group(record)
+        record_type = state_record_codec.prefix(record.key)
+        kind = kind_of_record(record_type)
+        if kind is not None:
+            self._replay_modern_group(kind, record_type, record)
             return
         key = decode_key(record)
         if isinstance(key, OffsetKey):
@@ -109,16 +118,23 @@ class GroupShard:
             else:
                 self._groups[key] = decode_group(record.value)
 
-    def _replay_consumer_group(self, record: CoordinatorRecord) -> None:
-        group_id, change = decode(record)
-        group = self._consumer_groups.get(group_id)
-        if isinstance(change, GroupChanged) and change.group_epoch is None:
-            self._consumer_groups.pop(group_id, None)
-            self._end_without_offsets(group_id)
-        elif record.value is not None or group is not None:  # a tombstone creates no group
-            if group is None:
-                group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
-            group.apply(change)
+    def _replay_modern_group(self, kind: GroupKind, record_type: int, record: CoordinatorRecord) -> None:
+        group_id, change = kind.decode(record)
+        group = self._modern_groups.get(group_id)
+        if group is not None and group.group_type != kind.group_type:
+            group = None
+        if record.value is None:
+            # A tombstone creates no group, nor does it end one of another type that has the id by now.
+            if group is not None and record_type == kind.end_type:
+                del self._modern_groups[group_id]
+            elif group is not None:
+                group.apply(change)
+            if record_type == kind.end_type:
+                self._end_without_offsets(group_id)
+            return
+        if group is None:
+            group = self._modern_groups[group_id] = kind.create(group_id)
+        group.apply(change)
 
     def _replay_offset(self, change: OffsetChange, offset: int, producer_id: int) -> None:
         key, committed = change

@@ -1,8 +1,8 @@
 """One partition of `__consumer_offsets` while this node coordinates it: its groups, and how long it waits for members.
 
 Owns: what a restart or the loss of the partition may forget: classic groups with their waiting requests, sessions of
-members of consumer groups, which groups have checked their topics. Does not own: durable state (`shard`), the checks of
-requests (`coordinator`, `consumer`).
+members of the other types, which groups have checked their topics. Does not own: durable state (`shard`), the checks of
+requests (`coordinator`, and that of each type).
 Invariants
 - Every classic group that has a logged generation is here; one that has only offsets has no members and is not. No
   group is both a classic group and a consumer group.
@@ -10,6 +10,7 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
 from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
@@ -21,6 +22,16 @@ from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode
 
 
+class GroupTypeCoordinator(Protocol):
+    """What a life asks of the coordinator of a type of groups."""
+
+    def on_active(self, life: "GroupShardLife", group: Any, /) -> None:
+        """Give the members of a replayed group new sessions, and resume what its log left unfinished."""
+
+    def on_expired(self, life: "GroupShardLife", group_id: str, member_id: str, /) -> None:
+        """Remove a member that was silent, or exceeded a timeout."""
+
+
 class GroupShardLife:
     def __init__(
         self,
@@ -30,16 +41,17 @@ class GroupShardLife:
         scheduler: Scheduler,
         settings: ConsumerGroupSettings,
         classic_max_size: int,
-        on_expired: "Callable[[GroupShardLife, str, str], None]",
+        coordinator_of: "Callable[[str], GroupTypeCoordinator]",
     ) -> None:
-        """`on_expired(life, group_id, member_id)` is called when a member of a consumer group exceeds a timeout."""
+        """`coordinator_of(group_type)` returns the coordinator of a type of groups, the classic one excepted."""
         shard = self.shard = GroupShard(partition)
         self.replay = shard.replay
         self.replay_end_transaction_marker = shard.replay_end_transaction_marker
         self.classic: dict[str, Group] = {}
-        self.sessions = Sessions(clock, scheduler, lambda group_id, member_id: on_expired(self, group_id, member_id))
+        self.sessions = Sessions(clock, scheduler, self._on_expired)
         self.checked: set[str] = set()
-        """The consumer groups whose topics have not changed since they last checked them."""
+        """The groups whose topics have not changed since they last checked them."""
+        self._coordinator_of = coordinator_of
         self._rebalancer = rebalancer
         self._settings = settings
         self._classic_max_size = classic_max_size
@@ -52,18 +64,26 @@ class GroupShardLife:
             group = restore_group(group_id, stored)
             # max.size may have been lowered while it was down: the first members to rejoin stay.
             self.adopt(group, must_rebalance=len(group.members) > self._classic_max_size)
-        for group_id, consumer_group in self.shard.consumer_groups().items():
-            self.start_sessions(group_id, consumer_group.members.values())
-            for member in consumer_group.members.values():
-                if member.is_revoking:
-                    timeout_ms = member.metadata.rebalance_timeout_ms
-                    self.sessions.expect(group_id, member.member_id, Wait.REVOCATION, timeout_ms)
+        for modern_group in self.shard.modern_groups().values():
+            self._coordinator_of(modern_group.group_type).on_active(self, modern_group)
 
     def on_resigned(self) -> None:
         """Fail the waiters with NOT_COORDINATOR: they look for the new coordinator."""
         for group in self.classic.values():
             self._rebalancer.release(group, ErrorCode.NOT_COORDINATOR)
         self.sessions.forget_all()
+
+    def on_topic_changed(self, name: str) -> None:
+        """Let each group that reads the topic check it again at its next heartbeat."""
+        for group_id in list(self.checked):
+            group = self.shard.modern_group(group_id)
+            if group is None or group.may_read(name):
+                self.checked.discard(group_id)
+
+    def _on_expired(self, group_id: str, member_id: str) -> None:
+        group = self.shard.modern_group(group_id)
+        if group is not None:
+            self._coordinator_of(group.group_type).on_expired(self, group_id, member_id)
 
     # --- sessions of consumer groups ----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from oncelog.broker.cluster.topics import Topics
-from oncelog.broker.coordinator.group.offsets import Errors, OffsetToCommit
+from oncelog.broker.coordinator.group.kind import CommitErrors, OffsetToCommit
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -46,10 +46,10 @@ _OFFSETS_A_COMMIT = 250
 
 def offsets_to_commit(
     topics: Topics, wanted: Sequence[TopicToCommit], *, by_id: bool = False
-) -> tuple[list[OffsetToCommit], Errors]:
+) -> tuple[list[OffsetToCommit], CommitErrors]:
     """Return offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID, for the others."""
     offsets: list[OffsetToCommit] = []
-    unknown: Errors = {}
+    unknown: CommitErrors = {}
     for entry in wanted:
         topic = topics.get(entry.name)
         for data in entry.partitions:
@@ -75,15 +75,15 @@ def offsets_to_commit(
 def commit_in_slices(
     topics: Topics,
     wanted: Sequence[TopicToCommit],
-    commit: Callable[[Sequence[OffsetToCommit]], Completion[Errors]],
+    commit: Callable[[Sequence[OffsetToCommit]], Completion[CommitErrors]],
     to_client_error: Callable[[ErrorCode], ErrorCode],
     *,
     by_id: bool = False,
-) -> Sliced[Errors]:
+) -> Sliced[CommitErrors]:
     """Return an error for each partition of a large request. It is split so that each commit takes one turn, and each
     is decided separately: a member that is fenced meanwhile is rejected from then on."""
-    errors: Errors = {}
-    started: list[Completion[Errors]] = []
+    errors: CommitErrors = {}
+    started: list[Completion[CommitErrors]] = []
     for entry in wanted:
         for start in range(0, len(entry.partitions), _OFFSETS_A_COMMIT):
             some = _SomePartitions(entry.name, entry.partitions[start : start + _OFFSETS_A_COMMIT])
@@ -99,15 +99,15 @@ def commit_in_slices(
 
 
 def settle_errors(
-    committed: Completion[Errors],
+    committed: Completion[CommitErrors],
     offsets: Sequence[OffsetToCommit],
-    unknown: Errors,
+    unknown: CommitErrors,
     to_client_error: Callable[[ErrorCode], ErrorCode],
-) -> Completion[Errors]:
+) -> Completion[CommitErrors]:
     """Return an error for each partition of the request; one for the whole group, mapped by `shown`, applies to all of
     them."""
 
-    def refused(error: KafkaError) -> Errors:
+    def refused(error: KafkaError) -> CommitErrors:
         return {**unknown, **dict.fromkeys((offset.partition for offset in offsets), to_client_error(error.code))}
 
     return committed.map(lambda errors: {**unknown, **errors}, refused)

@@ -64,9 +64,6 @@ class ConsumerGroupCoordinator:
         self._settings = settings
         self.writer = GroupWriter(runtime, clock, topics, settings)
 
-    def on_topic_changed(self, name: str) -> None:
-        self.writer.on_topic_changed(name)
-
     def describe(self, group_id: str) -> Completion[ConsumerGroup]:
         """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""
         return self._runtime.read(group_id, lambda life: self._existing(life, group_id).copy())
@@ -126,7 +123,7 @@ class ConsumerGroupCoordinator:
         group, classic = shard.consumer_group(group_id), life.classic.get(group_id)
         if group is not None:
             return self.writer.update(group), []
-        if not request.is_joining:
+        if not request.is_joining or shard.modern_group(group_id) is not None:
             is_there = classic is not None or shard.knows(group_id)
             raise _not_found(
                 f"Group {group_id} is not a consumer group." if is_there else f"Consumer group {group_id} not found."
@@ -236,6 +233,14 @@ class ConsumerGroupCoordinator:
         update.dissolve()
         update.records.append(group_record(classic.group_id, classic.to_stored(assignments, self.writer.wall_ms)))
         return lambda: life.adopt(classic, must_rebalance=must_rebalance)
+
+    def on_active(self, life: GroupShardLife, group: ConsumerGroup) -> None:
+        """Let members continue where they were, with a new session."""
+        life.start_sessions(group.group_id, group.members.values())
+        for member in group.members.values():
+            if member.is_revoking:
+                timeout_ms = member.metadata.rebalance_timeout_ms
+                life.sessions.expect(group.group_id, member.member_id, Wait.REVOCATION, timeout_ms)
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
         """Remove a member that was silent, or exceeded a timeout."""

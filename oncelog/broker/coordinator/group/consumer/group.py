@@ -29,6 +29,7 @@ from oncelog.broker.coordinator.group.consumer.records import (
     TargetEpoch,
     TargetEpochChanged,
 )
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE
 
 T = TypeVar("T")
 
@@ -122,6 +123,10 @@ class ConsumerGroup:
             if self._owners.get(partition) == member.member_id:
                 del self._owners[partition]
 
+    @property
+    def group_type(self) -> str:
+        return CONSUMER_TYPE
+
     # --- members ------------------------------------------------------------------------------------------------------
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
@@ -157,6 +162,9 @@ class ConsumerGroup:
             names = {name for member in self.members.values() for name in member.metadata.topic_names}
             self._topics = frozenset(names.union(*(resolved.topics for resolved in self.regexes.values())))
         return self._topics
+
+    def may_read(self, topic: str) -> bool:
+        return topic in self.topics or bool(self.regexes)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         resolved = self.regexes.get(member.metadata.topic_regex or "")

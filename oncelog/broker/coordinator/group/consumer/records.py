@@ -77,6 +77,7 @@ _MODULES: Mapping[int, tuple[ModuleType, ModuleType]] = {
     16: (consumer_group_regular_expression_key, consumer_group_regular_expression_value),
 }
 CONSUMER_GROUP_TYPES = frozenset(_MODULES)
+CONSUMER_GROUP_TYPE = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,15 +62,6 @@ class GroupWriter:
             _follow(group_id, *made[0])
         return written
 
-    def on_topic_changed(self, name: str) -> None:
-        """Let each group that reads the topic check it again at its next heartbeat: it was created, deleted or
-        extended."""
-        for life in self._runtime.shards():
-            for group_id in list(life.checked):
-                group = life.shard.consumer_group(group_id)
-                if group is None or name in group.topics or group.regexes:
-                    life.checked.discard(group_id)
-
 
 def _follow(group_id: str, life: GroupShardLife, decision: Decision[T]) -> None:
     update, sessions = decision.update, life.sessions

@@ -1,0 +1,31 @@
+"""The types of groups whose state is what their records add up to, in one table.
+
+Owns: which records belong to which type, and which part of a type is loaded when. Does not own: the entries, one in
+the package of each type.
+
+A type other than that of consumer groups is imported with its first record or request: many brokers never have one.
+"""
+
+from collections.abc import Callable, Mapping
+
+from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
+from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES
+from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE
+
+_KINDS: Mapping[str, Callable[[], GroupKind]] = {
+    CONSUMER_TYPE: lambda: CONSUMER_GROUPS,
+}
+_TYPE_OF_RECORD: Mapping[int, str] = {
+    **dict.fromkeys(CONSUMER_GROUP_TYPES, CONSUMER_TYPE),
+}
+
+
+def kind_of(group: ModernGroup) -> GroupKind:
+    return _KINDS[group.group_type]()
+
+
+def kind_of_record(record_type: int) -> GroupKind | None:
+    """Return the type of groups to which a record belongs; None for records of classic groups and unknown ones."""
+    group_type = _TYPE_OF_RECORD.get(record_type)
+    return None if group_type is None else _KINDS[group_type]()
