@@ -72,7 +72,7 @@ class DescribedMember:
     assignment: bytes
 
 
-CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+CLASSIC_TYPE, CONSUMER_TYPE, STREAMS_TYPE = "classic", "consumer", "streams"
 
 
 @dataclass(frozen=True, slots=True)
