@@ -19,6 +19,7 @@ public class KafkaCodec {
         {"org.apache.kafka.common.message.", ""},
         {"org.apache.kafka.coordinator.group.generated.", ""},
         {"org.apache.kafka.coordinator.transaction.generated.", ""},
+        {"org.apache.kafka.coordinator.share.generated.", ""},
         {"org.apache.kafka.common.metadata.", ""},
     };
 

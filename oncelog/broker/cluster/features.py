@@ -26,6 +26,7 @@ _TABLE = (
     Feature("metadata.version", 30, 30),
     Feature("transaction.version", 0, 2, "oncelog.feature.transaction.version"),
     Feature("group.version", 0, 1),
+    Feature("share.version", 0, 1),
 )
 
 FEATURES = {feature.name: feature for feature in _TABLE}

@@ -82,6 +82,62 @@ COORDINATOR_KEYS = (
         "Which non-empty groups may change between the classic and the consumer protocol.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     ),
+    # Share groups (KIP-932).
+    ConfigKey("group.share.session.timeout.ms", _INT, "45000", "When a silent share consumer is removed.", 1),
+    ConfigKey("group.share.min.session.timeout.ms", _INT, "45000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.share.max.session.timeout.ms", _INT, "60000", "The longest allowed for a group.", 1),
+    ConfigKey("group.share.heartbeat.interval.ms", _INT, "5000", "How often share consumers send heartbeats.", 1),
+    ConfigKey("group.share.min.heartbeat.interval.ms", _INT, "5000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.share.max.heartbeat.interval.ms", _INT, "15000", "The longest allowed for a group.", 1),
+    ConfigKey("group.share.max.size", _INT, "200", "Maximum number of members of one share group.", 1, 1000),
+    ConfigKey(
+        "group.share.assignors",
+        _LIST,
+        "simple",
+        "The assignor of share groups.",
+        choices=("simple",),
+    ),
+    ConfigKey("group.share.assignment.interval.ms", _INT, "1000", "Minimum time between assignments of a group.", 0),
+    ConfigKey("group.share.min.assignment.interval.ms", _INT, "0", "The shortest allowed for a group.", 0),
+    ConfigKey("group.share.max.assignment.interval.ms", _INT, "15000", "The longest allowed for a group.", 0),
+    ConfigKey(
+        "group.share.initialize.retry.interval.ms",
+        _INT,
+        "30000",
+        "When to begin the state of a share-partition again if the share coordinator has not answered.",
+        1,
+    ),
+    ConfigKey("group.share.delivery.count.limit", _INT, "5", "How often a record is delivered at most.", 2, 10),
+    ConfigKey("group.share.min.delivery.count.limit", _INT, "2", "The lowest allowed for a group.", 2, 5),
+    ConfigKey("group.share.max.delivery.count.limit", _INT, "10", "The highest allowed for a group.", 5, 25),
+    ConfigKey(
+        "group.share.record.lock.duration.ms",
+        _INT,
+        "30000",
+        "How long a share consumer may hold a record.",
+        1_000,
+        3_600_000,
+    ),
+    ConfigKey(
+        "group.share.min.record.lock.duration.ms", _INT, "15000", "The shortest allowed for a group.", 1_000, 30_000
+    ),
+    ConfigKey(
+        "group.share.max.record.lock.duration.ms", _INT, "60000", "The longest allowed for a group.", 30_000, 3_600_000
+    ),
+    ConfigKey(
+        "group.share.partition.max.record.locks",
+        _INT,
+        "2000",
+        "How many records of a partition a share group may have in flight.",
+        100,
+        10_000,
+    ),
+    ConfigKey("group.share.min.partition.max.record.locks", _INT, "100", "The lowest allowed for a group.", 100, 2_000),
+    ConfigKey(
+        "group.share.max.partition.max.record.locks", _INT, "4000", "The highest allowed for a group.", 2_000, 10_000
+    ),
+    ConfigKey("group.share.max.share.sessions", _INT, "2000", "How many share sessions this broker keeps at most.", 1),
+    # Offsets.
     ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest metadata of a committed offset."),
     ConfigKey("offsets.retention.minutes", _INT, "10080", "How long an empty group keeps its offsets.", 1),
     ConfigKey("offsets.retention.check.interval.ms", _LONG, "600000", "How often to check for expired offsets.", 1),

@@ -23,7 +23,7 @@ Entries = list[DescribeConfigsResourceResult]
 _Synonym = tuple[str, str, ConfigSource]
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.+)")
 _UNKNOWN_TYPE = 0
-_INTERNAL = frozenset(("unstable.api.versions.enable",))
+_INTERNAL = frozenset(("group.share.initialize.retry.interval.ms", "unstable.api.versions.enable"))
 """Kafka's internal settings: accepted, and not shown."""
 _CLIENT_METRICS = (
     ConfigKey("interval.ms", ConfigType.INT, "300000", "How often clients report."),
@@ -108,10 +108,10 @@ def describe_group(config: Mapping[str, str], broker_config: BrokerConfig) -> En
         synonyms: list[tuple[str, str, ConfigSource]] = []
         if name in config:
             synonyms.append((name, config[name], ConfigSource.GROUP_CONFIG))
-        if item.synonym in BROKER_KEYS:
+        if item.synonym is not None:
             synonyms += broker_synonyms([item.synonym], broker_config)
         else:
-            synonyms.append((item.synonym, item.key.default or "", ConfigSource.DEFAULT_CONFIG))
+            synonyms.append((name, item.key.default or "", ConfigSource.DEFAULT_CONFIG))
         entries.append(_entry(item.key, synonyms[0][1], synonyms))
     return entries
 

@@ -1,7 +1,7 @@
 """The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it.
 
 Owns: the choice of decoder, and the text for what it cannot decode. Does not own: the formats (`protocol`), JSON.
-Left out: records of share groups and streams groups, of tiered storage, and of Kafka's own controllers: this broker
+Left out: records of streams groups, of tiered storage, and of Kafka's own controllers: this broker
 writes none of them.
 """
 
@@ -27,6 +27,12 @@ _GROUP_RECORDS = {
     6: "consumer_group_target_assignment_metadata",
     7: "consumer_group_target_assignment_member",
     8: "consumer_group_current_member_assignment",
+    10: "share_group_member_metadata",
+    11: "share_group_metadata",
+    12: "share_group_target_assignment_metadata",
+    13: "share_group_target_assignment_member",
+    14: "share_group_current_member_assignment",
+    15: "share_group_state_partition_metadata",
     16: "consumer_group_regular_expression",
 }
 _TRANSACTION_RECORDS = {0: "transaction_log"}

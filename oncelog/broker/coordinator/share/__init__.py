@@ -1,0 +1,1 @@
+"""The share coordinator: keeps the durable state of share-partitions."""

@@ -1,0 +1,18 @@
+"""ShareGroupTargetAssignmentMemberKey: a record of group-coordinator.
+
+KIPs: 932 (share groups).
+"""
+
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
+
+SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY = Schema(
+    "ShareGroupTargetAssignmentMemberKey",
+    api_key=13,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("member_id", String, "0"),
+    ),
+)
