@@ -1,6 +1,6 @@
 """The settings of streams groups, as a port.
 
-Owns: the port. Does not own: the values (`broker.assembly.streams_settings`).
+Owns: the port. Does not own: the values (`broker.assembly.group_settings`).
 """
 
 from typing import Protocol
