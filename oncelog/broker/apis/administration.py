@@ -407,13 +407,4 @@ REFUSED = (
     _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "write share group state", "WriteStateResult"),
     _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "delete share group state", "DeleteStateResult"),
     _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "read share group state summary", "ReadStateSummaryResult"),
-    # As Kafka where `streams.version` is 0 (KIP-1071).
-    _not_served(
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-        0,
-        0,
-        "Streams groups: as Kafka with streams.version 0. Kafka Streams runs in classic groups.",
-        Refusal(ErrorCode.UNSUPPORTED_VERSION, others={"status": ()}),
-    ),
-    _each_group(ApiKey.STREAMS_GROUP_DESCRIBE, 0, "Streams groups, as above.", "group_ids", "DescribedGroup"),
 )
