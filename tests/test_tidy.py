@@ -533,7 +533,7 @@ def test_every_setting_has_an_effect() -> None:
     text = "".join(path.read_text(encoding="utf-8") for name, path in _written("oncelog/broker") if name not in tables)
     composed = {
         f"{prefix}.{suffix}"
-        for prefix in ("offsets.topic", "transaction.state.log")
+        for prefix in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         for suffix in ("segment.bytes", "num.partitions")
     }
     unread = [key for key in BROKER_KEYS if key not in read_by_topics | composed and f'"{key}"' not in text]

@@ -15,7 +15,7 @@ from oncelog.console.partition_map import Cell, cells_of
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.printable import json_text
 from oncelog.protocol.records.record import Record as LogRecord
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from oncelog.tools.log.dump import decoders
 
 SHOWN_CHARACTERS = 160
@@ -24,7 +24,11 @@ MOST_CHARACTERS = 8_000
 MOST_BATCH_BYTES = 16 * 1024 * 1024
 """The most bytes of a batch once it is decompressed: a producer can make some kilobytes be gigabytes."""
 _UTF_8 = getincrementaldecoder("utf-8")
-_DECODERS = {CONSUMER_OFFSETS: decoders.offsets, TRANSACTION_STATE: decoders.transactions}
+_DECODERS = {
+    CONSUMER_OFFSETS: decoders.offsets,
+    TRANSACTION_STATE: decoders.transactions,
+    SHARE_GROUP_STATE: decoders.share_states,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,17 @@ class MemoryCoordinatorLog:
         """What a crash leaves: all batches below an offset, at least the durable ones, by default no more."""
         kept = self.durable_end_offset if next_offset is None else next_offset
         batches = [batch for header, batch in self.batches() if header.base_offset + header.record_count <= kept]
-        return MemoryCoordinatorLog(batches, flushes_by_itself=self.flushes_by_itself)
+        left = MemoryCoordinatorLog(batches, flushes_by_itself=self.flushes_by_itself)
+        if batches:
+            last = read_header(batches[-1])
+            left.log_end_offset = left.durable_end_offset = last.base_offset + last.record_count
+        return left
+
+    def prune(self, before_offset: int) -> None:
+        """Delete the batches that have no record from this offset on, but for the last."""
+        first = [header.base_offset for header, _ in self.batches()]
+        while len(first) > 1 and first[1] <= before_offset:
+            del first[0], self._batches[0]
 
 
 class MemoryTopic:

@@ -340,11 +340,40 @@ CLUSTER = (
     ),
 )
 
+# --- the share coordinator --------------------------------------------------------------------------------------------
+
+
+def _share_state(key: ApiKey, maximum: int, kind: str, read_only: Refused | None) -> Api:
+    """A request of a group coordinator or of a partition's leader to a share coordinator (KIP-932)."""
+    topics = Rows("topics", "results", kind, ("topic_id",))
+    partitions = Rows("partitions", "partitions", "PartitionResult", ("partition",))
+    return Api(
+        key,
+        0,
+        maximum,
+        needs=(Need.SHARE_STATE,),
+        rights=_cluster(_O.CLUSTER_ACTION, _NO_CLUSTER.text),
+        read_only=read_only,
+        errors=(Errors((topics, partitions)),),
+        on_fault="no place",
+    )
+
+
+_NO_STATE = Refused(_NO_CLUSTER, has_message=True)
+
+SHARE_STATE = (
+    _share_state(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, "InitializeStateResult", _NO_STATE),
+    # A read writes the epoch of its leader.
+    _share_state(ApiKey.READ_SHARE_GROUP_STATE, 0, "ReadStateResult", _NO_STATE),
+    _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "WriteStateResult", _NO_STATE),
+    _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "DeleteStateResult", _NO_STATE),
+    _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "ReadStateSummaryResult", READS),
+)
+
 # --- refused, by a read-only broker too -------------------------------------------------------------------------------
 
 _NOT_SERVED = Rights(free="every request is refused, whatever the rights")
 _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
-_UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
 _WITHOUT_SHARES = "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION."
 _AS_ABOVE = "Share groups, as above."
 
@@ -353,58 +382,8 @@ def _not_served(key: ApiKey, minimum: int, maximum: int, left_out: str, refusal:
     return Api(key, minimum, maximum, rights=_NOT_SERVED, read_only=READS, refusal=refusal, left_out=left_out)
 
 
-def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str, minimum: int = 0) -> Api:
-    return Api(
-        key,
-        minimum,
-        maximum,
-        rights=_NOT_SERVED,
-        read_only=READS,
-        errors=_each(asked, "groups", kind, "group_id"),
-        refusal=_UNSUPPORTED,
-        on_fault="no place",
-        left_out=left_out,
-    )
-
-
-def _share_state(key: ApiKey, maximum: int, doing: str, kind: str, left_out: str = _AS_ABOVE) -> Api:
-    """A request of a group coordinator to a share coordinator. There is none (KIP-932)."""
-    topics = Rows("topics", "results", kind, ("topic_id",))
-    partitions = Rows("partitions", "partitions", "PartitionResult", ("partition",))
-    text = f"Unable to {doing}: {ErrorCode.NOT_COORDINATOR.text}"
-    return Api(
-        key,
-        0,
-        maximum,
-        rights=_cluster(_O.CLUSTER_ACTION, _NO_CLUSTER.text),
-        read_only=READS,
-        errors=(Errors((topics, partitions)),),
-        refusal=Refusal(ErrorCode.NOT_COORDINATOR, text),
-        on_fault="no place",
-        left_out=left_out,
-    )
-
-
 REFUSED = (
     # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
-    _not_served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, _WITHOUT_SHARES),
-    _each_group(ApiKey.SHARE_GROUP_DESCRIBE, 1, _AS_ABOVE, "group_ids", "DescribedGroup", minimum=1),
-    _not_served(ApiKey.SHARE_FETCH, 1, 2, _AS_ABOVE),
+    _not_served(ApiKey.SHARE_FETCH, 1, 2, _WITHOUT_SHARES),
     _not_served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, _AS_ABOVE),
-    _each_group(
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, _WITHOUT_SHARES, "groups", "DescribeShareGroupOffsetsResponseGroup"
-    ),
-    _not_served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
-    _not_served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, _AS_ABOVE, _UNSUPPORTED_WITH_TEXT),
-    _share_state(
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        0,
-        "initialize share group state",
-        "InitializeStateResult",
-        "Share groups: as Kafka with share.version 0, NOT_COORDINATOR.",
-    ),
-    _share_state(ApiKey.READ_SHARE_GROUP_STATE, 0, "read share group state", "ReadStateResult"),
-    _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "write share group state", "WriteStateResult"),
-    _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "delete share group state", "DeleteStateResult"),
-    _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "read share group state summary", "ReadStateSummaryResult"),
 )

@@ -24,8 +24,12 @@ class Need(Enum):
 
     GROUPS = "oncelog.broker.assembly.groups"
     """The group coordinator; WriteTxnMarkers needs it for markers in `__consumer_offsets`."""
+    SHARE_GROUPS = "oncelog.broker.assembly.share_groups"
+    """The part of the group coordinator that has share groups (KIP-932)."""
     TRANSACTIONS = "oncelog.broker.coordinator.transaction.shard_life"
     """A partition of `__transaction_state` that transactional ids are kept in."""
+    SHARE_STATE = "oncelog.broker.assembly.share"
+    """The share coordinator: few brokers have share groups."""
     SECURITY = "oncelog.broker.cluster.security_state"
     """Rules, quotas, users, tokens: few brokers have them."""
 

@@ -12,7 +12,7 @@ compare with their constant, without a call.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from oncelog.broker.apis import administration, clients
+from oncelog.broker.apis import administration, clients, share_groups
 from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.api_keys import ApiKey
 
@@ -20,10 +20,12 @@ _APIS = (
     *clients.CONNECTIONS,
     *clients.RECORDS,
     *clients.GROUPS,
+    *share_groups.SHARE_GROUPS,
     *clients.TRANSACTIONS,
     *administration.TOPICS,
     *administration.SECURITY,
     *administration.CLUSTER,
+    *administration.SHARE_STATE,
     *administration.REFUSED,
 )
 

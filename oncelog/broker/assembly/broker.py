@@ -40,7 +40,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced, Slices
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import INTERNAL_TOPICS
 
 __all__ = ["StartError", "assemble", "check_directory"]
 
@@ -145,6 +145,7 @@ def make_broker(
     coordinators = make_coordinators(
         *(config, system, faults, stored.rounds, topics, stored.live_config, metadata, leadership, log),
         TransitionLog(log, metrics),
+        *(stored.logs, stored.slices),
     )
     broker = Broker(
         live_config=stored.live_config,
@@ -165,6 +166,7 @@ def make_broker(
         markers=coordinators.markers,
         transactions=coordinators.transactions,
         groups_when_needed=coordinators.groups,
+        shares_when_needed=coordinators.shares,
         metrics=metrics,
         request_observer=RequestObserver(log, metrics, measures=_is_reported(config)),
         logger=log,
@@ -248,7 +250,7 @@ def make_topics(
         system.entropy,
         leadership,
         lambda topic: log_config_for(topic.config, live_config.current),
-        {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
+        {name: internal_topic_config(name, config) for name in sorted(INTERNAL_TOPICS)},
         slices,
     )
 

@@ -1,4 +1,4 @@
-"""Builds both coordinators, and decides what follows if their logs cannot be replayed.
+"""Builds the coordinators, and decides what follows if their logs cannot be replayed.
 
 Owns: which part of a coordinator gets which other part, and the order of their replay.
 """
@@ -26,18 +26,23 @@ from oncelog.broker.coordinator.transaction.dependencies import (
 )
 from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
 from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Durability
-from oncelog.broker.requests.parts import GroupsWhenNeeded
+from oncelog.broker.requests.parts import WhenNeeded
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.errors import KafkaError
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+    from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
+    from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
+    from oncelog.broker.coordinator.share.shard import ShareShard
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
     from oncelog.broker.faults.faults import Faults
 
@@ -46,9 +51,11 @@ if TYPE_CHECKING:
 class Coordinators:
     markers: PartitionMarkers
     transactions: TransactionCoordinator
-    groups: GroupsWhenNeeded
+    groups: "WhenNeeded[GroupCoordinator]"
+    shares: "WhenNeeded[ShareCoordinator]"
     transaction_runtime: "CoordinatorRuntime[TransactionShardLife]"
     group_runtime: "CoordinatorRuntime[GroupShardLife]"
+    share_runtime: "CoordinatorRuntime[ShareShard]"
     loading: CoordinatorLoading
     failures: "ReplayFailures"
 
@@ -92,26 +99,50 @@ def make_coordinators(
     leadership: Leadership,
     log: Any,
     transitions: TransitionListener,
+    logs: LogManager,
+    slices: Slices,
 ) -> Coordinators:
-    """Both coordinators, not replayed yet; markers for offsets go through the group runtime."""
+    """The coordinators, not replayed yet; markers for offsets go through the group runtime."""
     loading = CoordinatorLoading(system.scheduler)
     failures = ReplayFailures(system, loading, log)
     system, channel_to = _time_and_channel(config, system)
 
-    def runtime_of(topic: str, make_shard: Callable[[int, int], ShardT]) -> CoordinatorRuntime[ShardT]:
+    def runtime_of(
+        topic: str, make_shard: Callable[[int, int], ShardT], *, needs_every_record: bool = False
+    ) -> CoordinatorRuntime[ShardT]:
         source, epoch_of = InternalTopicSource(topics, topic), leadership.epoch_of
-        runtime = CoordinatorRuntime(topic, source, make_shard, system.clock, loading, epoch_of, failures.on_failed)
+        runtime = CoordinatorRuntime(
+            *(topic, source, make_shard, system.clock, loading, epoch_of, failures.on_failed),
+            needs_every_record=needs_every_record,
+        )
         topics.watch_leaders(runtime)
         return runtime
 
     def make_groups() -> "GroupCoordinator":
         from oncelog.broker.assembly.groups import assemble_groups
 
-        return assemble_groups(config, system, group_runtime, topics, live_config, metadata)
+        return assemble_groups(config, system, group_runtime, topics, live_config, metadata, make_share_groups)
 
-    groups = GroupsWhenNeeded(make_groups)
+    def make_share_groups() -> "ShareGroupCoordinator":
+        from oncelog.broker.assembly.share_groups import assemble_share_groups
+
+        return assemble_share_groups(group_runtime, system.clock, topics, live_config, metadata, shares.get, slices)
+
+    groups = WhenNeeded(make_groups)
 
     group_runtime = runtime_of(CONSUMER_OFFSETS, lambda partition, epoch: groups.get().make_shard(partition, epoch))
+
+    def make_shares() -> "ShareCoordinator":
+        from oncelog.broker.assembly.share import assemble_share_coordinator
+
+        return assemble_share_coordinator(config, system.clock, share_runtime, topics, metadata, logs, slices)
+
+    shares = WhenNeeded(make_shares)
+
+    def share_shard(partition: int, epoch: int) -> "ShareShard":
+        return shares.get().make_shard(partition, epoch)
+
+    share_runtime = runtime_of(SHARE_GROUP_STATE, share_shard, needs_every_record=True)
 
     def transaction_shard(partition: int, epoch: int) -> "TransactionShardLife":
         return transactions.make_shard(partition, epoch)
@@ -140,7 +171,9 @@ def make_coordinators(
     )
     if faults is not None:
         faults.watch(transactions)
-    return Coordinators(markers, transactions, groups, transaction_runtime, group_runtime, loading, failures)
+    return Coordinators(
+        *(markers, transactions, groups, shares, transaction_runtime, group_runtime, share_runtime, loading, failures)
+    )
 
 
 def _time_and_channel(
@@ -161,6 +194,7 @@ def load_coordinators(
     """Offsets first: markers of transactions that are completed also end offset commits."""
     coordinators.group_runtime.gain_all()
     coordinators.transaction_runtime.gain_all()
+    coordinators.share_runtime.gain_all()
     coordinators.loading.begin()
     coordinators.failures.check()
     if config.get_bool("oncelog.read.only"):

@@ -6,13 +6,13 @@ Owns: where each setting comes from. Does not own: the values (`broker.config.li
 
 from collections.abc import Sequence
 
+from oncelog.broker.cluster.features import SHARE_VERSION
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.config.group_config import group_config_text, group_config_value
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.coordinator.group.consumer.ports import MigrationPolicy
 
 GROUP_VERSION = "group.version"
-SHARE_VERSION = "share.version"
 STREAMS_VERSION = "streams.version"
 
 

@@ -4,6 +4,7 @@ Owns: its parts and its limits. Separate from `broker.assembly.broker` because i
 is a fifth of what a broker would otherwise load before its first response.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.assembly.group_settings import GroupSettings, StreamsSettings
@@ -16,6 +17,7 @@ from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
     from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
     from oncelog.broker.turns.machine import System
 
@@ -27,6 +29,7 @@ def assemble_groups(
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
+    make_shares: "Callable[[], ShareGroupCoordinator]",
 ) -> GroupCoordinator:
     def make_streams() -> "StreamsGroupCoordinator":
         from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
@@ -42,6 +45,7 @@ def assemble_groups(
         _limits(config),
         topics,
         GroupSettings(live_config, metadata),
+        make_shares,
         make_streams,
     )
     topics.watch(groups.on_topic_changed)

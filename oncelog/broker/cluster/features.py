@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
+SHARE_VERSION = "share.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
@@ -26,7 +27,7 @@ _TABLE = (
     Feature("metadata.version", 30, 30),
     Feature("transaction.version", 0, 2, "oncelog.feature.transaction.version"),
     Feature("group.version", 0, 1),
-    Feature("share.version", 0, 1),
+    Feature(SHARE_VERSION, 0, 1),
     Feature("streams.version", 0, 1),
 )
 

@@ -334,7 +334,7 @@ class Topics:
             self._metadata.state.removed.pop(topic.topic_id, None)
 
     def ensure_internal(self, name: str) -> Completion[Topic]:
-        """`__consumer_offsets` or `__transaction_state`, created on first use with one replica. Raises KafkaError."""
+        """A coordinator's topic, created on first use with one replica. Raises KafkaError."""
         topic = self.get(name)
         if topic is not None:
             made = topic

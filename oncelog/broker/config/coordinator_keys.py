@@ -159,6 +159,32 @@ COORDINATOR_KEYS = (
     ConfigKey("group.streams.assignment.interval.ms", _INT, "1000", "Minimum time between assignments of a group.", 0),
     ConfigKey("group.streams.min.assignment.interval.ms", _INT, "0", "The shortest allowed for a group.", 0),
     ConfigKey("group.streams.max.assignment.interval.ms", _INT, "15000", "The longest allowed for a group.", 0),
+    ConfigKey("share.coordinator.state.topic.num.partitions", _INT, "50", "Partitions of __share_group_state.", 1),
+    ConfigKey(
+        "share.coordinator.state.topic.segment.bytes", _INT, "104857600", "segment.bytes of __share_group_state.", 1
+    ),
+    ConfigKey(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        _INT,
+        "500",
+        "How many updates of a share-partition are written between snapshots of it (KIP-932).",
+        0,
+        500,
+    ),
+    ConfigKey(
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        _INT,
+        "300000",
+        "When the snapshot of a share-partition that does not change is written again.",
+        1,
+    ),
+    ConfigKey(
+        "share.coordinator.state.topic.prune.interval.ms",
+        _INT,
+        "300000",
+        "How often redundant records of __share_group_state are deleted.",
+        1,
+    ),
     # Offsets.
     ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest metadata of a committed offset."),
     ConfigKey("offsets.retention.minutes", _INT, "10080", "How long an empty group keeps its offsets.", 1),

@@ -23,7 +23,14 @@ Entries = list[DescribeConfigsResourceResult]
 _Synonym = tuple[str, str, ConfigSource]
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.+)")
 _UNKNOWN_TYPE = 0
-_INTERNAL = frozenset(("group.share.initialize.retry.interval.ms", "unstable.api.versions.enable"))
+_INTERNAL = frozenset(
+    (
+        "group.share.initialize.retry.interval.ms",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "unstable.api.versions.enable",
+    )
+)
 """Kafka's internal settings: accepted, and not shown."""
 _CLIENT_METRICS = (
     ConfigKey("interval.ms", ConfigType.INT, "300000", "How often clients report."),

@@ -18,7 +18,7 @@ from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS, Synonym, TopicConfigKey
 from oncelog.broker.log.log_config import LogConfig, log_config_of
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
@@ -167,13 +167,22 @@ def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> Lo
 
 def internal_topic_config(name: str, broker_config: BrokerConfig) -> tuple[int, Mapping[str, str]]:
     """Return partition count and settings of a new internal topic. Raises KeyError for other names."""
-    prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}[name]
+    prefix = {
+        CONSUMER_OFFSETS: "offsets.topic",
+        TRANSACTION_STATE: "transaction.state.log",
+        SHARE_GROUP_STATE: "share.coordinator.state.topic",
+    }[name]
     config = {"cleanup.policy": "compact", "compression.type": "producer"}
     segment_bytes = broker_config.get_int(f"{prefix}.segment.bytes")
     # Kafka accepts any size from one byte here, whatever the bound for topics.
     config["segment.bytes" if segment_bytes >= 1048576 else _INTERNAL_SEGMENT_BYTES] = str(segment_bytes)
     if name == TRANSACTION_STATE:
         config.update({"compression.type": "uncompressed", "unclean.leader.election.enable": "false"})
+    if name == SHARE_GROUP_STATE:
+        # Not compacted: an update does not say everything. Its coordinator deletes what is redundant, and no bound of
+        # the broker's other logs may (Kafka leaves retention.bytes to log.retention.bytes).
+        config.update({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"})
+        config["min.insync.replicas"] = "1"
     return broker_config.get_int(f"{prefix}.num.partitions"), config
 
 

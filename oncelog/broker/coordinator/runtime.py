@@ -23,7 +23,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
-from oncelog.protocol.records.record import Record
+from oncelog.protocol.records.record import Record, decode_records
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.log import CoordinatorLog
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_EPOCH = -1
+_NO_PRODUCER = -1
 _REPLAYED = 3
 """What it costs to replay a record, against finding the newest."""
 _CACHED_KEYS = 1_000
@@ -123,9 +124,11 @@ class CoordinatorRuntime(Generic[ShardT]):
         loading: CoordinatorLoading,
         epoch_of: Callable[[str, int], int | None],
         on_failed: Callable[[KafkaError], None],
+        needs_every_record: bool = False,
     ) -> None:
         """`make_shard(partition, epoch)` makes the shard of a life; `epoch_of(topic, partition)` is the leader epoch in
         which this node leads a partition, None if it does not; `on_failed` is called for a log that cannot be replayed.
+        With `needs_every_record` the newest record of a key does not stand for those before it.
         """
         self.topic = topic
         self._source = source
@@ -134,6 +137,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._loading = loading
         self._epoch_of = epoch_of
         self._on_failed = on_failed
+        self._needs_every_record = needs_every_record
         self._lives: dict[int, Life[ShardT]] = {}
         # Each operation asks for it, and hashing takes 1 µs.
         self._find_partition = lru_cache(_CACHED_KEYS)(coordinator_partition)
@@ -233,12 +237,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             return
         shard = self._make_shard(life.partition, life.epoch)
         try:
-            for record, producer_id in (yield from _newest_records(life)):
-                if not life.is_loading:
-                    return
-                change = CoordinatorRecord(record.key or b"", record.value)
-                shard.replay(change, offset=record.offset, producer_id=producer_id)
-                yield _REPLAYED
+            yield from (_replay_all if self._needs_every_record else _replay_newest)(life, shard)
             # The previous life may have logged records that are not durable yet; send no marker for such a PREPARE.
             durable = life.log.when_durable(life.log.log_end_offset)
             if not durable.done:
@@ -380,8 +379,8 @@ class CoordinatorRuntime(Generic[ShardT]):
             offset += 1
 
 
-def _newest_records(life: Life[Any]) -> Generator[int | Completion[Any], None, list[tuple[Record, int]]]:
-    """Those of its log, each with a producer as in `NewestRecords.take`; none if the life ends meanwhile."""
+def _replay_newest(life: Life[Any], shard: Replayed) -> Generator[int | Completion[Any], None, None]:
+    """Replay the newest record of each key, with the producer as in `NewestRecords.take`."""
     from oncelog.broker.coordinator.newest import NewestRecords  # a new broker has nothing to read
 
     newest = NewestRecords()
@@ -393,8 +392,28 @@ def _newest_records(life: Life[Any]) -> Generator[int | Completion[Any], None, l
             newest.add(header, batch)
             yield header.record_count
         if not life.is_loading:
-            return []
-    return newest.take()
+            return
+    for record, producer_id in newest.take():
+        if not life.is_loading:
+            return
+        change = CoordinatorRecord(record.key or b"", record.value)
+        shard.replay(change, offset=record.offset, producer_id=producer_id)
+        yield _REPLAYED
+
+
+def _replay_all(life: Life[Any], shard: Replayed) -> Generator[int | Completion[Any], None, None]:
+    """Replay every record, none of which is part of a transaction."""
+    for piece in life.log.replay():
+        if isinstance(piece, Completion):
+            yield piece
+            piece = piece.result()
+        for header, batch in piece:
+            if not life.is_loading:
+                return
+            for record in () if header.is_control else decode_records(batch):
+                change = CoordinatorRecord(record.key or b"", record.value)
+                shard.replay(change, offset=record.offset, producer_id=_NO_PRODUCER)
+            yield header.record_count * (1 + _REPLAYED)
 
 
 def _respond_when_durable(life: Life[ShardT], response: T) -> Completion[T]:

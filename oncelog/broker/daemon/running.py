@@ -289,8 +289,8 @@ class RunningBroker:
         yield Bound("elements of unfinished requests", broker.slices.elements_held, ELEMENTS_HELD)
 
     def _step(self) -> None:
-        """Run one background turn a second: retention, expiry of producers, transactional ids, groups and tokens, and
-        what the log has not said yet."""
+        """Run one background turn a second: retention, expiry of producers, transactional ids, groups and tokens,
+        snapshots of share groups, and what the log has not said yet."""
         if self._is_stopping:
             return
         broker = self.broker
@@ -301,6 +301,8 @@ class RunningBroker:
             broker.transactions.step()
             if broker.known_groups is not None:
                 broker.known_groups.step()
+            if broker.shares_when_needed.known is not None:
+                broker.shares_when_needed.known.step()
             if broker.tokens is not None:
                 broker.tokens.step()
         self._summary.step()

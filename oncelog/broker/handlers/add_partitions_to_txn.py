@@ -32,7 +32,7 @@ from oncelog.protocol.generated.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 FENCED_SINCE = 2
 BATCHED_SINCE = 4
@@ -57,7 +57,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Compl
     return _add(
         context,
         only,
-        (CONSUMER_OFFSETS, TRANSACTION_STATE),
+        (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE),
         lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results),
     )
 
@@ -82,11 +82,11 @@ def _handle_in_slices(context: RequestContext, request: AddPartitionsToTxnReques
 def _add_for_broker(
     context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Completion[AddPartitionsToTxnResult]:
-    # A group's coordinator adds its own partition; the transaction log is not writable for clients.
+    # A group's coordinator adds its own partition; the other logs of coordinators are not writable for clients.
     return _add(
         context,
         transaction,
-        (TRANSACTION_STATE,),
+        (TRANSACTION_STATE, SHARE_GROUP_STATE),
         lambda results: AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results),
     )
 

@@ -5,7 +5,7 @@ Owns only the references. Built by `broker.assembly.broker`, the only place that
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from oncelog.broker.apis.compatibility import Compatibility
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from oncelog.broker.config.settings import BrokerConfig
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+    from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
     from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
     from oncelog.broker.fetching.purgatory import FetchPurgatory
     from oncelog.broker.fetching.session_cache import FetchSessionCache
@@ -35,21 +36,24 @@ if TYPE_CHECKING:
     from oncelog.broker.turns.slices import Slices
 
 
+T = TypeVar("T")
+
+
 class MistakeReport(Protocol):
     """The part of the witness that shows what it has found."""
 
     def report(self) -> Any: ...
 
 
-class GroupsWhenNeeded:
-    """The group coordinator, created on first use or when a group is found in the log: a start need not wait for code
-    that many brokers never run."""
+class WhenNeeded(Generic[T]):
+    """A coordinator, created on first use or when its log has records: a start need not wait for code that many brokers
+    never run."""
 
-    def __init__(self, make: "Callable[[], GroupCoordinator]") -> None:
+    def __init__(self, make: "Callable[[], T]") -> None:
         self._make = make
-        self.known: "GroupCoordinator | None" = None
+        self.known: T | None = None
 
-    def get(self) -> "GroupCoordinator":
+    def get(self) -> T:
         if self.known is None:
             self.known = self._make()
         return self.known
@@ -74,7 +78,8 @@ class Broker:
     fetch_sessions: "FetchSessionCache"
     markers: "PartitionMarkers"
     transactions: "TransactionCoordinator"
-    groups_when_needed: "GroupsWhenNeeded"
+    groups_when_needed: "WhenNeeded[GroupCoordinator]"
+    shares_when_needed: "WhenNeeded[ShareCoordinator]"
     metrics: "Metrics"
     request_observer: "RequestObserver"
     logger: Any
@@ -129,3 +134,7 @@ class Broker:
     def known_groups(self) -> "GroupCoordinator | None":
         """The group coordinator; None until the first group request, unless a group was found at the start."""
         return self.groups_when_needed.known
+
+    @property
+    def share_coordinator(self) -> "ShareCoordinator":
+        return self.shares_when_needed.get()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, SHARE_GROUP_STATE, TRANSACTION_STATE
 from oncelog.tools.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ _CONSEQUENCES = {
     TRANSACTION_STATE: "transactional ids of this partition may revert to an earlier state: restart their producers, "
     "and look for hanging transactions",
     CONSUMER_OFFSETS: "groups of this partition may revert to earlier offsets and read records again",
+    SHARE_GROUP_STATE: "share groups of this partition may read records again that they have acknowledged",
     METADATA_TOPIC: "topics and settings created or changed after that are unknown: files of such topics are "
     "left alone and not served",
 }

@@ -145,3 +145,13 @@ def test_the_internal_topics_are_compacted_and_sized_by_their_own_settings() -> 
     assert (count, config["compression.type"]) == (50, "uncompressed")
     validate_topic_config(config)
     assert log_config_for(config, broker).segment_bytes == 4096
+
+
+def test_the_state_of_share_groups_is_bounded_by_its_coordinator_and_by_nothing_else() -> None:
+    broker = _broker("share.coordinator.state.topic.num.partitions=3", "log.retention.bytes=1", "log.retention.hours=1")
+    count, config = internal_topic_config("__share_group_state", broker)
+    assert count == 3
+    validate_topic_config(config)
+    log_config = log_config_for(config, broker)
+    assert (log_config.is_compacted, log_config.is_deleting) == (False, True)
+    assert (log_config.retention_ms, log_config.retention_bytes) == (-1, -1)

@@ -255,7 +255,6 @@ def test_room_that_kafka_sets_aside_in_an_index_is_no_damage(tmp_path: Path) -> 
     ("options", "told"),
     [
         ([], "Name files or the directory"),
-        (["--share-group-state-decoder", LOGS[0]], "no share groups"),
         (["--remote-log-metadata-decoder", LOGS[0]], "no tiered storage"),
         (["--value-decoder-class", "com.example.Mine", LOGS[0]], "com.example.Mine is a Java class"),
         ([ROOT / "batches.txt"], "Ignoring unknown file"),

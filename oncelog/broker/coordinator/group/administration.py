@@ -43,12 +43,15 @@ class GroupAdministration:
         clock: Clock,
         offsets_retention_ms: int,
         check_interval_ms: int,
+        prepare_deletion: Callable[[str], Completion[None] | None],
     ) -> None:
-        """`on_deleted` is called for a classic group that has been deleted."""
+        """`on_deleted` is called for a classic group that has been deleted; `prepare_deletion` with the id of a group
+        that is to be deleted returns a completion of what must happen first, if anything must."""
         self._runtime = runtime
         self._on_deleted = on_deleted
         self._retention_ms = offsets_retention_ms
         self._check_interval_ms = check_interval_ms
+        self._prepare_deletion = prepare_deletion
         self._clock = clock
         self._expiry = Schedule(clock, first_in_ms=check_interval_ms)
 
@@ -109,8 +112,12 @@ class GroupAdministration:
     # --- deleting -----------------------------------------------------------------------------------------------------
 
     def delete(self, group_id: str) -> Completion[ErrorCode]:
-        """DeleteGroups: only a group without members. Fails with KafkaError when the coordinator is not available."""
+        """DeleteGroups: only a group without members. Fails with KafkaError when the coordinator is not available, or
+        what the group has elsewhere cannot be deleted."""
+        prepared = self._prepare_deletion(group_id)
+        return self._delete(group_id) if prepared is None else prepared.flat_map(lambda _: self._delete(group_id))
 
+    def _delete(self, group_id: str) -> Completion[ErrorCode]:
         def operation(life: GroupShardLife) -> WriteResult[ErrorCode]:
             shard = life.shard
             group = life.classic.get(group_id)

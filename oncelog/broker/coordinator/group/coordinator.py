@@ -24,7 +24,14 @@ from oncelog.broker.coordinator.group.membership import Group, Member, member_fr
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, STREAMS_TYPE, JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.requests import (
+    CONSUMER_TYPE,
+    SHARE_TYPE,
+    STREAMS_TYPE,
+    JoinRequest,
+    JoinResult,
+    SyncResult,
+)
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife, GroupTypeCoordinator
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
@@ -33,7 +40,8 @@ from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported with the first group of their type
+    from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
     from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
 
 T = TypeVar("T")
@@ -64,9 +72,11 @@ class GroupCoordinator:
         limits: GroupLimits,
         topics: TopicCatalog,
         settings: ConsumerGroupSettings,
+        make_shares: "Callable[[], ShareGroupCoordinator]",
         make_streams: "Callable[[], StreamsGroupCoordinator]",
     ) -> None:
-        """`make_streams()` is called once, when the first streams group is found or requested."""
+        """`make_shares` and `make_streams` are called for the first group of their type: many brokers never have
+        one."""
         self._runtime = runtime
         self._clock = clock
         self._entropy = entropy
@@ -77,10 +87,13 @@ class GroupCoordinator:
         self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings)
         self._types: Mapping[str, Callable[[], GroupTypeCoordinator]] = {
             CONSUMER_TYPE: lambda: self.consumers,
+            SHARE_TYPE: lambda: self.shares,
             STREAMS_TYPE: lambda: self.streams,
         }
+        self._make_shares = make_shares
+        self._shares: "ShareGroupCoordinator | None" = None
         self._make_streams = make_streams
-        self._streams: StreamsGroupCoordinator | None = None
+        self._streams: "StreamsGroupCoordinator | None" = None
         self._classic_members = ClassicMembers(self.consumers)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.administration = GroupAdministration(
@@ -89,7 +102,15 @@ class GroupCoordinator:
             clock,
             limits.offsets_retention_ms,
             limits.offsets_retention_check_interval_ms,
+            self._prepare_deletion,
         )
+
+    @property
+    def shares(self) -> "ShareGroupCoordinator":
+        """The coordinator of share groups."""
+        if self._shares is None:
+            self._shares = self._make_shares()
+        return self._shares
 
     def make_shard(self, partition: int, _: int) -> GroupShardLife:
         """Make the shard of one life of a partition (`CoordinatorRuntime`); group records carry no coordinator
@@ -129,7 +150,17 @@ class GroupCoordinator:
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """Delete the offsets of a topic whose removal is durable."""
-        return self.administration.on_topic_removed(name)
+        yield from self.administration.on_topic_removed(name)
+        if self._shares is not None:
+            yield from self._shares.on_topic_removed(name)
+
+    def _prepare_deletion(self, group_id: str) -> Completion[None] | None:
+        try:
+            group = self._runtime.shard(group_id).shard.modern_group(group_id)
+        except KafkaError:
+            return None
+        is_share_group = group is not None and group.group_type == SHARE_TYPE
+        return self.shares.offsets.prepare_deletion(group_id) if is_share_group else None
 
     # --- joining ------------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping
 from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
 from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES
 from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, STREAMS_TYPE
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE
 
-_STREAMS_GROUP_TYPES = (17, 19, 20, 21, 22, 23)
-"""The types of `streams.records`, which is imported with the first of them."""
+
+def _share_groups() -> GroupKind:
+    from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
+
+    return SHARE_GROUPS
 
 
 def _streams_groups() -> GroupKind:
@@ -25,11 +28,13 @@ def _streams_groups() -> GroupKind:
 
 _KINDS: Mapping[str, Callable[[], GroupKind]] = {
     CONSUMER_TYPE: lambda: CONSUMER_GROUPS,
+    SHARE_TYPE: _share_groups,
     STREAMS_TYPE: _streams_groups,
 }
 _TYPE_OF_RECORD: Mapping[int, str] = {
     **dict.fromkeys(CONSUMER_GROUP_TYPES, CONSUMER_TYPE),
-    **dict.fromkeys(_STREAMS_GROUP_TYPES, STREAMS_TYPE),
+    **dict.fromkeys(range(10, 16), SHARE_TYPE),
+    **dict.fromkeys((17, *range(19, 24)), STREAMS_TYPE),
 }
 
 

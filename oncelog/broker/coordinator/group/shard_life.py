@@ -11,6 +11,7 @@ Invariants
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
 from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
@@ -54,6 +55,8 @@ class GroupShardLife:
         self.sessions = Sessions(clock, scheduler, self._on_expired)
         self.checked: set[str] = set()
         """The groups whose topics have not changed since they last checked them."""
+        self.initializing: dict[str, dict[UUID, int]] = {}
+        """By share group and topic: when the states of share-partitions began to be made, on the monotonic clock."""
         self.streams: dict[str, StreamsGroupLife] = {}
         """What is not logged of streams groups with members."""
         self._coordinator_of = coordinator_of

@@ -32,6 +32,7 @@ _LINES_AT_ONCE = 1_000
 @click.option("--print-data-log", is_flag=True, help="Print the contents of records; implied by any decoder.")
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record; implied by --print-data-log.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
+@click.option("--share-group-state-decoder", is_flag=True, help="Decode the records of __share_group_state.")
 @click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Decode the records of __cluster_metadata.")
 @click.option(
@@ -57,7 +58,6 @@ _LINES_AT_ONCE = 1_000
     show_default=True,
     help="The largest batch that an index entry may name.",
 )
-@click.option("--share-group-state-decoder", is_flag=True, hidden=True)
 @click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
 @schema_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
@@ -114,11 +114,12 @@ def _decoder(options: dict[str, Any]) -> "Decode":
         return decoders.offsets
     if options["transaction_log_decoder"]:
         return decoders.transactions
+    if options["share_group_state_decoder"]:
+        return decoders.share_states
     if options["cluster_metadata_decoder"]:
         return decoders.metadata
-    for name, what in (("share_group_state", "share groups"), ("remote_log_metadata", "tiered storage")):
-        if options[f"{name}_decoder"]:
-            raise click.UsageError(f"--{name.replace('_', '-')}-decoder is not supported: the broker has no {what}.")
+    if options["remote_log_metadata_decoder"]:
+        raise click.UsageError("--remote-log-metadata-decoder is not supported: the broker has no tiered storage.")
     try:
         return decoders.by_class(
             options["key_decoder_class"] or _STRING_DECODER, options["value_decoder_class"] or _STRING_DECODER

@@ -1,8 +1,8 @@
 """The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it.
 
 Owns: the choice of decoder, and the text for what it cannot decode. Does not own: the formats (`protocol`), JSON.
-Left out: records of streams groups, of tiered storage, and of Kafka's own controllers: this broker
-writes none of them.
+Left out: records of streams groups, of tiered storage, and of Kafka's own controllers: this broker writes none of
+them.
 """
 
 import re
@@ -36,6 +36,7 @@ _GROUP_RECORDS = {
     16: "consumer_group_regular_expression",
 }
 _TRANSACTION_RECORDS = {0: "transaction_log"}
+_SHARE_RECORDS = {0: "share_snapshot", 1: "share_update"}
 _METADATA_RECORDS = {
     0: "register_broker_record",
     2: "topic_record",
@@ -133,6 +134,11 @@ def offsets(record: Record) -> Decoded:
 def transactions(record: Record) -> Decoded:
     """Decode a record of `__transaction_state`."""
     return _coordinator_record(record, _TRANSACTION_RECORDS)
+
+
+def share_states(record: Record) -> Decoded:
+    """Decode a record of `__share_group_state`."""
+    return _coordinator_record(record, _SHARE_RECORDS)
 
 
 def _coordinator_record(record: Record, kinds: Mapping[int, str]) -> Decoded:

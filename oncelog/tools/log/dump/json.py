@@ -40,6 +40,8 @@ FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
     ("ConsumerGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),
     ("ConsumerGroupMemberMetadataValue", "classic_member_metadata"): (0, 32_767, True),
     ("TopicPartitions", "assignment_epochs"): (0, 32_767, True),
+    ("ShareSnapshotValue", "delivery_complete_count"): (0, 32_767, True),
+    ("ShareUpdateValue", "delivery_complete_count"): (0, 32_767, True),
     ("PartitionRecord", "leader_recovery_state"): (0, 32_767, True),
     ("PartitionRecord", "directories"): (1, 32_767, False),
     ("PartitionRecord", "eligible_leader_replicas"): (2, 32_767, True),

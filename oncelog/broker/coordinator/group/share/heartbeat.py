@@ -1,0 +1,94 @@
+"""The heartbeat of a share group's member and its result: the values between handlers and coordinator.
+
+Owns: the shapes, and what makes a heartbeat valid by itself and against the group, in Kafka's order and wording. Does
+not own: what a group makes of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.share.group import ShareGroup
+from oncelog.broker.coordinator.group.share.member import LEAVE_EPOCH, ShareMember
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+_BLANK = "".join(map(chr, range(0x21)))
+"""The characters that Java trims."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    """ShareGroupHeartbeat: None means "as before"."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None
+    topic_names: Sequence[str] | None
+    client_id: str
+    client_host: str
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.member_epoch == LEAVE_EPOCH
+
+    @property
+    def is_joining(self) -> bool:
+        return self.member_epoch == 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResult:
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: TopicPartitions | None = None
+    """The assignment; None if the member keeps what it has."""
+
+
+def check_heartbeat(request: HeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST."""
+    problem = _problem(request)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _problem(request: HeartbeatRequest) -> str | None:
+    named = (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
+    for name, value in named:
+        if value is not None and not value.strip(_BLANK):
+            return f"{name} can't be empty."
+    if request.is_joining:
+        return None if request.topic_names else "SubscribedTopicNames must be set in first request."
+    return "MemberEpoch is invalid." if request.member_epoch < LEAVE_EPOCH else None
+
+
+def check_room(group: ShareGroup, member_id: str, max_size: int) -> None:
+    """Raises GROUP_MAX_SIZE_REACHED."""
+    if len(group.members) >= max_size and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The share group has reached its maximum capacity of {max_size} members.",
+        )
+
+
+def check_epoch(member: ShareMember, epoch: int) -> None:
+    """Raises FENCED_MEMBER_EPOCH. The previous epoch is accepted: the response with the current one may be lost."""
+    known, previous = member.epoch, member.current.previous_epoch
+    if epoch in (0, known) or (epoch < known and epoch == previous):
+        return
+    if epoch > known:
+        text = f"a greater member epoch ({epoch}) than the one known by the group coordinator ({known})."
+    else:
+        text = (
+            f"a smaller member epoch ({epoch}) than the one known by the group coordinator ({known}), and it does not "
+            f"match the previous member epoch ({previous})."
+        )
+    raise KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The share group member has {text} The member must abandon all its partitions and rejoin.",
+    )
+
+
+def unknown_member(member_id: str, group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")

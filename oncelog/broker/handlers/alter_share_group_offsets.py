@@ -1,0 +1,85 @@
+"""AlterShareGroupOffsets (91), version 0: sets where a share group without members begins in partitions (KIP-932).
+
+- A group that does not exist comes to be. GROUP_ID_NOT_FOUND for one of another type, NON_EMPTY_GROUP for one that has
+  members.
+- Each partition has its own result, once durable: UNKNOWN_TOPIC_OR_PARTITION, or the share coordinator's error.
+- UNSUPPORTED_VERSION while the finalized feature share.version is 0.
+"""
+
+from uuid import UUID
+
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.coordinator.group.share.offsets import AlterErrors, OffsetsToAlter
+from oncelog.broker.handlers.shared.share_groups import serves_share_groups
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.completion import Completion
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from oncelog.protocol.generated.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from oncelog.protocol.topics import ZERO_UUID
+
+_MESSAGE_CHARACTERS = 4_000
+
+
+def handle(
+    context: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> Completion[AlterShareGroupOffsetsResponse]:
+    if not serves_share_groups(context):
+        return Completion.of(_refuse(KafkaError(ErrorCode.UNSUPPORTED_VERSION)))
+    if not request.group_id:
+        return Completion.of(_refuse(KafkaError(ErrorCode.INVALID_GROUP_ID)))
+    topics = context.broker.topics
+    wanted = [
+        OffsetsToAlter(topic.topic_name, {each.partition_index: each.start_offset for each in topic.partitions})
+        for topic in request.topics
+    ]
+    altered = context.broker.groups.shares.offsets.alter(request.group_id, wanted)
+    return altered.map(lambda errors: _respond(topics, request, errors), _refuse)
+
+
+def _respond(
+    topics: Topics, request: AlterShareGroupOffsetsRequest, errors: AlterErrors
+) -> AlterShareGroupOffsetsResponse:
+    # Kafka's order: topics that do not exist first.
+    in_order = sorted(request.topics, key=lambda topic: topics.get(topic.topic_name) is not None)
+    return AlterShareGroupOffsetsResponse(
+        responses=[
+            AlterShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name,
+                topic_id=_topic_id(topics, topic.topic_name),
+                partitions=_partitions(topic, errors),
+            )
+            for topic in in_order
+        ]
+    )
+
+
+def _topic_id(topics: Topics, name: str) -> UUID:
+    topic = topics.get(name)
+    return ZERO_UUID if topic is None else topic.topic_id
+
+
+def _partitions(
+    topic: AlterShareGroupOffsetsRequestTopic, errors: AlterErrors
+) -> list[AlterShareGroupOffsetsResponsePartition]:
+    rows = []
+    for each in topic.partitions:
+        error = errors.get((topic.topic_name, each.partition_index))
+        rows.append(
+            AlterShareGroupOffsetsResponsePartition(each.partition_index)
+            if error is None
+            else AlterShareGroupOffsetsResponsePartition(each.partition_index, error.code, str(error))
+        )
+    return rows
+
+
+def _refuse(error: KafkaError) -> AlterShareGroupOffsetsResponse:
+    # The message repeats names, and must fit into one string.
+    return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)[:_MESSAGE_CHARACTERS])

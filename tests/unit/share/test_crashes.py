@@ -1,0 +1,88 @@
+"""The machine stops at every operation of its disk in the life of a share-partition: what was answered holds."""
+
+from itertools import count
+
+import pytest
+
+from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.testing.memory_disk import PowerCut
+from tests.fakes.broker import VirtualBroker
+
+SETTINGS = (
+    "share.coordinator.state.topic.num.partitions=1",
+    "share.coordinator.state.topic.segment.bytes=400",
+    "share.coordinator.snapshot.update.records.per.snapshot=2",
+)
+WRITES = 9
+CHANCES = 3
+PARTS = 2
+
+
+def batches_after(writes: int) -> tuple[StateBatch, ...]:
+    return (StateBatch(writes - 1, writes + 4, 2, 1),) if writes else ()
+
+
+class Consumer:
+    """Moves the start of two share-partitions on, one write after the other, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.keys: list[SharePartitionKey] = []
+        self.answered = -1
+        """The number of writes that were answered; −1 before the share-partitions have begun."""
+
+    def run(self, broker: VirtualBroker) -> None:
+        topics = [CreatableTopic(name="topic", num_partitions=2, replication_factor=1)]
+        topic_id = broker.ask(CreateTopicsRequest(topics=topics), 7).topics[0].topic_id
+        self.keys = [SharePartitionKey("group", topic_id, partition) for partition in (0, 1)]
+        coordinator = broker.broker.share_coordinator
+        begun = [coordinator.initialize(key, 1, 0) for key in self.keys]
+        broker.time.settle()
+        assert all(each.done and each.error is None for each in begun)
+        self.answered = 0
+        for number in range(WRITES):
+            batch = StateBatch(number, number + 5, 2, 1)
+            broker.time.advance(300_000)
+            written = [coordinator.write(key, 1, 0, number, 0, [batch]) for key in self.keys]
+            coordinator.step()  # prunes in the turn in which what makes records redundant is logged
+            broker.time.settle()
+            assert all(each.done and each.error is None for each in written)
+            self.answered = number + 1
+
+
+def check(broker: VirtualBroker, consumer: Consumer) -> None:
+    """What was answered is there; what was not may be, and not by half."""
+    coordinator = broker.broker.share_coordinator
+    found = {key: share.state for shard in coordinator.shards() for key, share in shard.all()}
+    for key in consumer.keys if consumer.answered >= 0 else ():
+        possible = {consumer.answered, min(consumer.answered + 1, WRITES)}
+        starts = [max(0, number - 1) for number in possible]
+        assert found[key] in [
+            ShareState(1, 0, start, 0, batches_after(number)) for number, start in zip(possible, starts, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("how", ["power", "kill"])
+def test_what_the_share_coordinator_has_answered_outlives_every_stop(how: str, part: int) -> None:
+    for operation in count(part, PARTS):
+        broker = VirtualBroker(*SETTINGS, seed=operation)
+        broker.operations_left = operation
+        consumer = Consumer()
+        try:
+            consumer.run(broker)
+        except (PowerCut, AssertionError):
+            if not broker.has_ended:
+                raise
+        is_cut = broker.has_ended
+        broker.operations_left = None
+        draws = [broker.killed()] if how == "kill" else [broker.crashed(operation * 10 + n) for n in range(CHANCES)]
+        for survivor in draws:
+            check(survivor, consumer)
+        check(draws[0].killed(), consumer)
+        if not is_cut:
+            log = broker.broker.topics.partition("__share_group_state", 0)
+            assert consumer.answered == WRITES
+            assert log.log_start_offset > 0, "nothing was pruned"
+            assert operation > WRITES
+            return
