@@ -35,6 +35,7 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+    streams_group_transcript,
     tokens_transcript,
     two_names_transcript,
     two_phase_transcript,
@@ -160,6 +161,13 @@ RECORDINGS = {
             )
         ),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
+        _of(
+            "streams groups",
+            "streams_group_answers.json",
+            streams_group_transcript,
+            ours=partial(VirtualBroker, *streams_group_transcript.SETTINGS),
+            overrides=streams_group_transcript.SETTINGS,
+        ),
         _of("data", "data_answers.json", data_transcript),
         _of("quotas", "quota_answers.json", quotas_transcript),
         *(
