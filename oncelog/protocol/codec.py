@@ -73,8 +73,6 @@ _OFTEN = frozenset(
 these reads no declaration."""
 _UNHANDLED = frozenset(
     {
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-        ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
         ApiKey.PUSH_TELEMETRY,
     }

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from oncelog.broker.observability.logging import LogLevel
+from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
 from tests.conformance.stored_segments import KafkaSegments, OurSegments
@@ -35,6 +36,7 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+    streams_group_transcript,
     tokens_transcript,
     two_names_transcript,
     two_phase_transcript,
@@ -58,6 +60,16 @@ def _with_changing_level() -> VirtualBroker:
 
 def _drop(*_: object) -> Any:
     raise structlog.DropEvent
+
+
+def _without_new_groups() -> VirtualBroker:
+    """A broker as Kafka is formatted with FEATURES_OFF."""
+    virtual = VirtualBroker()
+    levels = [level.split("=") for level in cluster_transcript.FEATURES_OFF]
+    updates = [FeatureUpdateKey(name, int(level), upgrade_type=2) for name, level in levels]
+    answer = virtual.ask(UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=updates), 1)
+    assert not any(result.error_code for result in answer.results), answer
+    return virtual
 
 
 class _Stepping(VirtualBroker):
@@ -117,6 +129,7 @@ RECORDINGS = {
             "cluster",
             "cluster_answers.json",
             _timeless(cluster_transcript.conversation),
+            ours=_without_new_groups,
             features=cluster_transcript.FEATURES_OFF,
             static_quorum=True,
             spelt=str,
@@ -127,7 +140,6 @@ RECORDINGS = {
             _timeless(authorization_transcript.conversation),
             ours=OurTwoClients,
             connected=KafkaTwoClients,
-            features=cluster_transcript.FEATURES_OFF,
             overrides=authorization_transcript.SETTINGS,
             static_quorum=True,
             spelt="\n".join,
@@ -160,6 +172,13 @@ RECORDINGS = {
             )
         ),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
+        _of(
+            "streams groups",
+            "streams_group_answers.json",
+            streams_group_transcript,
+            ours=partial(VirtualBroker, *streams_group_transcript.SETTINGS),
+            overrides=streams_group_transcript.SETTINGS,
+        ),
         _of("data", "data_answers.json", data_transcript),
         _of("quotas", "quota_answers.json", quotas_transcript),
         *(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.test_kafka_streams import Application
+from tests.interop.test_kafka_streams import WordCount
 from tests.postgres.proof import takeovers
 from tests.postgres.proof.clients import (
     AIOKAFKA,
@@ -72,7 +72,7 @@ def test_ten_take_overs_lose_and_double_nothing_where_an_application_begins_agai
 def test_kafka_streams_counts_exactly_through_ten_take_overs(postgres: Postgres, tmp_path: Path) -> None:
     """With exactly_once_v2: no stream thread is replaced, and no word is left out or counted twice."""
     with World([postgres], tmp_path, 1, "takeovers_streams", (), nodes=2, settings=QUICK_GROUPS).open() as world:
-        application = Application(world.bootstrap, tmp_path)
+        application = WordCount(world.bootstrap, tmp_path, "classic")
         waits: list[float] = []
 
         def goes_on() -> None:

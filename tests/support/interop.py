@@ -29,8 +29,14 @@ QUICK_GROUPS = (
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=4000",
     "group.consumer.assignment.interval.ms=0",
+    "group.streams.initial.rebalance.delay.ms=0",
+    "group.streams.min.heartbeat.interval.ms=100",
+    "group.streams.heartbeat.interval.ms=200",
+    "group.streams.min.session.timeout.ms=1000",
+    "group.streams.session.timeout.ms=4000",
+    "group.streams.assignment.interval.ms=0",
 )
-"""A daemon that misses killed members soon, of both group protocols."""
+"""A daemon that misses killed members soon, of each group protocol."""
 
 
 def unique(prefix: str) -> str:

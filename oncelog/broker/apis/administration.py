@@ -14,7 +14,6 @@ from oncelog.broker.apis.descriptor import (
     Need,
     Needed,
     Own,
-    Refusal,
     Refused,
     Right,
     Rights,
@@ -368,40 +367,4 @@ SHARE_STATE = (
     _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "WriteStateResult", _NO_STATE),
     _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "DeleteStateResult", _NO_STATE),
     _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "ReadStateSummaryResult", READS),
-)
-
-# --- refused, by a read-only broker too -------------------------------------------------------------------------------
-
-_NOT_SERVED = Rights(free="every request is refused, whatever the rights")
-_UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
-
-
-def _not_served(key: ApiKey, minimum: int, maximum: int, left_out: str, refusal: Refusal = _UNSUPPORTED) -> Api:
-    return Api(key, minimum, maximum, rights=_NOT_SERVED, read_only=READS, refusal=refusal, left_out=left_out)
-
-
-def _each_group(key: ApiKey, maximum: int, left_out: str, asked: str, kind: str) -> Api:
-    return Api(
-        key,
-        0,
-        maximum,
-        rights=_NOT_SERVED,
-        read_only=READS,
-        errors=_each(asked, "groups", kind, "group_id"),
-        refusal=_UNSUPPORTED,
-        on_fault="no place",
-        left_out=left_out,
-    )
-
-
-REFUSED = (
-    # As Kafka where `streams.version` is 0 (KIP-1071).
-    _not_served(
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-        0,
-        0,
-        "Streams groups: as Kafka with streams.version 0. Kafka Streams runs in classic groups.",
-        Refusal(ErrorCode.UNSUPPORTED_VERSION, others={"status": ()}),
-    ),
-    _each_group(ApiKey.STREAMS_GROUP_DESCRIBE, 0, "Streams groups, as above.", "group_ids", "DescribedGroup"),
 )

@@ -274,6 +274,33 @@ GROUPS = (
         errors=(Errors((Rows("group_ids", "groups", "DescribedGroup", ("group_id",)),)),),
         on_fault="no place",
     ),
+    Api(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        0,
+        0,
+        needs=_GROUPS,
+        rights=Rights(
+            steps=(Own("streams_groups.Application", (Right(_O.READ, _GROUP), Right(_O.DESCRIBE, _TOPIC))),),
+            inside=(Right(_O.CREATE, _CLUSTER), Right(_O.CREATE, _TOPIC)),
+        ),
+        read_only=Refused(_NO_GROUP, has_message=True),
+    ),
+    Api(
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        0,
+        0,
+        needs=_GROUPS,
+        rights=Rights(
+            steps=(
+                EachRow(_O.DESCRIBE, _GROUP, name_of="streams_groups.enabled_group"),
+                Own("streams_groups.Topologies", (Right(_O.DESCRIBE, _TOPIC),)),
+                _OPERATIONS,
+            )
+        ),
+        read_only=READS,
+        errors=(Errors((Rows("group_ids", "groups", "DescribedGroup", ("group_id",)),)),),
+        on_fault="no place",
+    ),
 )
 
 _SHARED = Rights(inside=(Right(_O.READ, _GROUP), Right(_O.READ, _TOPIC)))

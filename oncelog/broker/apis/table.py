@@ -27,7 +27,6 @@ _APIS = (
     *administration.SECURITY,
     *administration.CLUSTER,
     *administration.SHARE_STATE,
-    *administration.REFUSED,
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in sorted(_APIS, key=lambda api: api.key)}

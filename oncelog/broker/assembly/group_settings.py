@@ -1,4 +1,4 @@
-"""The current settings of consumer groups and of share groups (KIP-848, KIP-932, KIP-1043).
+"""The current settings of consumer groups, share groups and streams groups (KIP-848, KIP-932, KIP-1043, KIP-1071).
 
 Owns: where each setting comes from. Does not own: the values (`broker.config.live`), bounds
 (`broker.config.group_config`).
@@ -13,6 +13,7 @@ from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.coordinator.group.consumer.ports import MigrationPolicy
 
 GROUP_VERSION = "group.version"
+STREAMS_VERSION = "streams.version"
 
 
 class GroupSettings:
@@ -110,3 +111,38 @@ class ShareSettings:
 
     def _text(self, group_id: str, name: str) -> str:
         return group_config_text(name, self._metadata.state.config(ResourceType.GROUP, group_id))
+
+
+class StreamsSettings:
+    """The settings of streams groups, for their coordinator."""
+
+    def __init__(self, live_config: LiveConfig, metadata: MetadataLog) -> None:
+        self._live_config = live_config
+        self._metadata = metadata
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._metadata.state.features.get(STREAMS_VERSION, 0) >= 1
+
+    @property
+    def max_size(self) -> int:
+        return self._live_config.current.get_int("group.streams.max.size")
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        return self._number(group_id, "streams.session.timeout.ms")
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        return self._number(group_id, "streams.heartbeat.interval.ms")
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        return self._number(group_id, "streams.assignment.interval.ms")
+
+    def initial_rebalance_delay_ms(self, group_id: str) -> int:
+        return self._number(group_id, "streams.initial.rebalance.delay.ms")
+
+    def standby_replicas(self, group_id: str) -> int:
+        return self._number(group_id, "streams.num.standby.replicas")
+
+    def _number(self, group_id: str, name: str) -> int:
+        config = self._metadata.state.config(ResourceType.GROUP, group_id)
+        return group_config_value(name, config, self._live_config.current)

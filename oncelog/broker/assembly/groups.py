@@ -7,7 +7,7 @@ is a fifth of what a broker would otherwise load before its first response.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.assembly.group_settings import GroupSettings
+from oncelog.broker.assembly.group_settings import GroupSettings, StreamsSettings
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.live import LiveConfig
@@ -18,6 +18,7 @@ from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
+    from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
     from oncelog.broker.turns.machine import System
 
 
@@ -30,6 +31,12 @@ def assemble_groups(
     metadata: MetadataLog,
     make_shares: "Callable[[], ShareGroupCoordinator]",
 ) -> GroupCoordinator:
+    def make_streams() -> "StreamsGroupCoordinator":
+        from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
+
+        settings = StreamsSettings(live_config, metadata)
+        return StreamsGroupCoordinator(runtime, system.clock, system.scheduler, topics, settings)
+
     groups = GroupCoordinator(
         runtime,
         system.clock,
@@ -39,6 +46,7 @@ def assemble_groups(
         topics,
         GroupSettings(live_config, metadata),
         make_shares,
+        make_streams,
     )
     topics.watch(groups.on_topic_changed)
     topics.watch_removals(groups.on_topic_removed)

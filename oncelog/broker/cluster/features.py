@@ -28,6 +28,7 @@ _TABLE = (
     Feature("transaction.version", 0, 2, "oncelog.feature.transaction.version"),
     Feature("group.version", 0, 1),
     Feature(SHARE_VERSION, 0, 1),
+    Feature("streams.version", 0, 1),
 )
 
 FEATURES = {feature.name: feature for feature in _TABLE}

@@ -137,6 +137,28 @@ COORDINATOR_KEYS = (
         "group.share.max.partition.max.record.locks", _INT, "4000", "The highest allowed for a group.", 2_000, 10_000
     ),
     ConfigKey("group.share.max.share.sessions", _INT, "2000", "How many share sessions this broker keeps at most.", 1),
+    # Streams groups (KIP-1071).
+    ConfigKey("group.streams.session.timeout.ms", _INT, "45000", "When a silent Kafka Streams client is removed.", 1),
+    ConfigKey("group.streams.min.session.timeout.ms", _INT, "45000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.streams.max.session.timeout.ms", _INT, "60000", "The longest allowed for a group.", 1),
+    ConfigKey("group.streams.heartbeat.interval.ms", _INT, "5000", "How often its clients send heartbeats.", 1),
+    ConfigKey("group.streams.min.heartbeat.interval.ms", _INT, "5000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.streams.max.heartbeat.interval.ms", _INT, "15000", "The longest allowed for a group.", 1),
+    ConfigKey(
+        "group.streams.max.size", _INT, str(INT32_MAX), "Maximum number of members of one streams group (KIP-1071).", 1
+    ),
+    ConfigKey("group.streams.num.standby.replicas", _INT, "0", "How many standby members each task has.", 0),
+    ConfigKey("group.streams.max.standby.replicas", _INT, "2", "The most that a group may have.", 0),
+    ConfigKey(
+        "group.streams.initial.rebalance.delay.ms",
+        _INT,
+        "3000",
+        "How long a new streams group waits for more members before the first assignment.",
+        0,
+    ),
+    ConfigKey("group.streams.assignment.interval.ms", _INT, "1000", "Minimum time between assignments of a group.", 0),
+    ConfigKey("group.streams.min.assignment.interval.ms", _INT, "0", "The shortest allowed for a group.", 0),
+    ConfigKey("group.streams.max.assignment.interval.ms", _INT, "15000", "The longest allowed for a group.", 0),
     ConfigKey("share.coordinator.state.topic.num.partitions", _INT, "50", "Partitions of __share_group_state.", 1),
     ConfigKey(
         "share.coordinator.state.topic.segment.bytes", _INT, "104857600", "segment.bytes of __share_group_state.", 1

@@ -1,4 +1,4 @@
-"""The settings of one group: names, bounds, and the corresponding broker settings (KIP-1043, KIP-932).
+"""The settings of one group: names, bounds, and the corresponding broker settings (KIP-1043, KIP-932, KIP-1071).
 
 Owns: the table, validation, effective values. Does not own: what a group does with them. Invariant: a group never has a
 setting that `validate_group_config` would reject.
@@ -46,6 +46,24 @@ _TABLE = (
     _number("share.record.lock.duration.ms", "30000", "How long a share consumer may hold a record.", 1000),
     _number("share.delivery.count.limit", "5", "How often a record is delivered at most.", 2),
     _number("share.partition.max.record.locks", "2000", "How many records of a partition may be in flight.", 100),
+    _number("streams.heartbeat.interval.ms", "5000", "How often members of a streams group send heartbeats.", 1),
+    _number("streams.session.timeout.ms", "45000", "When a silent member of a streams group is removed.", 1),
+    _number("streams.assignment.interval.ms", "1000", "Minimum time between assignments of a streams group.", 0),
+    GroupConfigKey(
+        ConfigKey("streams.num.standby.replicas", ConfigType.INT, "0", "How many standby members each task has.", 0),
+        "group.streams.num.standby.replicas",
+        highest="group.streams.max.standby.replicas",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "streams.initial.rebalance.delay.ms",
+            ConfigType.INT,
+            "3000",
+            "How long a new streams group waits for more members before the first assignment.",
+            0,
+        ),
+        "group.streams.initial.rebalance.delay.ms",
+    ),
     GroupConfigKey(
         ConfigKey(
             "share.auto.offset.reset",
@@ -75,7 +93,7 @@ _TABLE = (
 )
 
 GROUP_CONFIGS = {item.key.name: item for item in _TABLE}
-_SESSIONS = ("consumer", "share")
+_SESSIONS = ("consumer", "share", "streams")
 """The types of groups whose session timeout must be longer than the interval between heartbeats."""
 
 

@@ -402,6 +402,17 @@ _ALL_TOPICS = {
     "include_cluster_authorized_operations": True,
 }
 _HEARTBEAT = {"member_id": "nobody", "member_epoch": 5, "topic_partitions": None}
+_STREAMS_HEARTBEAT = {
+    **_HEARTBEAT,
+    **dict.fromkeys(("topology", "instance_id", "rack_id", "process_id", "user_endpoint", "client_tags")),
+    **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks", "task_offsets", "task_end_offsets")),
+}
+
+
+def _topology(*names: str) -> Callable[[Any], Any]:
+    return lambda module: module.Topology(0, [module.Subtopology("0", source_topics=names)])
+
+
 _TRANSACTIONAL = _batch(producer_id=12_345, producer_epoch=0, base_sequence=0, transactional=True)
 _CREATING = {
     "topics": lambda module: [module.MetadataRequestTopic(name=ABSENT)],
@@ -446,6 +457,14 @@ _VARIANTS: dict[ApiKey, tuple[Variant, ...]] = {
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (
         Variant("", {"group_ids": ["watchers", OTHER], "include_authorized_operations": True}, shows=True),
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (
+        Variant("", _STREAMS_HEARTBEAT),
+        Variant("with topics", {**_STREAMS_HEARTBEAT, "topology": _topology(GIVEN, OTHER)}),
+        Variant("with invalid topics", {**_STREAMS_HEARTBEAT, "topology": _topology(OTHER, "a b")}),
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (
+        Variant("", {"group_ids": [GIVEN, OTHER], "include_authorized_operations": True}, shows=True),
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
         Variant("", {"cursor": None, "response_partition_limit": 100}, shows=True),

@@ -14,8 +14,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /**
  * Counts words exactly once: lines, a repartition topic, a RocksDB store with its changelog, counts.
  *
- * <p>Arguments: the broker, the application's id (which names its topics as well), the directory of its state. It says
- * each state that it reaches, and runs until it is killed.
+ * <p>Arguments: the broker, the application's id (which names its topics as well), the directory of its state, and the
+ * group protocol (classic or streams). It says each state that it reaches, and runs until it is killed.
  */
 public final class WordCount {
     private WordCount() {
@@ -41,9 +41,12 @@ public final class WordCount {
         properties.put("replication.factor", "1");
         properties.put("commit.interval.ms", "100");
         properties.put("consumer.auto.offset.reset", "earliest");
+        properties.put("group.protocol", arguments[3]);
         // A killed instance is missed soon, and its open transactions end soon.
-        properties.put("consumer.session.timeout.ms", "2000");
-        properties.put("consumer.heartbeat.interval.ms", "200");
+        if (arguments[3].equals("classic")) { // the broker decides it for a streams group
+            properties.put("consumer.session.timeout.ms", "2000");
+            properties.put("consumer.heartbeat.interval.ms", "200");
+        }
         properties.put("producer.transaction.timeout.ms", "3000");
 
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);

@@ -18,11 +18,20 @@ from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
 from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog
 from oncelog.broker.coordinator.group.consumer.writer import Decision
+from oncelog.broker.coordinator.group.kind import ModernGroup
+from oncelog.broker.coordinator.group.kinds import kind_of
 from oncelog.broker.coordinator.group.membership import Group, Member, member_from
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE, JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.requests import (
+    CONSUMER_TYPE,
+    SHARE_TYPE,
+    STREAMS_TYPE,
+    JoinRequest,
+    JoinResult,
+    SyncResult,
+)
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife, GroupTypeCoordinator
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
@@ -31,8 +40,9 @@ from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:  # imported with the first share group
+if TYPE_CHECKING:  # imported with the first group of their type
     from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
+    from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
 
 T = TypeVar("T")
 
@@ -63,8 +73,10 @@ class GroupCoordinator:
         topics: TopicCatalog,
         settings: ConsumerGroupSettings,
         make_shares: "Callable[[], ShareGroupCoordinator]",
+        make_streams: "Callable[[], StreamsGroupCoordinator]",
     ) -> None:
-        """`make_shares` is called for the first share group: many brokers never have one."""
+        """`make_shares` and `make_streams` are called for the first group of their type: many brokers never have
+        one."""
         self._runtime = runtime
         self._clock = clock
         self._entropy = entropy
@@ -76,9 +88,12 @@ class GroupCoordinator:
         self._types: Mapping[str, Callable[[], GroupTypeCoordinator]] = {
             CONSUMER_TYPE: lambda: self.consumers,
             SHARE_TYPE: lambda: self.shares,
+            STREAMS_TYPE: lambda: self.streams,
         }
         self._make_shares = make_shares
         self._shares: "ShareGroupCoordinator | None" = None
+        self._make_streams = make_streams
+        self._streams: "StreamsGroupCoordinator | None" = None
         self._classic_members = ClassicMembers(self.consumers)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.administration = GroupAdministration(
@@ -109,6 +124,13 @@ class GroupCoordinator:
             self._limits.max_size,
             self._coordinator_of,
         )
+
+    @property
+    def streams(self) -> "StreamsGroupCoordinator":
+        """The coordinator of streams groups."""
+        if self._streams is None:
+            self._streams = self._make_streams()
+        return self._streams
 
     def _coordinator_of(self, group_type: str) -> GroupTypeCoordinator:
         return self._types[group_type]()
@@ -155,7 +177,7 @@ class GroupCoordinator:
             if modern_group.members:
                 return self._classic_members.join(request).recover(lambda error: JoinResult(error.code, member_id))
             self._make_classic(modern_group)
-        elif modern_group is not None:
+        elif modern_group is not None and not self._gives_way(modern_group):
             return _join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group = life.classic.get(request.group_id)
         if group is None:
@@ -332,6 +354,17 @@ class GroupCoordinator:
     def _log_generation(self, group: Group, assignments: Mapping[str, bytes]) -> Completion[None]:
         record = group_record(group.group_id, group.to_stored(assignments, self._clock.wall_ms()))
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
+
+    def _gives_way(self, group: ModernGroup) -> bool:
+        """End an empty streams group, so that a classic one takes its place. Raises KafkaError if that cannot be
+        logged."""
+        if group.group_type != STREAMS_TYPE or group.members:
+            return False
+        records = kind_of(group).tombstones(group)
+        written = self._runtime.write(group.group_id, lambda _: WriteResult(records, None))
+        if written.error is not None:
+            raise written.error
+        return True
 
     def _make_classic(self, group: ConsumerGroup) -> None:
         """Turn an empty consumer group into a classic one. Raises KafkaError if that cannot be logged."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
 from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES
 from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE
 
 
 def _share_groups() -> GroupKind:
@@ -20,13 +20,21 @@ def _share_groups() -> GroupKind:
     return SHARE_GROUPS
 
 
+def _streams_groups() -> GroupKind:
+    from oncelog.broker.coordinator.group.streams.kind import STREAMS_GROUPS
+
+    return STREAMS_GROUPS
+
+
 _KINDS: Mapping[str, Callable[[], GroupKind]] = {
     CONSUMER_TYPE: lambda: CONSUMER_GROUPS,
     SHARE_TYPE: _share_groups,
+    STREAMS_TYPE: _streams_groups,
 }
 _TYPE_OF_RECORD: Mapping[int, str] = {
     **dict.fromkeys(CONSUMER_GROUP_TYPES, CONSUMER_TYPE),
     **dict.fromkeys(range(10, 16), SHARE_TYPE),
+    **dict.fromkeys((17, *range(19, 24)), STREAMS_TYPE),
 }
 
 

@@ -72,7 +72,7 @@ class DescribedMember:
     assignment: bytes
 
 
-CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE = "classic", "consumer", "share", "streams"
 
 
 @dataclass(frozen=True, slots=True)

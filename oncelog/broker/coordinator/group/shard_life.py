@@ -10,7 +10,7 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
@@ -21,6 +21,9 @@ from oncelog.broker.coordinator.group.rebalance import Rebalancer
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from oncelog.broker.coordinator.group.streams.life import StreamsGroupLife
 
 
 class GroupTypeCoordinator(Protocol):
@@ -54,6 +57,8 @@ class GroupShardLife:
         """The groups whose topics have not changed since they last checked them."""
         self.initializing: dict[str, dict[UUID, int]] = {}
         """By share group and topic: when the states of share-partitions began to be made, on the monotonic clock."""
+        self.streams: dict[str, StreamsGroupLife] = {}
+        """What is not logged of streams groups with members."""
         self._coordinator_of = coordinator_of
         self._rebalancer = rebalancer
         self._settings = settings
@@ -75,6 +80,8 @@ class GroupShardLife:
         for group in self.classic.values():
             self._rebalancer.release(group, ErrorCode.NOT_COORDINATOR)
         self.sessions.forget_all()
+        for streams_group in self.streams.values():
+            streams_group.end()
 
     def on_topic_changed(self, name: str) -> None:
         """Let each group that reads the topic check it again at its next heartbeat."""

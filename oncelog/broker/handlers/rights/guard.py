@@ -7,7 +7,15 @@ from typing import Any
 
 from oncelog.broker.apis.descriptor import EachResource, EachRow, Needed, Operations, Own, Rights, Step, Visible
 from oncelog.broker.apis.table import API_TABLE
-from oncelog.broker.handlers.rights import configs, groups, refusals, share_groups, topics, transactions
+from oncelog.broker.handlers.rights import (
+    configs,
+    groups,
+    refusals,
+    share_groups,
+    streams_groups,
+    topics,
+    transactions,
+)
 from oncelog.broker.handlers.rights.checks import (
     NameOf,
     by_field,
@@ -23,7 +31,13 @@ from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 
 _MODULES: Mapping[str, ModuleType] = MappingProxyType(
-    {"groups": groups, "share_groups": share_groups, "topics": topics, "transactions": transactions}
+    {
+        "groups": groups,
+        "share_groups": share_groups,
+        "streams_groups": streams_groups,
+        "topics": topics,
+        "transactions": transactions,
+    }
 )
 _Run = Callable[[RequestContext, Any, Handler], Sliced[Any]]
 

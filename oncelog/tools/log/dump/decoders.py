@@ -1,8 +1,7 @@
 """The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it.
 
 Owns: the choice of decoder, and the text for what it cannot decode. Does not own: the formats (`protocol`), JSON.
-Left out: records of streams groups, of tiered storage, and of Kafka's own controllers: this broker writes none of
-them.
+Left out: records of tiered storage, and of Kafka's own controllers: this broker writes none of them.
 """
 
 import re
@@ -34,6 +33,12 @@ _GROUP_RECORDS = {
     14: "share_group_current_member_assignment",
     15: "share_group_state_partition_metadata",
     16: "consumer_group_regular_expression",
+    17: "streams_group_metadata",
+    19: "streams_group_member_metadata",
+    20: "streams_group_target_assignment_metadata",
+    21: "streams_group_target_assignment_member",
+    22: "streams_group_current_member_assignment",
+    23: "streams_group_topology",
 }
 _TRANSACTION_RECORDS = {0: "transaction_log"}
 _SHARE_RECORDS = {0: "share_snapshot", 1: "share_update"}

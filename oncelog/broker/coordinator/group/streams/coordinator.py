@@ -1,0 +1,434 @@
+"""The coordinator of streams groups: checks each heartbeat, and decides what follows from it (KIP-1071).
+
+Owns: the checks of StreamsGroupHeartbeat in Kafka's order, joining, leaving, fencing, and the delay before the first
+assignment. Does not own: the steps of a change (`update`), what topics must be like (`internal_topics`), who creates
+them (`handlers.streams_group_heartbeat`).
+Invariants
+- A response to a member contains only durable state.
+- A decision that could not be logged starts or stops no timer, and is not remembered in any other way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog, metadata_hash
+from oncelog.broker.coordinator.group.consumer.sessions import Wait
+from oncelog.broker.coordinator.group.records import group_record
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.group.streams.endpoints import endpoints_of
+from oncelog.broker.coordinator.group.streams.group import StreamsGroup
+from oncelog.broker.coordinator.group.streams.heartbeat import (
+    NOT_SAID,
+    HeartbeatRequest,
+    HeartbeatResult,
+    check_heartbeat,
+)
+from oncelog.broker.coordinator.group.streams.internal_topics import (
+    ConfiguredTopology,
+    Status,
+    StatusCode,
+    configure,
+)
+from oncelog.broker.coordinator.group.streams.life import StreamsGroupLife
+from oncelog.broker.coordinator.group.streams.member import MemberMetadata, StreamsMember
+from oncelog.broker.coordinator.group.streams.ports import StreamsGroupSettings
+from oncelog.broker.coordinator.group.streams.tasks import NO_TASKS, Tasks, each_task
+from oncelog.broker.coordinator.group.streams.topology import Topology
+from oncelog.broker.coordinator.group.streams.update import STANDBY_REPLICAS, StreamsUpdate
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.ports import Clock, Scheduler
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+Follow = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T]):
+    update: StreamsUpdate
+    response: T
+    then: list[Follow] = field(default_factory=list)
+    """Callbacks for when the records are logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedStreamsGroup:
+    group: StreamsGroup
+    configured: ConfiguredTopology | None
+    """What the topology's topics must be like; None while it has no topology, or one that no topics fit."""
+
+
+class StreamsGroupCoordinator:
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime[GroupShardLife],
+        clock: Clock,
+        scheduler: Scheduler,
+        topics: TopicCatalog,
+        settings: StreamsGroupSettings,
+    ) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._scheduler = scheduler
+        self._topics = topics
+        self._settings = settings
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._settings.is_enabled
+
+    def describe(self, group_id: str) -> Completion[DescribedStreamsGroup]:
+        """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""
+        return self._runtime.read(group_id, lambda life: self._described(life, group_id))
+
+    def _described(self, life: GroupShardLife, group_id: str) -> DescribedStreamsGroup:
+        group = _existing(life, group_id).copy()
+        try:
+            configured = None if group.topology is None else configure(group.topology, self._topics)
+        except KafkaError:
+            configured = None
+        return DescribedStreamsGroup(group, configured)
+
+    # --- heartbeats ---------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, request: HeartbeatRequest) -> Completion[HeartbeatResult]:
+        """StreamsGroupHeartbeat: a member reports, joins or leaves. Fails with KafkaError."""
+        try:
+            if not self._settings.is_enabled:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            check_heartbeat(request)
+            decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
+            return self._write(request.group_id, lambda life: decide(life, request))
+        except KafkaError as error:
+            return Completion.failed(error)
+
+    def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
+        group_id, member_id = request.group_id, request.member_id
+        update, then = self._begin(life, request)
+        known = update.group
+        before = self._find_member(known, request)
+        soft = life.streams.get(group_id) or self._new_life(life, group_id)
+        must_bump = update.describe_member(member_id, _to_metadata(before, request))
+        statuses = _stale_topology(known.topology, update.group.members[member_id].metadata)
+        configured = self._settle_topics(life, soft, update, request, must_bump=must_bump)
+        delay_ms = 0 if known.members else self._settings.initial_rebalance_delay_ms(group_id)
+        target = NO_TASKS
+        if soft.is_delayed or delay_ms > 0:
+            statuses.append(_delayed("initial rebalance delay"))
+            then.append(lambda: soft.delay(delay_ms))
+        else:
+            if not self._maybe_assign(update, configured):
+                statuses.append(_delayed("assignment interval"))
+            target = update.group.target_of(member_id)
+        member = update.reconcile(member_id, target, request.reported)
+        if configured.problem is not None:
+            statuses.append(configured.problem)
+        requested_by = soft.shutdown_requested_by or (member_id if request.shuts_down else None)
+        if requested_by is not None:
+            statuses.append(_shutdown(requested_by))
+        has_new_tasks = before is None or before.current.assigned != member.current.assigned
+        includes_assignment = request.is_joining or has_new_tasks
+        endpoint_epoch = soft.endpoint_epoch + (includes_assignment and member.metadata.endpoint is not None)
+        endpoints = None
+        if endpoint_epoch != request.endpoint_epoch:
+            others = [other for other in update.group.members.values() if other.member_id != member_id]
+            endpoints = endpoints_of([*others, member], configured, self._topics)
+        if life.shard.modern_group(group_id) is None:
+            endpoint_epoch = 0  # as in Kafka: a new group has no version yet
+        then.append(lambda: self._remember(life, soft, request, configured, requested_by, endpoint_epoch))
+        return Decision(
+            update,
+            HeartbeatResult(
+                member_id,
+                member.epoch,
+                self._settings.heartbeat_interval_ms(group_id),
+                statuses,
+                _without_epochs(member) if includes_assignment else None,
+                endpoint_epoch,
+                endpoints,
+                configured.missing,
+            ),
+            then,
+        )
+
+    def _settle_topics(
+        self,
+        life: GroupShardLife,
+        soft: StreamsGroupLife,
+        update: StreamsUpdate,
+        request: HeartbeatRequest,
+        *,
+        must_bump: bool,
+    ) -> ConfiguredTopology:
+        """Return what the topics must be like; begin a new group epoch if something that counts has changed."""
+        topology = update.settle_topology(request.topology)
+        configured = soft.configured
+        known_hash = update.group.group_epoch.metadata_hash
+        if configured is None or configured.epoch != topology.epoch or request.group_id not in life.checked:
+            configured = configure(topology, self._topics)
+            known_hash = metadata_hash(self._topics, topology.required_topics)
+        if configured.is_ready:
+            _check_tasks(configured, request)
+        configs = {STANDBY_REPLICAS: str(self._settings.standby_replicas(request.group_id))}
+        update.settle_epoch(known_hash, configured, configs, must_bump=must_bump)
+        return configured
+
+    def _begin(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[StreamsUpdate, list[Follow]]:
+        """Return the group to work on, which may be created for this, also in the place of an empty classic one."""
+        group_id = request.group_id
+        group, classic = life.shard.modern_group(group_id), life.classic.get(group_id)
+        is_vacant = classic is None or classic.state is GroupState.EMPTY
+        if isinstance(group, StreamsGroup):
+            if request.is_joining:
+                _check_room(group, self._settings.max_size)
+            return StreamsUpdate(group, self._clock.wall_ms()), []
+        if group is not None or not is_vacant:
+            raise _not_found(f"Group {group_id} is not a streams group.")
+        if not request.is_joining:
+            is_there = classic is not None or life.shard.knows(group_id)
+            raise _not_found(
+                f"Group {group_id} is not a streams group." if is_there else f"Streams group {group_id} not found."
+            )
+        update = StreamsUpdate(StreamsGroup(group_id), self._clock.wall_ms())
+        if classic is None:
+            return update, []
+        update.records.append(group_record(group_id, None))
+        return update, [lambda: life.release(group_id)]
+
+    def _find_member(self, group: StreamsGroup, request: HeartbeatRequest) -> StreamsMember | None:
+        """Return the member that sent the request; None for a new one."""
+        member = group.members.get(request.member_id)
+        if member is None:
+            if not request.is_joining:
+                raise _unknown_member(request.member_id, group.group_id)
+            return None
+        _check_epoch(member, request)
+        return member
+
+    def _maybe_assign(self, update: StreamsUpdate, configured: ConfiguredTopology) -> bool:
+        """Compute a target assignment if there is none for the group epoch; False if it is too early."""
+        if not update.is_behind():
+            return True
+        if not update.may_assign(self._settings.assignment_interval_ms(update.group.group_id)):
+            return False
+        update.assign(configured)
+        return True
+
+    def _remember(
+        self,
+        life: GroupShardLife,
+        soft: StreamsGroupLife,
+        request: HeartbeatRequest,
+        configured: ConfiguredTopology,
+        shutdown_requested_by: str | None,
+        endpoint_epoch: int,
+    ) -> None:
+        group_id = request.group_id
+        life.streams[group_id] = soft
+        life.checked.add(group_id)
+        soft.configured = configured
+        soft.endpoint_epoch = endpoint_epoch
+        if shutdown_requested_by is not None:
+            soft.shutdown_requested_by = shutdown_requested_by
+        timeout_ms = self._settings.session_timeout_ms(group_id)
+        life.sessions.expect(group_id, request.member_id, Wait.SESSION, timeout_ms)
+
+    def _new_life(self, life: GroupShardLife, group_id: str) -> StreamsGroupLife:
+        return StreamsGroupLife(self._clock, self._scheduler, lambda: self._on_delay_over(life, group_id))
+
+    # --- leaving ------------------------------------------------------------------------------------------------------
+
+    def _decide_leave(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
+        group_id, member_id = request.group_id, request.member_id
+        group = _existing(life, group_id)
+        if member_id not in group.members:
+            raise _unknown_member(member_id, group_id)
+        then: list[Follow] = []
+        if request.shuts_down:
+            then.append(lambda: self._shut_down(life, group_id, member_id))
+        return Decision(self._removal(group, member_id), HeartbeatResult(member_id, request.member_epoch), then)
+
+    def _removal(self, group: StreamsGroup, member_id: str) -> StreamsUpdate:
+        update = StreamsUpdate(group, self._clock.wall_ms())
+        update.remove(member_id)
+        return update
+
+    def _shut_down(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
+        soft = life.streams.get(group_id)
+        if soft is None:
+            soft = life.streams[group_id] = self._new_life(life, group_id)
+        soft.request_shutdown(member_id)
+
+    # --- timers -------------------------------------------------------------------------------------------------------
+
+    def on_active(self, life: GroupShardLife, group: StreamsGroup) -> None:
+        """Let members continue where they were, with a new session."""
+        group_id = group.group_id
+        for member_id, member in group.members.items():
+            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
+            if member.is_revoking:
+                life.sessions.expect(group_id, member_id, Wait.REVOCATION, member.metadata.rebalance_timeout_ms)
+
+    def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
+        """Remove a member that was silent, or exceeded a timeout."""
+
+        def decide(_: GroupShardLife) -> Decision[None]:
+            group = life.shard.modern_group(group_id)
+            if not isinstance(group, StreamsGroup) or member_id not in group.members:
+                return Decision(StreamsUpdate(StreamsGroup(group_id), self._clock.wall_ms()), None)
+            return Decision(self._removal(group, member_id), None)
+
+        if self._write(group_id, decide).error is not None:
+            # Not logged, perhaps because the disk is full: the member keeps its tasks for another session.
+            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
+
+    def _on_delay_over(self, life: GroupShardLife, group_id: str) -> None:
+        """Make the first assignment. If that cannot be logged, the next heartbeat makes it."""
+
+        def decide(_: GroupShardLife) -> Decision[None]:
+            group = life.shard.modern_group(group_id)
+            update = StreamsUpdate(
+                group if isinstance(group, StreamsGroup) else StreamsGroup(group_id), self._clock.wall_ms()
+            )
+            topology = update.group.topology
+            if update.group.members and topology is not None:
+                self._maybe_assign(update, configure(topology, self._topics))
+            return Decision(update, None)
+
+        self._write(group_id, decide)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _write(self, group_id: str, decide: Callable[[GroupShardLife], Decision[T]]) -> Completion[T]:
+        """Decide, log and apply in this turn; completes once durable, or with the KafkaError raised on the way."""
+        made: list[tuple[GroupShardLife, Decision[T]]] = []
+
+        def operation(life: GroupShardLife) -> WriteResult[T]:
+            decision = decide(life)
+            made.append((life, decision))
+            return WriteResult(decision.update.records, decision.response)
+
+        written = self._runtime.write(group_id, operation)
+        if made and written.error is None:
+            _follow(group_id, *made[0])
+        return written
+
+
+def _follow(group_id: str, life: GroupShardLife, decision: Decision[T]) -> None:
+    group, sessions = decision.update.group, life.sessions
+    for member_id in decision.update.touched:
+        member = group.members.get(member_id)
+        if member is None:
+            sessions.forget(group_id, member_id)
+        elif member.is_revoking:
+            sessions.expect(group_id, member_id, Wait.REVOCATION, member.metadata.rebalance_timeout_ms)
+        else:
+            sessions.done(group_id, member_id, Wait.REVOCATION)
+    for follow in decision.then:
+        follow()
+    if not group.members and group_id in life.streams:
+        life.streams.pop(group_id).end()
+
+
+def _existing(life: GroupShardLife, group_id: str) -> StreamsGroup:
+    group = life.shard.modern_group(group_id)
+    if isinstance(group, StreamsGroup):
+        return group
+    is_there = group is not None or group_id in life.classic or life.shard.knows(group_id)
+    raise _not_found(f"Group {group_id} {'is not a streams group.' if is_there else 'not found.'}")
+
+
+def _not_found(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def _unknown_member(member_id: str, group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+
+
+def _check_room(group: StreamsGroup, max_size: int) -> None:
+    """Raises GROUP_MAX_SIZE_REACHED, as in Kafka also for a member that rejoins."""
+    if len(group.members) >= max_size:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The streams group has reached its maximum capacity of {max_size} members.",
+        )
+
+
+def _check_epoch(member: StreamsMember, request: HeartbeatRequest) -> None:
+    """Raises FENCED_MEMBER_EPOCH. The previous epoch is accepted from a member that may have missed one response."""
+    epoch, current = request.member_epoch, member.current
+    if epoch in (0, member.epoch):
+        return
+    reported = request.reported
+    is_repeated = epoch == current.previous_epoch and epoch < member.epoch
+    if is_repeated and reported is not None and current.assigned.has_all(reported):
+        return
+    raise KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The streams group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) "
+        f"than the one known by the group coordinator ({member.epoch}). The member must abandon all its partitions "
+        "and rejoin.",
+    )
+
+
+def _check_tasks(configured: ConfiguredTopology, request: HeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST for a task that the topology does not have."""
+    for tasks in (request.active, request.standby, request.warmup):
+        for subtopology_id, partition in each_task(tasks or {}):
+            subtopology = configured.subtopologies.get(subtopology_id)
+            if subtopology is None:
+                message = f"Subtopology {subtopology_id} does not exist in the topology."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            if not 0 <= partition < subtopology.task_count:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Task {partition} for subtopology {subtopology_id} is invalid. Number of tasks for this "
+                    f"subtopology: {subtopology.task_count}",
+                )
+
+
+def _to_metadata(before: StreamsMember | None, request: HeartbeatRequest) -> MemberMetadata:
+    known = MemberMetadata() if before is None else before.metadata
+    timeout_ms, topology, tags = request.rebalance_timeout_ms, request.topology, request.client_tags
+    return MemberMetadata(
+        instance_id=known.instance_id,
+        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == NOT_SAID else timeout_ms,
+        topology_epoch=known.topology_epoch if topology is None else topology.epoch,
+        process_id=known.process_id if request.process_id is None else request.process_id,
+        endpoint=known.endpoint if request.endpoint is None else request.endpoint,
+        client_tags=known.client_tags if tags is None else tuple(sorted(tags)),
+    )
+
+
+def _stale_topology(known: Topology | None, metadata: MemberMetadata) -> list[Status]:
+    if known is None or metadata.topology_epoch >= known.epoch:
+        return []
+    detail = (
+        f"The member's topology epoch {metadata.topology_epoch} is behind the group's topology epoch {known.epoch}."
+    )
+    return [Status(StatusCode.STALE_TOPOLOGY, detail)]
+
+
+def _delayed(setting: str) -> Status:
+    return Status(StatusCode.ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {setting}.")
+
+
+def _shutdown(member_id: str) -> Status:
+    detail = (
+        f"Streams group member {member_id} encountered a fatal error and requested a shutdown for the entire "
+        "application."
+    )
+    return Status(StatusCode.SHUTDOWN_APPLICATION, detail)
+
+
+def _without_epochs(member: StreamsMember) -> Tasks:
+    assigned = member.current.assigned
+    active = {name: frozenset(epochs) for name, epochs in assigned.active.items()}
+    return Tasks(active, assigned.standby, assigned.warmup)

@@ -1,0 +1,95 @@
+"""Tasks, as values: partition n of a subtopology, in the role of an active or a standby task.
+
+Owns: the shapes of what a member is to have and has. Does not own: who has what (`group`).
+Invariants: values are immutable; no subtopology has an empty set of partitions.
+
+KIPs: 1071 (streams groups), 1251 (an active task keeps the epoch at which it was assigned).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+TaskIds = Mapping[str, frozenset[int]]
+"""Partitions by subtopology."""
+TaskEpochs = Mapping[str, Mapping[int, int]]
+"""The partitions of each subtopology, each with the epoch of the target assignment that gave it to the member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What a member is to have, or says that it has; Kafka's TasksTuple. No assignor gives warm-up tasks yet."""
+
+    active: TaskIds = field(default_factory=dict)
+    standby: TaskIds = field(default_factory=dict)
+    warmup: TaskIds = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTasks:
+    """What a member has, by what the coordinator gave it; Kafka's TasksTupleWithEpochs."""
+
+    active: TaskEpochs = field(default_factory=dict)
+    standby: TaskIds = field(default_factory=dict)
+    warmup: TaskIds = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+    def has_any(self, tasks: Tasks) -> bool:
+        """Whether one of these tasks is here, in the same role."""
+        pairs = ((self.active, tasks.active), (self.standby, tasks.standby), (self.warmup, tasks.warmup))
+        return any(_overlap(mine, theirs) for mine, theirs in pairs)
+
+    def has_all(self, tasks: Tasks) -> bool:
+        """Whether all of these tasks are here, in the same role."""
+        pairs = ((self.active, tasks.active), (self.standby, tasks.standby), (self.warmup, tasks.warmup))
+        return all(_contains(mine, theirs) for mine, theirs in pairs)
+
+    def assigned_in(self, subtopology_id: str, partition: int) -> int | None:
+        """Return the epoch in which an active task was assigned; None if it is not here."""
+        return self.active.get(subtopology_id, {}).get(partition)
+
+
+NO_TASKS = Tasks()
+NOTHING_OWNED = OwnedTasks()
+
+
+def _overlap(mine: Mapping[str, Collection[int]], theirs: TaskIds) -> bool:
+    return any(partition in mine.get(name, ()) for name, partitions in theirs.items() for partition in partitions)
+
+
+def _contains(mine: Mapping[str, Collection[int]], theirs: TaskIds) -> bool:
+    return all(
+        name in mine and partition in mine[name] for name, partitions in theirs.items() for partition in partitions
+    )
+
+
+def by_subtopology(tasks: Iterable[tuple[str, int]]) -> TaskIds:
+    """Return tasks by their subtopology."""
+    found: dict[str, set[int]] = {}
+    for subtopology_id, partition in tasks:
+        found.setdefault(subtopology_id, set()).add(partition)
+    return {subtopology_id: frozenset(found[subtopology_id]) for subtopology_id in sorted(found)}
+
+
+def each_task(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
+    """Yield tasks one by one."""
+    for subtopology_id, partitions in tasks.items():
+        for partition in partitions:
+            yield subtopology_id, partition
+
+
+IsHeld = Callable[[str, int], bool]
+
+
+def split(mine: TaskIds, target: TaskIds, is_held: IsHeld) -> tuple[TaskIds, TaskIds, TaskIds, bool]:
+    """Return the tasks to keep, to revoke and to take now, and whether some are still held elsewhere."""
+    has, wanted = frozenset(each_task(mine)), frozenset(each_task(target))
+    new = wanted - has
+    free = {task for task in new if not is_held(*task)}
+    return by_subtopology(has & wanted), by_subtopology(has - wanted), by_subtopology(free), len(free) < len(new)

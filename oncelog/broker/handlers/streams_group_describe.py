@@ -1,0 +1,144 @@
+"""StreamsGroupDescribe (89), version 0: streams groups (KIP-1071) with topology, members and tasks, each separately.
+
+- A group that is named several times is returned once, where Kafka repeats it: it may have many members.
+- The topology has the partition counts that its internal topics need, once all of its topics are there; before that it
+  is as the application described it.
+- A member's assignment contains what it owns without what it is about to revoke; the target is what it will own.
+- GROUP_ID_NOT_FOUND also for groups of other types; UNSUPPORTED_VERSION while the finalized feature streams.version is
+  0.
+- Authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from oncelog.broker.coordinator.group.streams.coordinator import DescribedStreamsGroup
+from oncelog.broker.coordinator.group.streams.group import StreamsGroup
+from oncelog.broker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, InternalTopic
+from oncelog.broker.coordinator.group.streams.member import StreamsMember
+from oncelog.broker.coordinator.group.streams.topology import Subtopology as KnownSubtopology
+from oncelog.broker.coordinator.group.streams.topology import TopicInfo as KnownTopicInfo
+from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.turns.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
+from oncelog.protocol.generated.streams_group_describe_response import (
+    Assignment,
+    DescribedGroup,
+    Endpoint,
+    KeyValue,
+    Member,
+    StreamsGroupDescribeResponse,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
+)
+
+_MESSAGE_CHARACTERS = 4_000
+
+
+def handle(context: RequestContext, request: StreamsGroupDescribeRequest) -> Sliced[StreamsGroupDescribeResponse]:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    streams = context.broker.groups.streams
+    groups = []
+    for group_id in dict.fromkeys(request.group_ids):
+        yield 1
+        if not streams.is_enabled:
+            groups.append(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
+            continue
+        if not group_id:
+            groups.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
+            continue
+        described = streams.describe(group_id)
+        yield described
+        if isinstance(described.error, KafkaError):
+            message = described.error.message[:_MESSAGE_CHARACTERS] or None
+            groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
+        else:
+            groups.append((yield from _description(described.result(), operations)))
+    return StreamsGroupDescribeResponse(groups=groups)
+
+
+def _description(described: DescribedStreamsGroup, operations: int) -> Sliced[DescribedGroup]:
+    group = described.group
+    members = yield from each(tuple(group.members.values()), lambda member: _member(group, member), 8)
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=_topology(described),
+        members=members,
+        authorized_operations=operations,
+    )
+
+
+def _topology(described: DescribedStreamsGroup) -> Topology | None:
+    topology, configured = described.group.topology, described.configured
+    if topology is None:
+        return None
+    if configured is not None and configured.is_ready:
+        return Topology(configured.epoch, [_configured(one) for one in configured.subtopologies.values()])
+    return Topology(topology.epoch, [_as_said(one) for one in topology.subtopologies])
+
+
+def _configured(subtopology: ConfiguredSubtopology) -> Subtopology:
+    changelogs, sources = subtopology.state_changelog_topics, subtopology.repartition_source_topics
+    return Subtopology(
+        subtopology.subtopology_id,
+        sorted(subtopology.source_topics),
+        sorted(subtopology.repartition_sink_topics),
+        [_internal(changelogs[name]) for name in sorted(changelogs)],
+        [_internal(sources[name]) for name in sorted(sources)],
+    )
+
+
+def _internal(topic: InternalTopic) -> TopicInfo:
+    configs = [KeyValue(key, value) for key, value in topic.config.items()]
+    return TopicInfo(topic.name, topic.partition_count, topic.replication_factor, configs)
+
+
+def _as_said(subtopology: KnownSubtopology) -> Subtopology:
+    return Subtopology(
+        subtopology.subtopology_id,
+        sorted(subtopology.source_topics),
+        sorted(subtopology.repartition_sink_topics),
+        _topics(subtopology.state_changelog_topics),
+        _topics(subtopology.repartition_source_topics),
+    )
+
+
+def _topics(topics: Iterable[KnownTopicInfo]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            topic.name,
+            topic.partition_count,
+            topic.replication_factor,
+            [KeyValue(key, value) for key, value in topic.config],
+        )
+        for topic in sorted(topics, key=lambda topic: topic.name)
+    ]
+
+
+def _member(group: StreamsGroup, member: StreamsMember) -> Member:
+    said, current, target = member.metadata, member.current, group.target_of(member.member_id)
+    assigned = current.assigned
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=said.instance_id,
+        rack_id=said.rack_id,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        topology_epoch=said.topology_epoch,
+        process_id=said.process_id,
+        user_endpoint=None if said.endpoint is None else Endpoint(said.endpoint.host, said.endpoint.port),
+        client_tags=[KeyValue(key, value) for key, value in said.client_tags],
+        assignment=Assignment(_tasks(assigned.active), _tasks(assigned.standby), _tasks(assigned.warmup)),
+        target_assignment=Assignment(_tasks(target.active), _tasks(target.standby), _tasks(target.warmup)),
+    )
+
+
+def _tasks(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
+    return [TaskIds(subtopology_id, sorted(tasks[subtopology_id])) for subtopology_id in sorted(tasks)]

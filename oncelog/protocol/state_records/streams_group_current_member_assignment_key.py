@@ -1,0 +1,18 @@
+"""StreamsGroupCurrentMemberAssignmentKey: a record of group-coordinator.
+
+KIPs: 1071 (streams groups).
+"""
+
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
+
+STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY = Schema(
+    "StreamsGroupCurrentMemberAssignmentKey",
+    api_key=22,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("member_id", String, "0"),
+    ),
+)

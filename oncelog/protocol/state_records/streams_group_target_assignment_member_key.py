@@ -1,0 +1,18 @@
+"""StreamsGroupTargetAssignmentMemberKey: a record of group-coordinator.
+
+KIPs: 1071 (streams groups).
+"""
+
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
+
+STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY = Schema(
+    "StreamsGroupTargetAssignmentMemberKey",
+    api_key=21,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("member_id", String, "0"),
+    ),
+)

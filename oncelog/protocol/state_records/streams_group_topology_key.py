@@ -1,0 +1,15 @@
+"""StreamsGroupTopologyKey: a record of group-coordinator.
+
+KIPs: 1071 (streams groups).
+"""
+
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
+
+STREAMS_GROUP_TOPOLOGY_KEY = Schema(
+    "StreamsGroupTopologyKey",
+    api_key=23,
+    versions="0",
+    flexible="",
+    fields=(Field("group_id", String, "0"),),
+)

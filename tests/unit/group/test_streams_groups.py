@@ -1,0 +1,506 @@
+"""Streams groups (KIP-1071): epochs, tasks, internal topics, fencing, sessions and restarts, as members see them."""
+
+from typing import Any
+
+import pytest
+
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.streams_group_heartbeat_request import (
+    Endpoint,
+    Subtopology,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Member, commit, fetch, started
+from tests.clients.streams_group_members import (
+    ASSIGNMENT_INTERVAL_MS,
+    CHANGELOG,
+    COUNTING,
+    INITIAL_DELAY_MS,
+    REPARTITION,
+    STATELESS,
+    STREAMS_SESSION_TIMEOUT_MS,
+    Streams,
+    described,
+    settle,
+    tasks,
+)
+from tests.fakes.broker import VirtualBroker
+
+AT_ONCE = "group.streams.initial.rebalance.delay.ms=0"
+
+
+def pair(broker: VirtualBroker, **fields: Any) -> tuple[Streams, Streams]:
+    """Two members that share four tasks."""
+    one, two = Streams(broker, "one", **fields), Streams(broker, "two", **fields)
+    one.join()
+    two.join()
+    settle(broker, one, two)
+    return one, two
+
+
+def test_a_member_alone_has_every_task_once_the_delay_is_over() -> None:
+    broker = started()
+    one = Streams(broker)
+    assert one.join() is ErrorCode.NONE
+    assert (one.epoch, one.partitions, one.statuses) == (1, [], [5])
+    broker.let_pass(INITIAL_DELAY_MS - 1)
+    one.heartbeat()
+    assert (one.epoch, one.partitions) == (1, [])
+    broker.let_pass(1)
+    one.heartbeat()
+    assert (one.epoch, one.partitions, one.statuses) == (2, [0, 1, 2, 3], [])
+    assert described(broker).group_state == "Stable"
+
+
+def test_members_that_join_within_the_delay_share_the_tasks_at_once() -> None:
+    broker = started()
+    one, two = Streams(broker, "one"), Streams(broker, "two")
+    one.join()
+    two.join()
+    broker.let_pass(INITIAL_DELAY_MS)
+    one.heartbeat()
+    two.heartbeat()
+    assert (one.partitions, two.partitions) == ([0, 2], [1, 3])
+
+
+def test_without_a_delay_the_first_member_has_every_task_at_once() -> None:
+    one = Streams(started(AT_ONCE))
+    one.join()
+    assert (one.epoch, one.partitions, one.last.status) == (2, [0, 1, 2, 3], [])
+
+
+def test_a_task_is_given_only_once_its_owner_has_given_it_up() -> None:
+    broker = started(AT_ONCE)
+    one, two = Streams(broker, "one"), Streams(broker, "two")
+    one.join()
+    two.join()
+    assert (two.partitions, two.statuses) == ([], [5])
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    two.heartbeat()
+    assert (two.epoch, two.partitions) == (3, [])
+    one.heartbeat()
+    assert (one.epoch, one.partitions) == (2, [0, 1])
+    two.heartbeat()
+    assert two.partitions == []
+    one.heartbeat()
+    assert one.epoch == 3
+    two.heartbeat()
+    assert two.partitions == [2, 3]
+    assert described(broker).group_state == "Stable"
+
+
+def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
+    broker = started(AT_ONCE)
+    one, two = Streams(broker, "one"), Streams(broker, "two")
+    one.join()
+    two.join()
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    two.heartbeat()
+    one.heartbeat()
+    for _ in range(REBALANCE_TIMEOUT_MS // 10_000):
+        assert one.send().error_code == two.send().error_code == ErrorCode.NONE
+        broker.let_pass(10_000)
+    assert one.send().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    settle(broker, two)
+    assert two.partitions == [0, 1, 2, 3]
+
+
+def test_a_silent_member_is_out_after_its_session() -> None:
+    broker = started()
+    one, two = pair(broker)
+    broker.let_pass(STREAMS_SESSION_TIMEOUT_MS - 1)
+    two.heartbeat()
+    broker.let_pass(1)
+    assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    settle(broker, two)
+    assert two.partitions == [0, 1, 2, 3]
+
+
+def test_a_member_that_leaves_frees_its_tasks() -> None:
+    broker = started()
+    one, two = pair(broker)
+    assert one.leave() is ErrorCode.NONE
+    assert (one.last.member_epoch, one.last.status) == (-1, [])
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    settle(broker, two)
+    assert two.partitions == [0, 1, 2, 3]
+
+
+def test_an_answer_that_was_lost_costs_nothing() -> None:
+    broker = started(AT_ONCE)
+    one, two = Streams(broker, "one"), Streams(broker, "two")
+    one.join()
+    two.join()
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    two.heartbeat()
+    one.heartbeat()
+    before = one.epoch
+    one.send(**one.reported())  # it never hears of epoch 3
+    assert one.last.member_epoch == before + 1
+    assert one.heartbeat(**one.reported()) is ErrorCode.NONE
+    assert one.epoch == before + 1
+
+
+@pytest.mark.parametrize("epoch", [1, 9])
+def test_another_epoch_than_the_own_is_fenced(epoch: int) -> None:
+    one, _ = pair(started(AT_ONCE))
+    assert ErrorCode(one.send(member_epoch=epoch).error_code) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert one.join() is ErrorCode.NONE
+    assert len(one.partitions) == 2
+
+
+# --- topologies -----------------------------------------------------------------------------------------------------
+
+
+def names(broker: VirtualBroker) -> dict[str, int]:
+    """The partition counts of all topics of clients."""
+    topics = broker.ask(MetadataRequest(topics=None), 9).topics
+    return {topic.name: len(topic.partitions) for topic in topics if not topic.is_internal}
+
+
+def test_missing_internal_topics_are_made_and_then_the_tasks_are_given() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker, topology=COUNTING)
+    one.join()
+    (status,) = one.last.status
+    assert (status.status_code, status.status_detail) == (
+        3,
+        f"Internal topics are missing: {REPARTITION}, {CHANGELOG}",
+    )
+    assert described(broker).group_state == "NotReady"
+    assert names(broker) == {TOPIC: 4, CHANGELOG: 4, REPARTITION: 4}
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    one.heartbeat()
+    assert (one.active, one.last.status) == ({"0": frozenset(range(4)), "1": frozenset(range(4))}, [])
+    group = described(broker)
+    changelog = group.topology.subtopologies[1].state_changelog_topics[0]
+    assert (group.group_state, changelog.name, changelog.partitions) == ("Stable", CHANGELOG, 4)
+
+
+def test_tasks_wait_for_source_topics() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker, topology=Topology(subtopologies=[Subtopology("0", source_topics=["absent"])]))
+    one.join()
+    (status,) = one.last.status
+    assert (status.status_code, status.status_detail) == (1, "Source topics absent are missing.")
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic("absent", 2, 1)], timeout_ms=1000), 5)
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    one.heartbeat()
+    assert one.partitions == [0, 1]
+
+
+def test_an_internal_topic_with_other_partitions_is_left_alone() -> None:
+    broker = started(AT_ONCE)
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(CHANGELOG, 3, 1)], timeout_ms=1000), 5)
+    one = Streams(broker, topology=COUNTING)
+    one.join()
+    (status,) = one.last.status
+    assert status.status_code == 2
+    assert status.status_detail == (
+        f"Existing topic {CHANGELOG} has different number of partitions: expected 4, found 3"
+    )
+    assert (one.active, names(broker)) == ({}, {TOPIC: 4, CHANGELOG: 3})
+
+
+def test_what_cannot_be_created_is_said_in_the_status() -> None:
+    broker = started(AT_ONCE)
+    replicated = Subtopology("0", [TOPIC], state_changelog_topics=[TopicInfo(CHANGELOG, replication_factor=3)])
+    one = Streams(broker, topology=Topology(subtopologies=[replicated]))
+    one.join()
+    (status,) = one.last.status
+    assert status.status_code == 3
+    assert f"; Creation failed: {CHANGELOG} (Unable to replicate the partition 3 time(s)" in status.status_detail
+    assert names(broker) == {TOPIC: 4}
+
+
+def test_another_topology_is_rejected_and_an_older_one_is_stale() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker, "one", topology=Topology(5, STATELESS.subtopologies))
+    one.join()
+    two = Streams(broker, "two", topology=Topology(5, COUNTING.subtopologies))
+    assert two.join() is ErrorCode.INVALID_REQUEST
+    assert two.last.error_message == "Topology updates are not supported yet."
+    three = Streams(broker, "three", topology=Topology(4, COUNTING.subtopologies))
+    assert three.join() is ErrorCode.NONE
+    assert three.last.status[0].status_detail == (
+        "The member's topology epoch 4 is behind the group's topology epoch 5."
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ["__consumer_offsets"],
+            "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.",
+        ),
+        (["a b", "good"], "Topic names a b are not valid topic names."),
+    ],
+)
+def test_a_topology_of_topics_that_cannot_be_is_rejected(names: list[str], message: str) -> None:
+    one = Streams(started(), topology=Topology(subtopologies=[Subtopology("0", source_topics=names)]))
+    assert one.join() is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert one.last.error_message == message
+
+
+def test_a_subtopology_or_task_that_does_not_exist_is_rejected() -> None:
+    one = Streams(started(AT_ONCE))
+    one.join()
+    assert one.send(active_tasks=tasks({"9": [0]}), standby_tasks=[], warmup_tasks=[]).error_message == (
+        "Subtopology 9 does not exist in the topology."
+    )
+    assert one.send(active_tasks=tasks({"0": [4]}), standby_tasks=[], warmup_tasks=[]).error_message == (
+        "Task 4 for subtopology 0 is invalid. Number of tasks for this subtopology: 4"
+    )
+
+
+# --- invalid requests -----------------------------------------------------------------------------------------------
+
+JOINING: dict[str, Any] = {
+    "rebalance_timeout_ms": 1000,
+    "topology": STATELESS,
+    "active_tasks": [],
+    "standby_tasks": [],
+    "warmup_tasks": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"instance_id": "i"}, "Static membership is not yet supported."),
+        ({"task_offsets": [TaskOffset("0", 0, 1)]}, "TaskOffsets are not supported yet."),
+        ({"task_end_offsets": []}, "TaskEndOffsets are not supported yet."),
+        ({"warmup_tasks": tasks({"0": [1]})}, "WarmupTasks are not supported yet."),
+        (
+            {"topology": Topology(0, [Subtopology("0", source_topic_regex=["a.*"])])},
+            "Regular expressions for source topics are not supported yet.",
+        ),
+        ({"member_id": " "}, "MemberId can't be empty."),
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"active_tasks": None}, "ActiveTasks must be empty when (re-)joining."),
+        ({"standby_tasks": tasks({"0": [1]})}, "StandbyTasks must be empty when (re-)joining."),
+        ({"topology": None}, "Topology must be non-null when (re-)joining."),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is -3, but must be greater than or equal to -2."),
+        (
+            {"member_epoch": 1, "topology": None, "standby_tasks": None},
+            "If one task-type is non-null, all must be non-null.",
+        ),
+        ({"member_epoch": 1}, "Topology can only be provided when (re-)joining."),
+    ],
+)
+def test_an_invalid_heartbeat_is_rejected_with_the_reason(fields: dict[str, Any], message: str) -> None:
+    answer = Streams(started()).send(**{**JOINING, **fields})
+    assert (ErrorCode(answer.error_code), answer.error_message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def test_a_changelog_has_no_partition_count_of_its_own() -> None:
+    changelog = Subtopology("0", [TOPIC], state_changelog_topics=[TopicInfo("c", 2)])
+    answer = Streams(started()).send(**{**JOINING, "topology": Topology(0, [changelog])})
+    assert ErrorCode(answer.error_code) is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert answer.error_message == "Changelog topic c must have an undefined partition count, but it is set to 2."
+
+
+def test_a_group_that_is_not_there_and_a_member_that_is_not_there_are_unknown() -> None:
+    broker = started()
+    one = Streams(broker)
+    assert one.send(member_epoch=3).error_message == f"Streams group {GROUP} not found."
+    assert one.send(member_epoch=-1).error_message == f"Group {GROUP} not found."
+    one.join()
+    answer = Streams(broker, "two").send(member_epoch=3)
+    assert ErrorCode(answer.error_code) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answer.error_message == f"Member two is not a member of group {GROUP}."
+
+
+def test_no_more_members_join_than_fit() -> None:
+    broker = started("group.streams.max.size=1")
+    Streams(broker, "one").join()
+    two = Streams(broker, "two")
+    assert two.join() is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert two.last.error_message == "The streams group has reached its maximum capacity of 1 members."
+
+
+# --- standby tasks, endpoints, shutdown -----------------------------------------------------------------------------
+
+
+def test_standby_tasks_are_in_another_process_than_the_active_one() -> None:
+    broker = started(AT_ONCE, "group.streams.num.standby.replicas=1")
+    one, two = pair(broker, topology=COUNTING)
+    assert one.active["1"] == two.standby["1"] and two.active["1"] == one.standby["1"]
+    assert one.active["1"] | two.active["1"] == frozenset(range(4))
+    assert "0" not in {**one.standby, **two.standby}  # it has no state
+
+
+def test_members_know_where_queries_for_a_partition_go() -> None:
+    broker = started(AT_ONCE)
+    one, two = Streams(broker, "one", endpoint=Endpoint("a", 1)), Streams(broker, "two", endpoint=Endpoint("b", 2))
+    one.join()
+    two.join()
+    settle(broker, one, two)
+    one.heartbeat()
+    two.heartbeat(endpoint_information_epoch=0)
+    found = {
+        (each.user_endpoint.host, each.user_endpoint.port): each.active_partitions[0].partitions
+        for each in two.last.partitions_by_user_endpoint
+    }
+    assert found == {("a", 1): one.partitions, ("b", 2): two.partitions}
+    two.heartbeat()
+    assert two.last.partitions_by_user_endpoint is None
+
+
+def test_a_shutdown_is_requested_of_every_member_until_the_group_is_empty() -> None:
+    broker = started(AT_ONCE)
+    one, two = pair(broker)
+    one.leave(shutdown_application=True)
+    two.heartbeat()
+    status = two.last.status[-1]
+    assert (status.status_code, status.status_detail) == (
+        4,
+        "Streams group member one encountered a fatal error and requested a shutdown for the entire application.",
+    )
+    two.leave()
+    three = Streams(broker, "three")
+    three.join()
+    assert 4 not in three.statuses
+
+
+# --- offsets --------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_are_committed_with_the_epoch_of_the_member() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker)
+    one.join()
+    with_epoch = {"version": 9, "generation_id": one.epoch, "member_id": "one"}
+    assert commit(broker, 7, **with_epoch) is ErrorCode.NONE
+    assert fetch(broker) == (7, ErrorCode.NONE)
+    assert commit(broker, 8, **{**with_epoch, "generation_id": 9}) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(broker, 8, **{**with_epoch, "member_id": "two"}) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(broker, 8, **{**with_epoch, "version": 8}) is ErrorCode.UNSUPPORTED_VERSION
+    assert fetch(broker) == (7, ErrorCode.NONE)
+
+
+def test_an_older_epoch_commits_only_for_tasks_that_the_member_has_had_since() -> None:
+    broker = started(AT_ONCE)
+    one, two = pair(broker)
+    since = {"version": 9, "generation_id": one.epoch - 1, "member_id": "one"}
+    assert one.partitions == [0, 1] and one.epoch == 3
+    assert commit(broker, 5, 1, **since) is ErrorCode.NONE
+    assert commit(broker, 5, 2, **since) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(broker, 5, 1, **{**since, "generation_id": 1}) is ErrorCode.STALE_MEMBER_EPOCH
+    assert two.epoch == 3
+    assert commit(broker, 5, 2, **{**since, "member_id": "two"}) is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_tools_reset_offsets_of_a_group_without_members() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker)
+    one.join()
+    assert commit(broker, 3, version=9) is ErrorCode.UNKNOWN_MEMBER_ID
+    one.leave()
+    assert commit(broker, 3, version=9) is ErrorCode.NONE
+
+
+# --- with other types of groups -------------------------------------------------------------------------------------
+
+
+def test_groups_are_listed_with_their_type_and_state() -> None:
+    broker = started(AT_ONCE)
+    Streams(broker).join()
+    (group,) = broker.ask(ListGroupsRequest(types_filter=["streams"]), 5).groups
+    assert (group.group_id, group.group_type, group.protocol_type, group.group_state) == (
+        GROUP,
+        "streams",
+        "streams",
+        "Stable",
+    )
+
+
+def test_only_a_group_without_members_is_deleted() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker, topology=COUNTING)
+    one.join()
+    delete = DeleteGroupsRequest(groups_names=[GROUP])
+    assert broker.ask(delete, 2).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    one.leave()
+    assert broker.ask(delete, 2).results[0].error_code == ErrorCode.NONE
+    assert described(broker).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert broker.ask(ListGroupsRequest(), 5).groups == []
+
+
+def test_a_streams_member_joins_no_classic_group_with_members() -> None:
+    broker = started(AT_ONCE)
+    member = Member(broker)
+    member.join()
+    member.learn()
+    one = Streams(broker)
+    assert one.join() is ErrorCode.GROUP_ID_NOT_FOUND
+    assert one.last.error_message == f"Group {GROUP} is not a streams group."
+    member.leave()
+    assert one.join() is ErrorCode.NONE
+    assert one.partitions == [0, 1, 2, 3]
+
+
+def test_offsets_of_the_classic_group_that_it_was_are_kept() -> None:
+    broker = started(AT_ONCE)
+    commit(broker, 11)
+    assert Streams(broker).join() is ErrorCode.NONE
+    assert fetch(broker) == (11, ErrorCode.NONE)
+
+
+def test_a_classic_member_joins_a_streams_group_only_once_it_is_empty() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker)
+    one.join()
+    member = Member(broker)
+    assert member.join().message.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    one.leave()
+    assert Member(broker).join().message.error_code == ErrorCode.NONE
+    assert described(broker).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+# --- restarts -------------------------------------------------------------------------------------------------------
+
+
+def test_members_go_on_after_a_restart_as_if_there_had_been_none() -> None:
+    broker = started(AT_ONCE)
+    one, two = pair(broker, topology=COUNTING)
+    before = described(broker)
+    broker = one.broker = two.broker = broker.killed()
+    assert described(broker) == before
+    assert (one.heartbeat(), two.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert described(broker) == before
+    broker.let_pass(STREAMS_SESSION_TIMEOUT_MS)
+    assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_revokes_has_its_rebalance_timeout_after_a_restart_too() -> None:
+    broker = started(AT_ONCE)
+    one, two = Streams(broker, "one", rebalance_timeout_ms=20_000), Streams(broker, "two")
+    one.join()
+    two.join()
+    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
+    two.heartbeat()
+    one.heartbeat()
+    broker = one.broker = two.broker = broker.killed()
+    broker.let_pass(20_000)
+    assert one.send().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_that_was_deleted_is_not_there_after_a_restart() -> None:
+    broker = started(AT_ONCE)
+    one = Streams(broker)
+    one.join()
+    one.leave()
+    broker.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+    assert described(broker.killed()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
