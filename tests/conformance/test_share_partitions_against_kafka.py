@@ -34,7 +34,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record
 from tests.support.java import ask_kafka
-from tests.unit.sharing.cells import Written, contiguous
+from tests.support.share_state import Written, contiguous
 
 pytestmark = pytest.mark.kafka
 
