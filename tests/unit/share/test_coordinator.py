@@ -63,7 +63,7 @@ def test_to_begin_again_forgets_what_was_in_flight_and_fences_those_before(at: C
     at.coordinator.write(KEY, 5, 3, 12, 1, [BATCH])
     initialized(at, state_epoch=6, start_offset=0)
     assert at.coordinator.summary(KEY, 3).result() == ShareState(6, 0, 0, 0, ())
-    assert at.coordinator.read(KEY, 3).result() == ShareState(6, 0, 0, 0, ())
+    assert at.coordinator.read(KEY, 3).result() == ShareState(6, 3, 0, 0, ())
     assert code_of(at.coordinator.write(KEY, 5, 3, -1, 0, [BATCH])) == E.FENCED_STATE_EPOCH
     assert code_of(at.coordinator.read(KEY, 2)) == E.FENCED_LEADER_EPOCH
 

@@ -101,11 +101,11 @@ class Models:
         if leader_epoch < share.highest_leader_epoch:
             return E.FENCED_LEADER_EPOCH
         if leader_epoch > share.highest_leader_epoch:
-            before = share.state
+            read = share.state
             share.leader_epoch = share.highest_leader_epoch = leader_epoch
             share.log()
-            return before._replace(leader_epoch=leader_epoch)
-        return share.state
+            return read._replace(leader_epoch=leader_epoch)
+        return share.state._replace(leader_epoch=leader_epoch)
 
     def delete(self, key: SharePartitionKey) -> Any:
         self.of.pop(key, None)

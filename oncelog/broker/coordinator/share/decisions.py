@@ -100,17 +100,17 @@ def read(
     wall_ms: WallMs,
     updates_per_snapshot: int,
 ) -> tuple[list[CoordinatorRecord], ShareState]:
-    """Return the state for a leader, and what fences the leaders before it. Raises KafkaError."""
+    """Return what fences the leaders before this one, and the state with its epoch. Raises KafkaError."""
     _check_partition(key)
     share = _initialized(shard, key, "Read")
-    state = share.state
+    state = share.state._replace(leader_epoch=leader_epoch)
     _check_leader_epoch(share, leader_epoch)
     _check_topic(key, count_partitions)
     if leader_epoch == share.leader_epoch:
         return [], state
     same = Written(state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
     record = _record(key, share, same, leader_epoch, wall_ms, updates_per_snapshot)
-    return [record], state._replace(leader_epoch=leader_epoch)
+    return [record], state
 
 
 def summary(shard: ShareShard, key: SharePartitionKey, count_partitions: CountPartitions) -> ShareState:
