@@ -11,7 +11,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated import share_snapshot_key, share_update_key
 from oncelog.protocol.state_record_codec import prefix
 from tests.fakes.coordinator_log import MemoryCoordinatorLog
-from tests.unit.share.harness import (
+from tests.fakes.share_coordinator import (
     COLD_MS,
     PARTITIONS,
     PRUNE_MS,

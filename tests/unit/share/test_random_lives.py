@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.share.harness import COLD_MS, TOPIC_IDS, Coordinating, code_of
+from tests.fakes.share_coordinator import COLD_MS, TOPIC_IDS, Coordinating, code_of
 from tests.unit.share.test_batches import BATCHES, Offsets, batches_of, offsets_of
 
 E = ErrorCode
