@@ -35,6 +35,7 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+    share_transcript,
     tokens_transcript,
     two_names_transcript,
     two_phase_transcript,
@@ -161,6 +162,14 @@ RECORDINGS = {
         ),
         _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
         _of("data", "data_answers.json", data_transcript),
+        Recording(
+            "share groups",
+            "share_answers.json",
+            share_transcript.conversation,
+            share_transcript.DIFFERENCES,
+            ours=partial(VirtualBroker, *share_transcript.SETTINGS),
+            overrides=share_transcript.SETTINGS,
+        ),
         _of("quotas", "quota_answers.json", quotas_transcript),
         *(
             Recording(
