@@ -36,7 +36,11 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+<<<<<<< HEAD
     streams_group_transcript,
+=======
+    share_transcript,
+>>>>>>> sharefetch
     tokens_transcript,
     two_names_transcript,
     two_phase_transcript,
@@ -170,6 +174,14 @@ RECORDINGS = {
             overrides=streams_group_transcript.SETTINGS,
         ),
         _of("data", "data_answers.json", data_transcript),
+        Recording(
+            "share groups",
+            "share_answers.json",
+            share_transcript.conversation,
+            share_transcript.DIFFERENCES,
+            ours=partial(VirtualBroker, *share_transcript.SETTINGS),
+            overrides=share_transcript.SETTINGS,
+        ),
         _of("quotas", "quota_answers.json", quotas_transcript),
         *(
             Recording(
