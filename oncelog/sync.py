@@ -6,8 +6,18 @@ from oncelog.client.blocking.clients import (
     Delivery,
     Producer,
     SessionBatch,
+    ShareConsumer,
     Transaction,
     TransactionalSession,
 )
 
-__all__ = ["Admin", "Consumer", "Delivery", "Producer", "SessionBatch", "Transaction", "TransactionalSession"]
+__all__ = [
+    "Admin",
+    "Consumer",
+    "Delivery",
+    "Producer",
+    "SessionBatch",
+    "ShareConsumer",
+    "Transaction",
+    "TransactionalSession",
+]

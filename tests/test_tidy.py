@@ -36,6 +36,7 @@ CORES = (
     "oncelog/broker/fetching/",
     "oncelog/broker/handlers/",
     "oncelog/broker/log/",
+    "oncelog/broker/sharing/",
     "oncelog/broker/storage/",
     "oncelog/protocol/",
 )

@@ -47,11 +47,14 @@ from oncelog import (
     Consumer,
     ConsumerRecords,
     Delivery,
+    KafkaError,
     OffsetAndTimestamp,
     Producer,
     Record,
     RecordMetadata,
     SessionBatch,
+    ShareConsumer,
+    ShareRecord,
     TopicPartition,
     Transaction,
     TransactionalSession,
@@ -90,6 +93,18 @@ async def typed() -> None:
     async for batch in consumer.batches():
         assert_type(batch, ConsumerRecords[str, int])
         assert_type(batch[0], Record[str, int])
+
+
+async def shared() -> None:
+    assert_type(ShareConsumer("topic", group_id="group"), ShareConsumer[bytes, bytes])
+    consumer = ShareConsumer("topic", group_id="group", value_deserializer=cents)
+    assert_type(consumer, ShareConsumer[bytes, int])
+    async for record in consumer:
+        assert_type(record, ShareRecord[bytes, int])
+        assert_type(record.value, int | None)
+        assert_type(record.delivery_count, int)
+        consumer.acknowledge(record, "release")
+    assert_type(await consumer.commit_sync(), dict[TopicPartition, KafkaError | None])
 
 
 async def session() -> None:
@@ -152,6 +167,9 @@ def blocking() -> None:
         assert_type(record, Record[bytes, int])
     for batch in consumer.batches():
         assert_type(batch, ConsumerRecords[bytes, int])
+    with sync.ShareConsumer("topic", group_id="group", value_deserializer=cents) as shared:
+        for one in shared:
+            assert_type(one, ShareRecord[bytes, int])
     with sync.TransactionalSession("in", group_id="group", value_deserializer=cents) as session:
         for results in session:
             assert_type(results, sync.SessionBatch[bytes, int, bytes, bytes])

@@ -1,7 +1,8 @@
 """Runs the commands that a page shows, and writes below each what it prints.
 
 Owns: the blocks ```console of docs/understand/log.md, over the data of `tests/support/log_page.py`, and of
-docs/start/command-line.md, over a broker with one open transaction, that of the till; the picture of a partition.
+docs/start/command-line.md and docs/understand/share-groups.md, each over a broker with one open transaction, that of
+the till; the picture of a partition.
 """
 
 import os
@@ -39,7 +40,7 @@ def map_of_a_partition() -> str:
 
 
 def command_line(page: str) -> str:
-    """docs/start/command-line.md."""
+    """docs/start/command-line.md, docs/understand/share-groups.md."""
     with TemporaryDirectory() as directory, _shop(directory) as bootstrap:
         environment = {"ONCELOG_BOOTSTRAP": bootstrap, "ONCELOG_CONFIG": os.devnull}
         return _BLOCK.sub(lambda found: _run_block(found[0], directory, **environment), page)

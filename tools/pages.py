@@ -15,7 +15,7 @@ from oncelog.broker.coordinator import life
 from oncelog.broker.coordinator.group import states as group_states
 from oncelog.broker.coordinator.transaction import states as transaction_states
 from oncelog.broker.fetching import states as fetch_states
-from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, ShareConsumerSettings
 from oncelog.client.wire.security import SecuritySettings
 from tools import dashboard, draw_concepts, draw_transactions, install_lines, page_blocks, page_commands
 from tools.markers import with_block
@@ -55,6 +55,7 @@ BLOCKS: dict[str, tuple[Block, ...]] = {
         for name, kind in (
             ("Producer", ProducerSettings),
             ("Consumer", ConsumerSettings),
+            ("ShareConsumer", ShareConsumerSettings),
             ("TransactionalSession", SessionSettings),
             ("Admin", AdminSettings),
             ("every client", SecuritySettings),
@@ -94,6 +95,7 @@ BLOCKS: dict[str, tuple[Block, ...]] = {
 CONSOLES: dict[str, Callable[[str], str]] = {
     "start/command-line.md": page_commands.command_line,
     "understand/log.md": page_commands.files_of_a_partition,
+    "understand/share-groups.md": page_commands.command_line,
 }
 """Pages whose commands are run again."""
 

@@ -32,6 +32,19 @@ from oncelog.client.admin.security import (
     UserScramCredentialUpsertion,
 )
 from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.admin.share_descriptions import (
+    ShareGroupDescription,
+    ShareMemberDescription,
+    SharePartitionOffset,
+)
+from oncelog.client.admin.streams_descriptions import (
+    StreamsGroupDescription,
+    StreamsInternalTopic,
+    StreamsMemberDescription,
+    StreamsSubtopology,
+    StreamsTask,
+    StreamsTasks,
+)
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.raw_batches import Fate, RawBatch
 from oncelog.client.options.hooks import OnPartitions
@@ -60,13 +73,21 @@ from oncelog.client.options.settings import (
     SessionProducerOptions,
     SessionSettings,
 )
+from oncelog.client.options.share_settings import (
+    AcknowledgementMode,
+    AcquireMode,
+    ShareConsumerOptions,
+    ShareConsumerSettings,
+)
 from oncelog.client.producing.batch import Delivery, ProducerIdentity
 from oncelog.client.producing.prepared import PreparedTxnState
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
 from oncelog.client.session import SessionBatch, TransactionalSession
+from oncelog.client.sharing.consumer import ShareConsumer
 from oncelog.client.values.errors import (
     AbortableError,
+    AcknowledgementFailed,
     AuthenticationFailed,
     CommitFailed,
     CommitUnknown,
@@ -89,6 +110,7 @@ from oncelog.client.values.errors import (
     UnknownTopic,
 )
 from oncelog.client.values.records import (
+    AcknowledgeType,
     ConsumerGroupMetadata,
     ConsumerRecords,
     Headers,
@@ -101,6 +123,7 @@ from oncelog.client.values.records import (
     Record,
     RecordMetadata,
     RecordOptions,
+    ShareRecord,
     TopicPartition,
 )
 from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
@@ -110,9 +133,13 @@ __all__ = [
     "JSON",
     "STRING",
     "AbortableError",
+    "AcknowledgeType",
+    "AcknowledgementFailed",
+    "AcknowledgementMode",
     "Acks",
     "Acl",
     "AclFilter",
+    "AcquireMode",
     "Admin",
     "AdminOptions",
     "AdminSettings",
@@ -190,6 +217,19 @@ __all__ = [
     "SessionOptions",
     "SessionProducerOptions",
     "SessionSettings",
+    "ShareConsumer",
+    "ShareConsumerOptions",
+    "ShareConsumerSettings",
+    "ShareGroupDescription",
+    "ShareMemberDescription",
+    "SharePartitionOffset",
+    "ShareRecord",
+    "StreamsGroupDescription",
+    "StreamsInternalTopic",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTask",
+    "StreamsTasks",
     "TopicDescription",
     "TopicDeserializer",
     "TopicPartition",

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any
 
-from oncelog.client.admin.descriptions import ClusterDescription, ListedTransaction, TopicDescription
+from oncelog.client.admin.descriptions import ClusterDescription, ListedGroup, ListedTransaction, TopicDescription
+from oncelog.client.admin.share_descriptions import ShareGroupDescription, SharePartitionOffset
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import TopicPartition
 from oncelog.console import life_lines, partition_map
@@ -27,6 +28,7 @@ from oncelog.console.writing import TIMEOUTS_MS
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.topics import INTERNAL_TOPICS
 from oncelog.protocol.transaction_states import meaning_of
+from oncelog.tools.group_types import type_of
 from oncelog.tools.log.map.partition import MEANINGS, State
 
 Model = Mapping[str, Any]
@@ -290,33 +292,58 @@ async def _steps(reader: Reader, query: Query) -> Model:
 async def _groups(reader: Reader, query: Query) -> Model:
     wanted = query.text("q", "")
     shown = query.page_of([each for each in await reader.groups() if wanted in each.group_id], _GROUPS_A_PAGE)
-    rows = [(each, *await _lag_and_pending(reader, each.group_id)) for each in shown.items]
+    rows = [(each, *await _lag_and_pending(reader, each)) for each in shown.items]
     return {"rows": rows, "slice": shown, "wanted": wanted}
 
 
-async def _lag_and_pending(reader: Reader, group_id: str) -> tuple[int | None, int]:
-    """Return the lag of a group and its number of pending offsets. The lag is None for a group that has none: of
-    another kind, or gone since the list was made."""
+async def _lag_and_pending(reader: Reader, group: ListedGroup) -> tuple[int | None, int]:
+    """Return the lag of a group and its number of pending offsets. The lag is None for a group that has none: a share
+    group that has read nothing, or a group that is gone since the list was made."""
     try:
-        lag = sum(each.lag for each in await reader.lag(group_id))
+        if group.type == "share":
+            return _lag_of(await reader.share_offsets(group.group_id)), 0
+        lag = sum(each.lag for each in await reader.lag(group.group_id))
     except KafkaError as error:
         if status_of(error) == UNREACHABLE:
             raise
         return None, 0
-    return lag, len(await reader.pending(group_id))
+    return lag, len(await reader.pending(group.group_id))
+
+
+def _lag_of(offsets: Mapping[TopicPartition, SharePartitionOffset]) -> int | None:
+    known = [each.lag for each in offsets.values() if each.lag is not None]
+    return sum(known) if known else None
 
 
 async def _group(reader: Reader, query: Query) -> Model:
     group_id = query.text("id")
+    group = await reader.group(group_id)
+    if isinstance(group, ShareGroupDescription):
+        return await _share_group(reader, query, group)
     pending = await reader.pending(group_id)
     lags = {each.topic_partition: each for each in await reader.lag(group_id)}
     return {
-        "group": await reader.group(group_id),
+        "group": group,
+        "type": type_of(group),
         "slice": query.page_of(sorted({*lags, *pending}), _PRODUCERS_A_PAGE),
         "lags": lags,
         "pending": pending,
         "ids": await reader.owners(each.producer_id for each in pending.values()),
         "total_lag": sum(each.lag for each in lags.values()),
+    }
+
+
+async def _share_group(reader: Reader, query: Query, group: ShareGroupDescription) -> Model:
+    offsets = await reader.share_offsets(group.group_id)
+    places = query.page_of(sorted(offsets), _PRODUCERS_A_PAGE)
+    return {
+        "group": group,
+        "type": "share",
+        "slice": places,
+        "offsets": offsets,
+        "bounds": await reader.bounds(places.items),
+        "readers": {place: [each for each in group.members if place in each.partitions] for place in places.items},
+        "total_lag": _lag_of(offsets),
     }
 
 

@@ -19,7 +19,6 @@ from oncelog.client.admin.client import Admin
 from oncelog.client.admin.descriptions import (
     ClusterDescription,
     ConfigEntry,
-    GroupDescription,
     ListedGroup,
     ListedTransaction,
     PartitionLag,
@@ -28,6 +27,7 @@ from oncelog.client.admin.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
+from oncelog.client.admin.share_descriptions import SharePartitionOffset
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.client.values.errors import KafkaError
@@ -44,6 +44,7 @@ from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.protocol.transaction_states import meaning_of
+from oncelog.tools.group_types import Group, find
 from oncelog.tools.txn import operations
 from oncelog.tools.txn.tail import Transition, TransitionReader
 from oncelog.witness import Report, ask_witness
@@ -331,10 +332,12 @@ class Reader:
     async def groups(self) -> list[ListedGroup]:
         return await (await self._admin()).list_groups()
 
-    async def group(self, group_id: str) -> GroupDescription:
+    async def group(self, group_id: str) -> Group:
         """Raises GROUP_ID_NOT_FOUND."""
-        (found,) = await (await self._admin()).describe_groups(group_id)
-        return found
+        return await find(await self._admin(), group_id)
+
+    async def share_offsets(self, group_id: str) -> dict[TopicPartition, SharePartitionOffset]:
+        return await (await self._admin()).list_share_group_offsets(group_id)
 
     async def lag(self, group_id: str) -> list[PartitionLag]:
         return await (await self._admin()).list_group_lag(group_id)

@@ -58,6 +58,9 @@ _OFTEN = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.DESCRIBE_CONFIGS,
@@ -70,8 +73,6 @@ _OFTEN = frozenset(
 these reads no declaration."""
 _UNHANDLED = frozenset(
     {
-        ApiKey.SHARE_FETCH,
-        ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
         ApiKey.PUSH_TELEMETRY,
     }

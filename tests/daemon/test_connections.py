@@ -29,6 +29,7 @@ from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.fakes.logs import batch
 from tests.support.daemon import Daemon
+from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
 
 MIB = 1 << 20
@@ -415,14 +416,8 @@ def test_large_requests_above_the_bound_all_end(start_daemon: Start) -> None:
 # --- by which way -----------------------------------------------------------------------------------------------------
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
-
-
 def test_each_listener_tells_its_own_address_whatever_is_asked(start_daemon: Start) -> None:
-    inside, outside = _free_port(), _free_port()
+    inside, outside = free_ports(2)
     daemon = start_daemon(
         f"listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.2:{outside}",
         "advertised.listeners=INSIDE://broker.inside:1111,OUTSIDE://broker.outside:2222",
@@ -451,7 +446,7 @@ def _own_address() -> str | None:
 
 
 def test_a_client_on_this_machine_is_not_warned_of(start_daemon: Start) -> None:
-    port = _free_port()
+    (port,) = free_ports(1)
     daemon = start_daemon(f"listeners=PLAINTEXT://0.0.0.0:{port}", "advertised.listeners=PLAINTEXT://localhost:9")
     for host in filter(None, ("127.0.0.1", _own_address())):
         check_health(host, port, timeout_s=PATIENCE_S)
@@ -463,7 +458,7 @@ def test_a_client_that_cannot_follow_is_warned_of_once(start_daemon: Start) -> N
     own = _own_address()
     if own is None:
         pytest.skip("this machine has loopback alone")
-    port = _free_port()
+    (port,) = free_ports(1)
     daemon = start_daemon(f"listeners=PLAINTEXT://0.0.0.0:{port}", "advertised.listeners=PLAINTEXT://localhost:9")
     for _ in range(3):
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S, source_address=(own, 0)) as connection:

@@ -107,10 +107,12 @@ class AnsweringBroker:
         header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
         return memoryview(b"".join((header, *module.encode(request, version))))
 
-    def take(self, frame: memoryview, request: Message, version: int, *, host: str = "10.0.0.1") -> Reply:
-        """A frame has arrived."""
+    def take(
+        self, frame: memoryview, request: Message, version: int, *, host: str = "10.0.0.1", peer: Peer | None = None
+    ) -> Reply:
+        """A frame has arrived, on a connection of its own unless `peer` is the one."""
         response = import_module(type(request).__module__.removesuffix("request") + "response")
-        exchange = self.dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", self.advertised))
+        exchange = self.dispatcher.dispatch(frame, peer or Peer(host, 40_000, "PLAINTEXT", self.advertised))
         return Reply(exchange, response, version)
 
     def ask(self, request: Message, version: int) -> Any:

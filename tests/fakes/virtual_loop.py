@@ -89,6 +89,8 @@ class ScriptedBroker:
         """By host: APIs whose requests it does not answer."""
         self.connections: list[Connection] = []
         self.connect_count = 0
+        self.asked_host = ""
+        """The host whose request is being answered."""
         self.seen: list[tuple[ApiKey, Any]] = []
 
     def connect(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol) -> "Connection":
@@ -182,6 +184,7 @@ class Connection(asyncio.Transport):
             self._on_request(frame)
 
     def _on_request(self, frame: memoryview) -> None:
+        self._broker.asked_host = self.host
         answer = self._broker.answer(frame)
         if answer is None or self._broker.seen[-1][0] in self._broker.withheld.get(self.host, ()):
             return

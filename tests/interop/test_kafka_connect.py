@@ -4,7 +4,6 @@ The worker's own topics (settings, offsets, status) and what its tasks write are
 """
 
 import json
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +23,7 @@ from tests.support.copying_jobs import (
 )
 from tests.support.daemon import Daemon
 from tests.support.interop import PLACE, QUICK_GROUPS, needs
+from tests.support.kafka import free_ports
 from tests.support.patience import SLOW_TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]
@@ -36,8 +36,8 @@ TEXT = "org.apache.kafka.connect.storage.StringConverter"
 def worker(daemon: Daemon, directory: Path) -> tuple[list[str], str]:
     """A worker's command, and the address of its REST interface."""
     needs(libraries := PLACE / "connect")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    (port,) = free_ports(1)
+    address = f"http://127.0.0.1:{port}"
     settings = {
         "bootstrap.servers": daemon.bootstrap,
         "listeners": address,

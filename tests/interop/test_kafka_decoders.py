@@ -1,13 +1,18 @@
-"""Apache Kafka's own decoders read our transaction log and our metadata log."""
+"""Apache Kafka's own decoders read our transaction log, our metadata log, and the state of share-partitions."""
 
 import os
 import subprocess
 from itertools import groupby
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 
+from oncelog.broker.coordinator.share.values import SharePartitionKey, StateBatch
+from oncelog.cli import main
+from tests.fakes.share_coordinator import Coordinating
 from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.patience import PATIENCE_S
 
@@ -45,3 +50,28 @@ def test_kafka_reads_the_life_of_a_transaction_and_the_topics(tmp_path: Path) ->
     metadata = dump(tmp_path / "data" / "__cluster_metadata-0" / f"{0:020}.log", "--cluster-metadata-decoder")
     for expected in ('"type":"TOPIC_RECORD"', '"name":"orders"', '"type":"PRODUCER_IDS_RECORD"', "cluster.id"):
         assert expected in metadata
+
+
+def test_kafka_reads_the_state_of_share_partitions_as_we_do(tmp_path: Path) -> None:
+    at = Coordinating()
+    key = SharePartitionKey("grüppe", UUID(int=1), 1)
+    at.coordinator.initialize(key, 3, -1)
+    at.coordinator.write(key, 3, 0, 5, 2, [StateBatch(5, 9, 2, 1), StateBatch(12, 12, 0, 3)])
+    at.coordinator.write(key, 3, 0, -1, -1, ())
+    at.coordinator.initialize(key, 4, 7)
+    at.coordinator.delete(key)
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join(batch for _, batch in at.log.batches()))
+    kafkas = dump(path, "--share-group-state-decoder")
+    for part in (
+        '"type":"0","data":{"groupId":"grüppe","topicId":"AAAAAAAAAAAAAAAAAAAAAQ","partition":1}',
+        '"type":"1","data":{"groupId":"grüppe"',
+        '"stateBatches":[{"firstOffset":5,"lastOffset":9,"deliveryState":2,"deliveryCount":1},'
+        '{"firstOffset":12,"lastOffset":12,"deliveryState":0,"deliveryCount":3}]',
+        '"deliveryCompleteCount":2',
+        "<DELETE>",
+    ):
+        assert part in kafkas
+    ours = CliRunner().invoke(main, ["log", "dump", "--share-group-state-decoder", "--files", str(path)])
+    assert ours.exit_code == 0, ours.stderr
+    assert ours.stdout == kafkas

@@ -32,6 +32,7 @@ from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
 from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
+from tests.simulation.share_world import ShareWorld
 from tests.simulation.shared_world import SharedWorld
 from tests.simulation.tables_world import TablesWorld
 from tests.support.cores import core_count
@@ -45,6 +46,7 @@ WORLDS = {
     "log-backups": lambda seed: asdict(LogWorld(seed, BACKUPS).run(LOG_STEPS)),
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),
     "broker-backups": lambda seed: asdict(BrokerWorld(seed, from_backups=True).run()),
+    "share": lambda seed: dict(ShareWorld(seed).run()),
     "shared": lambda seed: asdict(SharedWorld(seed).run()),
     "restored": lambda seed: asdict(RestoredWorld(seed).run()),
     "tables": lambda seed: asdict(TablesWorld(seed).run()),

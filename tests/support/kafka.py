@@ -177,3 +177,13 @@ def free_ports(count: int) -> list[int]:
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
                 ports.append(port)
     return ports
+
+
+def free_neighbours(count: int) -> int:
+    """The first of so many such ports in a row."""
+    while True:
+        first = random.SystemRandom().randrange(*_BELOW_OUTGOING)
+        with ExitStack() as held, suppress(OSError):
+            for port in range(first, first + count):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first

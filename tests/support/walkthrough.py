@@ -6,14 +6,14 @@ Owns: reading the blocks of a page, the shell. Does not own: which pages, what e
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.kafka import free_neighbours
 from tests.support.patience import PATIENCE_S
 
 _DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -52,7 +52,7 @@ def walk(
 ) -> None:
     """Type each command, and compare what it prints. `programs` are more shell scripts, by name; `has_listeners`: the
     page sets them."""
-    port = _free_neighbours()
+    port = free_neighbours(_PORTS)
     (directory / "bin").mkdir()
     ours = {"oncelog": f'exec "{sys.executable}" -P -m oncelog "$@"', "python": f'exec "{sys.executable}" "$@"'}
     for name, script in {**ours, **(programs or {})}.items():
@@ -83,16 +83,6 @@ def walk(
     printed = _with_ports(stdout, port, _FIRST_PORT).split(_BETWEEN)
     assert [Step(step.command, each) for step, each in zip(steps, printed, strict=False)] == steps, stderr
     assert (len(printed), shell.returncode) == (len(steps) + 1, 0), stderr
-
-
-def _free_neighbours() -> int:
-    """The first of so many free ports in a row."""
-    while True:
-        with ExitStack() as bound, suppress(OSError):
-            first = bound.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-            for port in range(first + 1, first + _PORTS):
-                bound.enter_context(socket.create_server(("127.0.0.1", port)))
-            return int(first)
 
 
 def _with_ports(text: str, old: int, new: int) -> str:

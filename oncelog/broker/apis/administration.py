@@ -14,7 +14,6 @@ from oncelog.broker.apis.descriptor import (
     Need,
     Needed,
     Own,
-    Refusal,
     Refused,
     Right,
     Rights,
@@ -368,22 +367,4 @@ SHARE_STATE = (
     _share_state(ApiKey.WRITE_SHARE_GROUP_STATE, 1, "WriteStateResult", _NO_STATE),
     _share_state(ApiKey.DELETE_SHARE_GROUP_STATE, 0, "DeleteStateResult", _NO_STATE),
     _share_state(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, "ReadStateSummaryResult", READS),
-)
-
-# --- refused, by a read-only broker too -------------------------------------------------------------------------------
-
-_NOT_SERVED = Rights(free="every request is refused, whatever the rights")
-_UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
-_WITHOUT_SHARES = "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION."
-_AS_ABOVE = "Share groups, as above."
-
-
-def _not_served(key: ApiKey, minimum: int, maximum: int, left_out: str, refusal: Refusal = _UNSUPPORTED) -> Api:
-    return Api(key, minimum, maximum, rights=_NOT_SERVED, read_only=READS, refusal=refusal, left_out=left_out)
-
-
-REFUSED = (
-    # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
-    _not_served(ApiKey.SHARE_FETCH, 1, 2, _WITHOUT_SHARES),
-    _not_served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, _AS_ABOVE),
 )

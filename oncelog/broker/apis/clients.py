@@ -37,6 +37,7 @@ _NO_PRODUCER = MappingProxyType({"producer_id": -1, "producer_epoch": -1})
 _BEFORE_LOGIN = Rights(free="part of logging in, or before it")
 _GROUPS, _TRANSACTIONS = (Need.GROUPS,), (Need.TRANSACTIONS,)
 _BOTH = (Need.GROUPS, Need.TRANSACTIONS)
+_SHARING = (Need.SHARE_STATE, Need.SHARING)
 _OPERATIONS = Operations(_GROUP, "groups", "group_id", "authorized_operations")
 
 
@@ -299,6 +300,35 @@ GROUPS = (
         read_only=READS,
         errors=(Errors((Rows("group_ids", "groups", "DescribedGroup", ("group_id",)),)),),
         on_fault="no place",
+    ),
+)
+
+_SHARED = Rights(inside=(Right(_O.READ, _GROUP), Right(_O.READ, _TOPIC)))
+
+
+def _shared(kind: str) -> Errors:
+    topics, partitions = Rows("topics", "responses", kind, ("topic_id",)), ("partition_index",)
+    return Errors((topics, Rows("partitions", "partitions", "PartitionData", partitions)), is_whole=True)
+
+
+SHARING = (
+    Api(
+        ApiKey.SHARE_FETCH,
+        1,
+        2,
+        needs=_SHARING,
+        rights=_SHARED,
+        read_only=Refused(_NO_GROUP),
+        errors=(_shared("ShareFetchableTopicResponse"),),
+    ),
+    Api(
+        ApiKey.SHARE_ACKNOWLEDGE,
+        1,
+        2,
+        needs=_SHARING,
+        rights=_SHARED,
+        read_only=Refused(_NO_GROUP),
+        errors=(_shared("ShareAcknowledgeTopicResponse"),),
     ),
 )
 

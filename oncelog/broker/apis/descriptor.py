@@ -30,6 +30,8 @@ class Need(Enum):
     """A partition of `__transaction_state` that transactional ids are kept in."""
     SHARE_STATE = "oncelog.broker.assembly.share"
     """The share coordinator: few brokers have share groups."""
+    SHARING = "oncelog.broker.assembly.sharing"
+    """The share-partitions that members read."""
     SECURITY = "oncelog.broker.cluster.security_state"
     """Rules, quotas, users, tokens: few brokers have them."""
 

@@ -20,13 +20,13 @@ _APIS = (
     *clients.CONNECTIONS,
     *clients.RECORDS,
     *clients.GROUPS,
+    *clients.SHARING,
     *share_groups.SHARE_GROUPS,
     *clients.TRANSACTIONS,
     *administration.TOPICS,
     *administration.SECURITY,
     *administration.CLUSTER,
     *administration.SHARE_STATE,
-    *administration.REFUSED,
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in sorted(_APIS, key=lambda api: api.key)}

@@ -34,7 +34,7 @@ from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability.metrics import Metrics, stopwatch
 from oncelog.broker.observability.requests import RequestObserver
 from oncelog.broker.observability.transitions import TransitionLog
-from oncelog.broker.requests.parts import Broker
+from oncelog.broker.requests.parts import Broker, WhenNeeded
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
@@ -46,6 +46,7 @@ __all__ = ["StartError", "assemble", "check_directory"]
 
 if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults
+    from oncelog.broker.sharing.manager import SharePartitionManager
     from oncelog.broker.succession.process import Succession
     from oncelog.broker.witness.findings import Finding
     from oncelog.broker.witness.witness import Witness
@@ -167,6 +168,7 @@ def make_broker(
         transactions=coordinators.transactions,
         groups_when_needed=coordinators.groups,
         shares_when_needed=coordinators.shares,
+        sharing_when_needed=WhenNeeded(lambda: _make_sharing(broker)),
         metrics=metrics,
         request_observer=RequestObserver(log, metrics, measures=_is_reported(config)),
         logger=log,
@@ -176,6 +178,12 @@ def make_broker(
         tokens=make_tokens(config, metadata, system),
     )
     return broker, coordinators
+
+
+def _make_sharing(broker: Broker) -> "SharePartitionManager":
+    from oncelog.broker.assembly.sharing import assemble_sharing
+
+    return assemble_sharing(broker)
 
 
 def _lead(leadership: Leadership, rounds: Rounds, system: System) -> None:

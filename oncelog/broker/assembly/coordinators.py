@@ -33,6 +33,7 @@ from oncelog.broker.requests.parts import WhenNeeded
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.machine import System
+from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Slices
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
@@ -40,7 +41,6 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSAC
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-    from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
     from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
     from oncelog.broker.coordinator.share.shard import ShareShard
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
@@ -88,6 +88,40 @@ class ReplayFailures:
             raise StartError(_not_replayed(error)) from error
 
 
+class _Runtimes:
+    """Makes the runtimes of the coordinators, one for each topic."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        clock: Clock,
+        loading: CoordinatorLoading,
+        leadership: Leadership,
+        failures: ReplayFailures,
+    ) -> None:
+        self._topics = topics
+        self._clock = clock
+        self._loading = loading
+        self._leadership = leadership
+        self._failures = failures
+
+    def of(
+        self, topic: str, make_shard: Callable[[int, int], ShardT], *, needs_every_record: bool = False
+    ) -> CoordinatorRuntime[ShardT]:
+        runtime = CoordinatorRuntime(
+            topic,
+            InternalTopicSource(self._topics, topic),
+            make_shard,
+            self._clock,
+            self._loading,
+            self._leadership.epoch_of,
+            self._failures.on_failed,
+            needs_every_record=needs_every_record,
+        )
+        self._topics.watch_leaders(runtime)
+        return runtime
+
+
 def make_coordinators(
     config: BrokerConfig,
     system: System,
@@ -107,30 +141,16 @@ def make_coordinators(
     failures = ReplayFailures(system, loading, log)
     system, channel_to = _time_and_channel(config, system)
 
-    def runtime_of(
-        topic: str, make_shard: Callable[[int, int], ShardT], *, needs_every_record: bool = False
-    ) -> CoordinatorRuntime[ShardT]:
-        source, epoch_of = InternalTopicSource(topics, topic), leadership.epoch_of
-        runtime = CoordinatorRuntime(
-            *(topic, source, make_shard, system.clock, loading, epoch_of, failures.on_failed),
-            needs_every_record=needs_every_record,
-        )
-        topics.watch_leaders(runtime)
-        return runtime
+    runtimes = _Runtimes(topics, system.clock, loading, leadership, failures)
 
     def make_groups() -> "GroupCoordinator":
         from oncelog.broker.assembly.groups import assemble_groups
 
-        return assemble_groups(config, system, group_runtime, topics, live_config, metadata, make_share_groups)
-
-    def make_share_groups() -> "ShareGroupCoordinator":
-        from oncelog.broker.assembly.share_groups import assemble_share_groups
-
-        return assemble_share_groups(group_runtime, system.clock, topics, live_config, metadata, shares.get, slices)
+        return assemble_groups(config, system, group_runtime, topics, live_config, metadata, shares.get, slices)
 
     groups = WhenNeeded(make_groups)
 
-    group_runtime = runtime_of(CONSUMER_OFFSETS, lambda partition, epoch: groups.get().make_shard(partition, epoch))
+    group_runtime = runtimes.of(CONSUMER_OFFSETS, lambda partition, epoch: groups.get().make_shard(partition, epoch))
 
     def make_shares() -> "ShareCoordinator":
         from oncelog.broker.assembly.share import assemble_share_coordinator
@@ -139,15 +159,14 @@ def make_coordinators(
 
     shares = WhenNeeded(make_shares)
 
-    def share_shard(partition: int, epoch: int) -> "ShareShard":
-        return shares.get().make_shard(partition, epoch)
-
-    share_runtime = runtime_of(SHARE_GROUP_STATE, share_shard, needs_every_record=True)
+    share_runtime = runtimes.of(
+        SHARE_GROUP_STATE, lambda partition, epoch: shares.get().make_shard(partition, epoch), needs_every_record=True
+    )
 
     def transaction_shard(partition: int, epoch: int) -> "TransactionShardLife":
         return transactions.make_shard(partition, epoch)
 
-    transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)
+    transaction_runtime = runtimes.of(TRANSACTION_STATE, transaction_shard)
     markers = PartitionMarkers(topics, group_runtime, system.clock)
     channel = channel_to(leadership.node_id, markers)
     if faults is not None:
@@ -156,18 +175,7 @@ def make_coordinators(
     transactions = TransactionCoordinator(
         transaction_runtime,
         ProducerIdManager(metadata, lambda: leadership.registration),
-        TransactionDependencies(
-            channel,
-            leadership.node_of,
-            system.clock,
-            system.scheduler,
-            _transaction_limits(config),
-            transitions,
-            lambda: metadata.state.features.get("transaction.version", 0),
-            lambda: rounds.durability.rounds_are_whole,
-            rounds.answer_ahead,
-            lambda: rounds.durability.may_be_lost and not config.get_bool("oncelog.read.only"),
-        ),
+        _transaction_dependencies(config, system, rounds, metadata, leadership, channel, transitions),
     )
     if faults is not None:
         faults.watch(transactions)
@@ -217,6 +225,29 @@ def load_coordinators(
 
 def _not_replayed(error: KafkaError) -> str:
     return f"{error}; {WHAT_TO_DO}."
+
+
+def _transaction_dependencies(
+    config: BrokerConfig,
+    system: System,
+    rounds: Rounds,
+    metadata: MetadataLog,
+    leadership: Leadership,
+    channel: MarkerSender,
+    transitions: TransitionListener,
+) -> TransactionDependencies:
+    return TransactionDependencies(
+        channel,
+        leadership.node_of,
+        system.clock,
+        system.scheduler,
+        _transaction_limits(config),
+        transitions,
+        lambda: metadata.state.features.get("transaction.version", 0),
+        lambda: rounds.durability.rounds_are_whole,
+        rounds.answer_ahead,
+        lambda: rounds.durability.may_be_lost and not config.get_bool("oncelog.read.only"),
+    )
 
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:

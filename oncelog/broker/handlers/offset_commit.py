@@ -40,8 +40,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
     wanted = [_resolve_name(context, topic) for topic in request.topics] if by_id else request.topics
     offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
     committed = context.broker.groups.offsets.commit(_committer(context, request), offsets, request.retention_time_ms)
-    to_client_error = partial(_to_client_error, context.api_version)
-    return settle_errors(committed, offsets, unknown, to_client_error).map(
+    return settle_errors(committed, offsets, unknown, _same).map(
         lambda errors: OffsetCommitResponse(topics=[_answer(topic, errors) for topic in wanted])
     )
 
@@ -61,7 +60,7 @@ def _handle_in_slices(context: RequestContext, request: OffsetCommitRequest) -> 
         topics,
         wanted,
         lambda some: offsets.commit(committer, some, request.retention_time_ms),
-        partial(_to_client_error, context.api_version),
+        _same,
         by_id=by_id,
     )
     answers = []
@@ -81,9 +80,8 @@ def _committer(context: RequestContext, request: OffsetCommitRequest) -> Committ
     )
 
 
-def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
-    is_unknown_to_client = error is ErrorCode.GROUP_ID_NOT_FOUND and api_version < 9
-    return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
+def _same(error: ErrorCode) -> ErrorCode:
+    return error
 
 
 def _resolve_name(context: RequestContext, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:

@@ -114,8 +114,6 @@ def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
     match error:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        case ErrorCode.GROUP_ID_NOT_FOUND:
-            return ErrorCode.ILLEGAL_GENERATION
         case ErrorCode.TRANSACTION_ABORTABLE if api_version < 4:
             return ErrorCode.INVALID_TXN_STATE
         case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if api_version < 2:

@@ -80,6 +80,7 @@ class Peer:
         "listener_name",
         "login",
         "on_disconnect",
+        "on_left",
         "port",
         "principal",
         "software_name",
@@ -111,6 +112,8 @@ class Peer:
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the connection ends; whatever waits for this peer, one thing at a time, need not wait any
         longer."""
+        self.on_left: Callable[[], None] | None = None
+        """Called after that: what the client has opened on the connection, such as share sessions, ends with it."""
 
     def is_connected(self) -> bool:
         return not self.is_disconnected
@@ -121,6 +124,9 @@ class Peer:
         on_disconnect, self.on_disconnect = self.on_disconnect, None
         if on_disconnect is not None:
             on_disconnect()
+        on_left, self.on_left = self.on_left, None
+        if on_left is not None:
+            on_left()
 
     @property
     def next_response_bytes(self) -> int:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from oncelog.broker.security.delegation_tokens import DelegationTokens
     from oncelog.broker.security.quotas import Quotas
     from oncelog.broker.security.scram import ScramUsers
+    from oncelog.broker.sharing.manager import SharePartitionManager
     from oncelog.broker.succession.standing import Standing
     from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
     from oncelog.broker.turns.slices import Slices
@@ -46,8 +47,8 @@ class MistakeReport(Protocol):
 
 
 class WhenNeeded(Generic[T]):
-    """A coordinator, created on first use or when its log has records: a start need not wait for code that many brokers
-    never run."""
+    """A part that is created on first use, a coordinator also when its log has records: a start need not wait for code
+    that many brokers never run."""
 
     def __init__(self, make: "Callable[[], T]") -> None:
         self._make = make
@@ -80,6 +81,7 @@ class Broker:
     transactions: "TransactionCoordinator"
     groups_when_needed: "WhenNeeded[GroupCoordinator]"
     shares_when_needed: "WhenNeeded[ShareCoordinator]"
+    sharing_when_needed: "WhenNeeded[SharePartitionManager]"
     metrics: "Metrics"
     request_observer: "RequestObserver"
     logger: Any
@@ -138,3 +140,7 @@ class Broker:
     @property
     def share_coordinator(self) -> "ShareCoordinator":
         return self.shares_when_needed.get()
+
+    @property
+    def sharing(self) -> "SharePartitionManager":
+        return self.sharing_when_needed.get()

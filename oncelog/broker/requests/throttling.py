@@ -4,10 +4,10 @@ Owns: what each request is charged with. Does not own: the quotas (`broker.secur
 (`Peer.throttle`, `broker.net.connection`).
 Invariant: no response is held back: a client that does not know of quotas merely sees a slow broker.
 
-Produce is charged with the bytes of its records, Fetch with those that it returns, each request with the time that its
-handler takes on the broker's one thread. A client above its quota has its response at once, records included: where
-Kafka leaves them out of a Fetch, the wait here is just so much longer that the rate is the same. One Fetch returns no
-more than the quota allows for in ten seconds.
+Produce is charged with the bytes of its records, Fetch and ShareFetch with those that they return, each request with
+the time that its handler takes on the broker's one thread. A client above its quota has its response at once, records
+included: where Kafka leaves them out of a Fetch, the wait here is just so much longer that the rate is the same. One
+Fetch returns no more than the quota allows for in ten seconds.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from oncelog.protocol.generated.fetch_request import FetchRequest
     from oncelog.protocol.generated.fetch_response import FetchResponse
     from oncelog.protocol.generated.produce_request import ProduceRequest
+    from oncelog.protocol.generated.share_fetch_request import ShareFetchRequest
+    from oncelog.protocol.generated.share_fetch_response import ShareFetchResponse
 
+_FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 _LONGEST_MS = 2**31 - 1
+FetchRequestT = TypeVar("FetchRequestT", "FetchRequest", "ShareFetchRequest")
 MessageT = TypeVar("MessageT", bound=Message)
 
 
@@ -61,7 +65,7 @@ class _Charged:
         if self._api == ApiKey.PRODUCE:
             # Now, for the next request may start before this one is answered.
             charged.use(PRODUCER_BYTE_RATE, _produced(request))
-        elif self._api == ApiKey.FETCH:
+        elif self._api in _FETCHES:
             request = charged.limited(request)
         started_ns = self._timer_ns()
         outcome = self._handle(charged, request)
@@ -111,7 +115,7 @@ class _ChargedContext(RequestContext):
     def _limit(self, key: str) -> Limit | None:
         return self._quotas.limit(key, self.peer.principal.name, self.client_id or "")
 
-    def limited(self, request: "FetchRequest") -> "FetchRequest":
+    def limited(self, request: FetchRequestT) -> FetchRequestT:
         limit = self._limit(CONSUMER_BYTE_RATE)
         if limit is None:
             return request
@@ -126,7 +130,7 @@ class _ChargedContext(RequestContext):
         if outcome is None:  # acks=0: Kafka does not charge for the time of these either
             return None
         self.use(REQUEST_PERCENTAGE, self.taken_ns / 1e7, self._quotas.longest_request_wait_ms)
-        if self.api_key == ApiKey.FETCH:
+        if self.api_key in _FETCHES:
             self.use(CONSUMER_BYTE_RATE, _fetched(outcome))
         wait_ms = int(self._until_ms - self.broker.clock.monotonic_ms())
         return _with_throttle_time(outcome, wait_ms) if wait_ms >= 1 else outcome
@@ -191,7 +195,7 @@ def _produced(request: "ProduceRequest") -> int:
     return sum(_size(each.records) for topic in request.topic_data for each in topic.partition_data)
 
 
-def _fetched(response: "FetchResponse") -> int:
+def _fetched(response: "FetchResponse | ShareFetchResponse") -> int:
     return sum(_size(each.records) for topic in response.responses for each in topic.partitions)
 
 

@@ -6,7 +6,7 @@ topics that do not exist. Does not own: the requests and what their responses me
 
 from collections.abc import Callable, Collection, Iterable
 
-from oncelog.client.values.errors import error_for, raise_for
+from oncelog.client.values.errors import ConfigError, error_for, raise_for
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api, RequestT, ResponseT
 from oncelog.client.wire.cluster import COORDINATOR_BUSY, Cluster, CoordinatorKind
@@ -15,6 +15,15 @@ from oncelog.protocol.errors import ErrorCode
 
 Code = tuple[int, str]
 """An error code, perhaps 0, and the name of what it concerns."""
+_HAS_MEMBERS = frozenset(
+    (
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+    )
+)
 
 
 async def ask_controller(
@@ -98,3 +107,10 @@ async def raise_for_topic(
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name is not None:
         raise await cluster.unknown_topic(name, deadline)
     raise_for(code, message or "" if name is None else f"topic {name!r}: {message or ''}")
+
+
+def raise_for_group(code: int, about: str) -> None:
+    """As `raise_for`, but an error about a group in use is never retried: the caller has to stop the group."""
+    if code in _HAS_MEMBERS:
+        raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
+    raise_for(code, about)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from oncelog.client.admin.settings import AdminOptions, AdminSettings
 from oncelog.client.values.arguments import ConfigValue, offsets_of, partitions_of
-from oncelog.client.values.errors import check_each, check_options
+from oncelog.client.values.errors import ConfigError, check_each, check_options
 from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         UserScramCredentialDeletion,
         UserScramCredentialUpsertion,
     )
+    from oncelog.client.admin.share_descriptions import ShareGroupDescription, SharePartitionOffset
+    from oncelog.client.admin.streams_descriptions import StreamsGroupDescription
     from oncelog.client.values.records import IsolationLevel
 
 
@@ -384,21 +386,23 @@ class Admin:
 
     async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> "list[ListedGroup]":
         """The groups of all nodes that pass the filters: in one of `states` ("Stable", "Empty", ...), of one of `types`
-        ("classic", "consumer"). Raises ConfigError for other names, UNSUPPORTED_VERSION before Kafka 2.6 and 3.7."""
+        ("classic", "consumer", "share", "streams"). Raises ConfigError for other names, UNSUPPORTED_VERSION before
+        Kafka 2.6 and 3.7."""
         from oncelog.client.admin import groups as admin_groups
 
         return await admin_groups.list_groups(self._cluster, states, types, self._deadline())
 
     async def describe_groups(self, *group_ids: str) -> "list[GroupDescription]":
-        """State and members of these groups, classic or KIP-848. Raises GROUP_ID_NOT_FOUND (a ConfigError)."""
+        """State and members of these groups, classic or KIP-848. Raises GROUP_ID_NOT_FOUND (a ConfigError), also for
+        share and streams groups, which have methods of their own."""
         from oncelog.client.admin import groups as admin_groups
 
         check_each("describe_groups", group_ids, str)
         return [await admin_groups.describe_group(self._cluster, each, self._deadline()) for each in group_ids]
 
     async def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups without members, with their offsets. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP (a
-        ConfigError) for the first that it cannot delete."""
+        """Delete groups of any type without members, with their offsets. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP
+        (a ConfigError) for the first that it cannot delete."""
         from oncelog.client.admin import groups as admin_groups
 
         check_each("delete_groups", group_ids, str)
@@ -448,6 +452,60 @@ class Admin:
         from oncelog.client.admin import groups as admin_groups
 
         return await admin_groups.list_lag(self._cluster, group_id, self._deadline())
+
+    # --- share and streams groups -------------------------------------------------------------------------------------
+
+    async def describe_share_groups(self, *group_ids: str) -> "list[ShareGroupDescription]":
+        """State, members and assignments of these share groups (KIP-932). Raises GROUP_ID_NOT_FOUND (a ConfigError),
+        also for a group of another type, and UNSUPPORTED_VERSION where the cluster has no share groups."""
+        from oncelog.client.admin import share_groups as admin_share_groups
+
+        check_each("describe_share_groups", group_ids, str)
+        return [await admin_share_groups.describe_group(self._cluster, each, self._deadline()) for each in group_ids]
+
+    async def list_share_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> "dict[TopicPartition, SharePartitionOffset]":
+        """Where a share group is in these partitions (default: all that it has read or is to read), and its lag. No
+        error: a group that does not exist has no offsets."""
+        from oncelog.client.admin import share_groups as admin_share_groups
+
+        wanted = None if partitions is None else partitions_of("list_share_group_offsets", partitions)
+        return await admin_share_groups.list_offsets(self._cluster, group_id, wanted, self._deadline())
+
+    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a share group without members start at these offsets. What it has acknowledged from there on is
+        forgotten. A group that does not exist is created.
+
+            await admin.alter_share_group_offsets("workers", {TopicPartition("jobs", 0): 0})
+
+        Raises NON_EMPTY_GROUP (a ConfigError), UnknownTopic, and GROUP_ID_NOT_FOUND for a group of another type.
+        """
+        from oncelog.client.admin import share_groups as admin_share_groups
+
+        checked = offsets_of("alter_share_group_offsets", offsets)
+        wanted = {place: each.offset for place, each in checked.items()}
+        await admin_share_groups.alter_offsets(self._cluster, group_id, wanted, self._deadline())
+
+    async def delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> None:
+        """Forget where a share group without members is in these topics, with what it has acknowledged there. Raises
+        NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND (a ConfigError), UnknownTopic, and UNKNOWN_TOPIC_OR_PARTITION for a topic
+        that the group has no offsets of."""
+        from oncelog.client.admin import share_groups as admin_share_groups
+
+        if isinstance(topics, str):
+            raise ConfigError(f"topics={topics!r}: must be a list of names", hint=f"topics=[{topics!r}]")
+        await admin_share_groups.delete_offsets(self._cluster, group_id, list(topics), self._deadline())
+
+    async def describe_streams_groups(self, *group_ids: str) -> "list[StreamsGroupDescription]":
+        """State, topology, members and tasks of these streams groups (KIP-1071). Raises as `describe_share_groups`.
+
+        Their offsets are committed ones: `list_group_offsets`, `alter_group_offsets`, `list_group_lag`.
+        """
+        from oncelog.client.admin import streams_groups as admin_streams_groups
+
+        check_each("describe_streams_groups", group_ids, str)
+        return [await admin_streams_groups.describe_group(self._cluster, each, self._deadline()) for each in group_ids]
 
     # --- transactions -------------------------------------------------------------------------------------------------
 

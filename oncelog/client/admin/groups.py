@@ -1,17 +1,19 @@
-"""The requests about groups, of both protocols: list, describe, delete, their lag, and change their offsets.
+"""The requests about groups: list and delete those of all types; describe consumer groups of both protocols; their lag
+and their committed offsets, which streams groups have as well.
 
-Owns: the requests, and their errors as exceptions. Does not own: reading offsets (`wire.offsets`), the public names
-(`client`, which imports this at the first use: few programs need it). Each request goes to the group's coordinator,
-ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
+Owns: the requests, and their errors as exceptions. Does not own: describing the other types and the offsets of share
+groups (`share_groups`, `streams_groups`), reading offsets (`wire.offsets`), the public names (`client`, which imports
+this at the first use: few programs need it). Each request goes to the group's coordinator, ListGroups to every node.
+KIPs: 222, 229, 496, 518, 848, 1043, 1071.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from oncelog.client.admin.calls import Code, ask_coordinator, ask_nodes, require_topics
+from oncelog.client.admin.calls import Code, ask_coordinator, ask_nodes, raise_for_group, require_topics
 from oncelog.client.admin.descriptions import GroupDescription, ListedGroup, MemberDescription, PartitionLag
 from oncelog.client.groups.subscriptions import decode_assignment
 from oncelog.client.values.arguments import known_names
-from oncelog.client.values.errors import ConfigError, KafkaError, raise_for
+from oncelog.client.values.errors import KafkaError, raise_for
 from oncelog.client.values.records import OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import Api
@@ -92,15 +94,6 @@ _DELETE_OFFSETS = Api(
     0,
 )
 _NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
-_HAS_MEMBERS = frozenset(
-    (
-        ErrorCode.NON_EMPTY_GROUP,
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.ILLEGAL_GENERATION,
-    )
-)
 
 
 async def list_groups(
@@ -209,12 +202,16 @@ async def list_lag(cluster: Cluster, group_id: str, deadline: Deadline) -> list[
     """Of each partition that the group has an offset of or reads now, sorted."""
     from oncelog.client.wire import offsets  # which the other requests do not need
 
-    group = await describe_group(cluster, group_id, deadline)
+    members = await _readers(cluster, group_id, deadline)
     committed = await offsets.fetch_committed(cluster, group_id, None, deadline, require_stable=False)
-    places = {*committed, *(place for member in group.members for place in member.partitions)}
+    places = {*committed, *(place for member in members for place in member.partitions)}
     await cluster.refresh({place.topic for place in places}, deadline)
-    # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
-    there = sorted(place for place in places if place.topic in cluster.metadata.topics)
+    # The offsets of a deleted topic stay for a while: there is nothing to be behind of. And of the sources of a streams
+    # task, one may have fewer partitions than the others.
+    topics = cluster.metadata.topics
+    there = sorted(
+        place for place in places if place.topic in topics and place.partition < topics[place.topic].partition_count
+    )
     latest = dict.fromkeys(there, offsets.LATEST)
     starts = await offsets.list_offsets(cluster, dict.fromkeys(there, offsets.EARLIEST), "read_uncommitted", deadline)
     ends = await offsets.list_offsets(cluster, latest, "read_uncommitted", deadline)
@@ -225,9 +222,24 @@ async def list_lag(cluster: Cluster, group_id: str, deadline: Deadline) -> list[
         # Without a committed offset it would read from the start.
         position = starts[place].offset if offset is None else offset
         end = ends[place].offset
-        reader = next((each for each in group.members if place in each.partitions), None)
+        reader = next((each for each in members if place in each.partitions), None)
         found.append(PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), reader))
     return found
+
+
+async def _readers(cluster: Cluster, group_id: str, deadline: Deadline) -> tuple[MemberDescription, ...]:
+    """Return the members of a group of any type that commits offsets."""
+    try:
+        return (await describe_group(cluster, group_id, deadline)).members
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        from oncelog.client.admin import streams_groups
+
+        try:
+            return await streams_groups.readers(cluster, group_id, deadline)
+        except KafkaError as other:
+            raise (error if other.code in _NOT_A_CONSUMER_GROUP else other) from None
 
 
 async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> None:
@@ -239,7 +251,7 @@ async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> N
         DeleteGroupsRequest(groups_names=(group_id,)),
         deadline,
         lambda each: [(each.results[0].error_code, f"group {group_id!r}")],
-        _raise_for_members,
+        raise_for_group,
     )
 
 
@@ -264,7 +276,7 @@ async def alter_offsets(
         OffsetCommitRequest(group_id=group_id, topics=named),
         deadline,
         lambda response: _codes(group_id, response),
-        _raise_for_members,
+        raise_for_group,
     )
 
 
@@ -283,7 +295,7 @@ async def delete_offsets(
         OffsetDeleteRequest(group_id=group_id, topics=named),
         deadline,
         lambda each: [(each.error_code, f"group {group_id!r}"), *_codes(group_id, each)],
-        _raise_for_members,
+        raise_for_group,
     )
 
 
@@ -291,11 +303,3 @@ def _codes(group_id: str, response: OffsetCommitResponse | OffsetDeleteResponse)
     for topic in response.topics:
         for each in topic.partitions:
             yield each.error_code, f"group {group_id!r}, {topic.name}-{each.partition_index}"
-
-
-def _raise_for_members(code: int, about: str) -> None:
-    """Raise as `raise_for` does, but an error about a group in use is never retried: the caller has to stop the
-    group."""
-    if code in _HAS_MEMBERS:
-        raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
-    raise_for(code, about)

@@ -23,12 +23,14 @@ from oncelog.client.options.settings import (
     SessionOptions,
     SessionSettings,
 )
+from oncelog.client.options.share_settings import ShareConsumerOptions, ShareConsumerSettings
 from oncelog.client.producing.batch import Delivery as AsyncDelivery
 from oncelog.client.producing.producer import Producer as AsyncProducer
 from oncelog.client.producing.transaction import HasGroupMetadata
 from oncelog.client.producing.transaction import Transaction as AsyncTransaction
 from oncelog.client.session import SessionBatch as AsyncSessionBatch
 from oncelog.client.session import TransactionalSession as AsyncTransactionalSession
+from oncelog.client.sharing.consumer import ShareConsumer as AsyncShareConsumer
 from oncelog.client.values.errors import ConfigError, KafkaError
 from oncelog.client.values.option_values import lists_options
 from oncelog.client.values.records import (
@@ -42,6 +44,7 @@ from oncelog.client.values.records import (
     Record,
     RecordMetadata,
     RecordOptions,
+    ShareRecord,
     TopicPartition,
     V,
 )
@@ -55,6 +58,7 @@ __all__ = [
     "Producer",
     "RangeReader",
     "SessionBatch",
+    "ShareConsumer",
     "Transaction",
     "TransactionalSession",
 ]
@@ -239,6 +243,45 @@ class Consumer(Facade[AsyncConsumer[K, V]]):
     group_metadata = blocking_call(AsyncConsumer[K, V].group_metadata)
     heartbeat = blocking(AsyncConsumer[K, V].heartbeat)
     close = closing(AsyncConsumer[K, V].close)
+
+
+@lists_options(ShareConsumerSettings)
+class ShareConsumer(Facade[AsyncShareConsumer[K, V]]):
+    """A blocking `oncelog.ShareConsumer`, with the same arguments, options and errors.
+
+        with ShareConsumer("jobs", bootstrap_servers="host:9092", group_id="workers") as consumer:
+            while True:
+                for record in consumer.poll(timeout_ms=1000):
+                    ...
+
+    `on_acknowledged` and the callbacks of commits run in the client's own thread; the iterator calls deserializers
+    itself.
+    """
+
+    def __init__(self, *topics: str, **options: Unpack[ShareConsumerOptions[K, V]]) -> None:
+        super().__init__(AsyncShareConsumer(*topics, **options))
+
+    subscribe = blocking_call(AsyncShareConsumer[K, V].subscribe)
+    subscription = blocking_call(AsyncShareConsumer[K, V].subscription)
+    assignment = blocking_call(AsyncShareConsumer[K, V].assignment)
+    poll = blocking(AsyncShareConsumer[K, V].poll)
+
+    def __iter__(self) -> Iterator[ShareRecord[K, V]]:
+        """Yield records endlessly, as the iterator of `oncelog.ShareConsumer`. Raises as `poll`."""
+        while True:
+            # Here, and not on the loop: a call for each record would cost more than the record.
+            yield from self._client._ahead()
+            self._run(self._client._read_ahead())
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long the lock of a record lasts, as a broker last said; None before the first records."""
+        return self._client.acquisition_lock_timeout_ms
+
+    acknowledge = blocking_call(AsyncShareConsumer[K, V].acknowledge)
+    commit_sync = blocking(AsyncShareConsumer[K, V].commit_sync)
+    commit_async = blocking_call(AsyncShareConsumer[K, V].commit_async)
+    close = closing(AsyncShareConsumer[K, V].close)
 
 
 @lists_options(SessionSettings)

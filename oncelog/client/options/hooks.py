@@ -30,6 +30,11 @@ OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata]], object]
 """Gets offsets after they were committed."""
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 """Gets the offsets of one `commit_async`, and the error if they were not committed."""
+OnAcknowledged = Callable[[TopicPartition, Sequence[int], KafkaError | None], object]
+"""Gets the offsets of acknowledged records of a partition once their leader has responded, and the error if it refused
+them."""
+OnShareCommit = Callable[[Mapping[TopicPartition, KafkaError | None]], object]
+"""Gets the outcome of one `ShareConsumer.commit_async` for each partition."""
 OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
 """A rebalance callback: `async def on_assign(partitions): ...`, or a plain function."""
 
@@ -74,6 +79,22 @@ def call_back(
 ) -> None:
     try:
         callback(offsets, error)
+    except Exception:
+        _log.warning("the callback of a commit failed", exc_info=True)
+
+
+def on_acknowledged(
+    hook: OnAcknowledged, topic_partition: TopicPartition, offsets: Sequence[int], error: KafkaError | None
+) -> None:
+    try:
+        hook(topic_partition, offsets, error)
+    except Exception:
+        _log.warning("on_acknowledged failed", exc_info=True)
+
+
+def on_share_commit(callback: OnShareCommit, outcomes: Mapping[TopicPartition, KafkaError | None]) -> None:
+    try:
+        callback(outcomes)
     except Exception:
         _log.warning("the callback of a commit failed", exc_info=True)
 

@@ -133,7 +133,7 @@ class ProducerSettings(SecuritySettings):
         _apply(self, self.delivery, _PRODUCER_MODES)
         if self.is_idempotent and self.max_in_flight_requests_per_connection > _CACHED_BATCHES:
             raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence")
-        _check_name("transactional_id", self.transactional_id)
+        check_name("transactional_id", self.transactional_id)
         if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
             hint = _set_by(self.delivery, _PRODUCER_MODES, "acks")
             raise ConfigError("idempotence and transactions need acks='all'", hint=hint)
@@ -316,7 +316,7 @@ class ConsumerSettings(SecuritySettings):
         if self.enable_auto_commit and self.commit_before_return:
             raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
         for name in ("group_id", "group_instance_id"):
-            _check_name(name, getattr(self, name))
+            check_name(name, getattr(self, name))
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
 
@@ -453,7 +453,7 @@ def _set_by(mode: DeliveryMode | None, modes: _Modes, name: str) -> str:
     return f"delivery={mode!r} sets {name}={sets[name]!r}" if name in sets else ""
 
 
-def _check_name(option: str, name: str | None) -> None:
+def check_name(option: str, name: str | None) -> None:
     """Raise ConfigError for a name longer than the protocol allows: the broker would close the connection, each time
     and without an error."""
     if name is None:

@@ -108,7 +108,8 @@ class SerializationError(ConfigError):
 
 class DeserializationError(AbortableError):
     """A deserializer raised. The position stays at this record, so that it is returned with another deserializer, or to
-    another consumer; seek past it to continue. `__cause__` is the deserializer's exception.
+    another consumer; seek past it to continue. A `ShareConsumer` releases it, and continues with the next.
+    `__cause__` is the deserializer's exception.
 
         except DeserializationError as error:
             await producer.send("dead-letters", error.record.value, key=error.record.key)
@@ -121,6 +122,11 @@ class DeserializationError(AbortableError):
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
         hint = f"to skip it: seek({record.topic_partition!r}, {record.offset + 1})"
         super().__init__(f"{place}: {message}", hint=hint)
+
+    def _release(self) -> None:
+        """Note that a share group delivers the record again, and has no position to seek from."""
+        self.hint = 'to have it never again, with explicit acknowledgement: acknowledge(error.record, "reject")'
+        self.args = (f"{self.message} ({self.hint})",)
 
     @property
     def topic_partition(self) -> "TopicPartition":
@@ -149,6 +155,13 @@ class TransactionAborted(AbortableError):
     """The record was dropped because its transaction was aborted."""
 
     default_hint = "its transaction was aborted: send it again in the next one"
+
+
+class AcknowledgementFailed(AbortableError):
+    """The record is not this member's any more: its acquisition lock ended first, or its session with the leader did.
+    It is delivered again, maybe to another member, unless one has acknowledged it."""
+
+    default_hint = "process records within the lock's duration (share.record.lock.duration.ms), or renew them"
 
 
 class CommitFailed(AbortableError):
@@ -235,6 +248,9 @@ _CLASSES: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.ILLEGAL_GENERATION: CommitFailed,
     ErrorCode.UNKNOWN_MEMBER_ID: CommitFailed,
     ErrorCode.REBALANCE_IN_PROGRESS: CommitFailed,
+    ErrorCode.INVALID_RECORD_STATE: AcknowledgementFailed,
+    ErrorCode.SHARE_SESSION_NOT_FOUND: AcknowledgementFailed,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH: AcknowledgementFailed,
     ErrorCode.STALE_MEMBER_EPOCH: CommitFailed,
     ErrorCode.FENCED_MEMBER_EPOCH: CommitFailed,
     ErrorCode.UNRELEASED_INSTANCE_ID: FatalError,

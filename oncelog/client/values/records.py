@@ -24,6 +24,8 @@ else:
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 """Which records a reader sees: those of committed transactions only, or all."""
+AcknowledgeType = Literal["accept", "release", "reject", "renew"]
+"""What becomes of a delivered record: it is done, comes again, never comes again, or is kept for longer."""
 Header = tuple[str, bytes | None]
 """One record header: a name and a value."""
 Headers = Sequence[Header]
@@ -52,6 +54,25 @@ class Record(NamedTuple, Generic[K, V]):
     @property
     def topic_partition(self) -> TopicPartition:
         """`TopicPartition(record.topic, record.partition)`, as offsets are keyed."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class ShareRecord(NamedTuple, Generic[K, V]):
+    """One record as a member of a share group gets it: a `Record`, and how often the group has delivered it, this time
+    included."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: K | None
+    value: V | None
+    headers: Headers
+    delivery_count: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """`TopicPartition(record.topic, record.partition)`, as the outcomes of a commit are keyed."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -16,12 +16,14 @@ from oncelog.tools.terminal import say
 
 if TYPE_CHECKING:
     from oncelog.client.admin.client import Admin
-    from oncelog.client.admin.descriptions import GroupDescription
+    from oncelog.client.admin.descriptions import GroupDescription, ListedGroup
     from oncelog.client.values.errors import KafkaError
     from oncelog.client.values.records import TopicPartition
 
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _MOVES = ("to-earliest", "to-latest", "to-current", "to-offset", "to-datetime", "shift-by", "by-duration")
+_CONSUMER_TYPES = ("classic", "consumer", "")
+_CONSUMER_PROTOCOLS = ("consumer", "")
 _NARROW = 15
 """The least width of most columns."""
 
@@ -49,10 +51,19 @@ def groups(options: Options) -> int:
 
 async def _ids(admin: "Admin", options: Options) -> list[str]:
     if "all-groups" in options:
-        return [each.group_id for each in await admin.list_groups()]
+        return [each.group_id for each in await _consumer_groups(admin)]
     if "group" not in options:
         raise Wrong(f"Option {_action_name(options)} takes one of these options: all-groups, group")
     return options.all("group")
+
+
+async def _consumer_groups(admin: "Admin") -> "list[ListedGroup]":
+    """Return the groups that Kafka's script has: neither share and streams groups, nor those of Kafka Connect."""
+    return [
+        each
+        for each in await admin.list_groups()
+        if each.type in _CONSUMER_TYPES and each.protocol_type in _CONSUMER_PROTOCOLS
+    ]
 
 
 def _action_name(options: Options) -> str:
@@ -60,7 +71,7 @@ def _action_name(options: Options) -> str:
 
 
 async def _list(admin: "Admin", options: Options) -> None:
-    found = await admin.list_groups()
+    found = await _consumer_groups(admin)
     if "state" not in options:
         out(*(each.group_id for each in found))
         return

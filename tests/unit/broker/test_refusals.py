@@ -10,7 +10,7 @@ from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.faults.error_answers import error_names
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
-from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
+from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 from oncelog.protocol.generated.write_share_group_state_request import (
     PartitionData,
     WriteShareGroupStateRequest,
@@ -54,6 +54,6 @@ def test_each_row_of_a_request_has_its_row_in_order_with_what_identifies_it(brok
         (topic_ids[1], 1),
     ]
     assert {row.error_code for topic in results for row in topic.partitions} == {ErrorCode.NOT_COORDINATOR}
-    groups = broker.ask(ShareGroupDescribeRequest(group_ids=["b", "a", "b"]), 1).groups
+    groups = broker.ask(StreamsGroupDescribeRequest(group_ids=["b", "a", "b"]), 0).groups
     assert [group.group_id for group in groups] == ["b", "a", "b"]
     assert len(broker.ask(CreateAclsRequest(creations=[AclCreation()] * 3), 3).results) == 3

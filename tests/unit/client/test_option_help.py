@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import oncelog
-from oncelog import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, sync
+from oncelog import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, ShareConsumerSettings, sync
 from oncelog.client.values import option_help
 from oncelog.client.values.option_help import declarations, unit_of
 
@@ -19,6 +19,7 @@ CLIENTS = {
     "Consumer": ConsumerSettings,
     "Admin": AdminSettings,
     "TransactionalSession": SessionSettings,
+    "ShareConsumer": ShareConsumerSettings,
 }
 COUNTS = {"max_in_flight_requests_per_connection", "max_poll_records", "max_records"}
 """Numbers without a unit."""

@@ -11,10 +11,11 @@ from oncelog.client import Admin, ConfigError, Consumer, Producer, Transactional
 from oncelog.client.admin.settings import AdminSettings
 from oncelog.client.options.serializers import INT64
 from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client.options.share_settings import ShareConsumerSettings
 from tests.support.tables import rows
 
-ALL = (ProducerSettings, ConsumerSettings, SessionSettings, AdminSettings)
-NEEDED: dict[Any, dict[str, Any]] = {SessionSettings: {"group_id": "group"}}
+ALL = (ProducerSettings, ConsumerSettings, ShareConsumerSettings, SessionSettings, AdminSettings)
+NEEDED: dict[Any, dict[str, Any]] = {key: {"group_id": "group"} for key in (SessionSettings, ShareConsumerSettings)}
 
 
 class Odd:

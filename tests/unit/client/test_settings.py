@@ -16,6 +16,7 @@ from oncelog.client.options.settings import (
     SessionOptions,
     SessionSettings,
 )
+from oncelog.client.options.share_settings import ShareConsumerOptions, ShareConsumerSettings
 from oncelog.client.producing.partitioner import Partitioner
 from oncelog.client.producing.transaction_states import VALID_PREVIOUS, TransactionState, check_move
 from oncelog.client.values.errors import (
@@ -43,6 +44,7 @@ def with_any(hint: Any) -> Any:
         (ProducerOptions, ProducerSettings),
         (ConsumerOptions, ConsumerSettings),
         (SessionOptions, SessionSettings),
+        (ShareConsumerOptions, ShareConsumerSettings),
         (AdminOptions, AdminSettings),
     ],
 )

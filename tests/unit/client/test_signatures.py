@@ -17,6 +17,7 @@ from oncelog import (
     ProducerRecord,
     RecordOptions,
     SessionBatch,
+    ShareConsumer,
     Transaction,
     TransactionalSession,
     sync,
@@ -44,7 +45,16 @@ def test_a_record_as_a_value_has_the_arguments_as_its_fields() -> None:
 
 FACADES = [
     (asynchronous, getattr(sync, asynchronous.__name__))
-    for asynchronous in (Admin, Producer, Consumer, TransactionalSession, SessionBatch, Transaction, Delivery)
+    for asynchronous in (
+        Admin,
+        Producer,
+        Consumer,
+        ShareConsumer,
+        TransactionalSession,
+        SessionBatch,
+        Transaction,
+        Delivery,
+    )
 ]
 IDS = [asynchronous.__name__ for asynchronous, _ in FACADES]
 MORE = {

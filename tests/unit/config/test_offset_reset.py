@@ -33,6 +33,6 @@ def test_what_java_reads_is_read(text: str, read: OffsetReset) -> None:
     ],
 )
 def test_what_java_refuses_is_refused_in_kafkas_words(text: str) -> None:
-    with pytest.raises(ValueError, match="^Invalid value `") as refused:
+    with pytest.raises(ValueError, match=r"^Invalid value `") as refused:
         parse_offset_reset(text)
     assert str(refused.value).endswith("or of the format 'by_duration:<PnDTnHnMn.nS>'.")

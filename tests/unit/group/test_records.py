@@ -123,10 +123,10 @@ def test_the_older_kind_of_offset_key_is_read() -> None:
     assert decode_key(CoordinatorRecord(key, None)) == OffsetKey("g", ("t", 2))
 
 
-def test_records_of_share_groups_are_left_alone() -> None:
+def test_records_of_a_later_kafka_are_left_alone() -> None:
     shard = GroupShard(0)
-    share_group = b"\x00\x0b\x00\x01g"  # ShareGroupMetadataKey
-    shard.replay(CoordinatorRecord(share_group, b"x"), offset=0, producer_id=-1)
+    unknown = b"\x00\x63\x00\x01g"
+    shard.replay(CoordinatorRecord(unknown, b"x"), offset=0, producer_id=-1)
     assert shard.group_ids() == []
 
 

@@ -29,6 +29,19 @@ from oncelog.client.admin.descriptions import (
     TopicDescription,
 )
 from oncelog.client.admin.security import ClientQuota
+from oncelog.client.admin.share_descriptions import (
+    ShareGroupDescription,
+    ShareMemberDescription,
+    SharePartitionOffset,
+)
+from oncelog.client.admin.streams_descriptions import (
+    StreamsGroupDescription,
+    StreamsInternalTopic,
+    StreamsMemberDescription,
+    StreamsSubtopology,
+    StreamsTask,
+    StreamsTasks,
+)
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from oncelog.client.values.records import Record as ClientRecord
@@ -164,8 +177,29 @@ class ForeignCluster:
         return [ListedGroup(self.name, 0, self.name, self.name, self.name)]
 
     async def describe_groups(self, group_id: str, *_: str) -> list[Any]:
+        if group_id in ("share", "streams"):
+            raise KafkaError(self.name, code=ErrorCode.GROUP_ID_NOT_FOUND)
         members = () if group_id == "idle" else (self.member(),)
         return [GroupDescription(self.name, self.name, self.name, self.name, self.name, 0, 0, members)]
+
+    async def describe_share_groups(self, group_id: str) -> list[Any]:
+        if group_id == "streams":
+            raise KafkaError(self.name, code=ErrorCode.GROUP_ID_NOT_FOUND)
+        name, place = self.name, TopicPartition(self.name, 0)
+        member = ShareMemberDescription(name, name, name, name, 1, (name,), (place,))
+        return [ShareGroupDescription(name, name, name, 1, 1, 0, (member,))]
+
+    async def list_share_group_offsets(self, _: str) -> Any:
+        return {TopicPartition(self.name, 0): SharePartitionOffset(1, 0, 2)}
+
+    async def describe_streams_groups(self, _: str) -> list[Any]:
+        name, topic = self.name, StreamsInternalTopic(self.name, 1, 1, {self.name: self.name})
+        subtopology = StreamsSubtopology(name, (name,), (name,), (topic,), (topic,))
+        tasks = StreamsTasks((StreamsTask(name, 0),), (StreamsTask(name, 1),), (StreamsTask(name, 2),))
+        member = StreamsMemberDescription(
+            name, name, name, name, name, name, 1, 1, (name, 1), {name: name}, tasks, tasks, False
+        )
+        return [StreamsGroupDescription(name, name, 1, 1, 1, 0, (subtopology,), (member,))]
 
     def member(self) -> MemberDescription:
         return MemberDescription(self.name, self.name, self.name, self.name, (TopicPartition(self.name, 0),))
@@ -250,6 +284,20 @@ def strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list | dict):
         for each in value.values() if isinstance(value, dict) else value:
             yield from strings(each)
+
+
+@every_name
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [("describe share", 15), ("lag share", 2), ("offsets share", 2), ("describe streams", 15)],
+)
+def test_what_a_cluster_answers_about_share_and_streams_groups_stays_in_its_row(
+    command: str, lines: int, name: str, cluster: type[ForeignCluster]
+) -> None:
+    require_shown(run("group", *command.split()), lines)
+    shown = run("group", *command.split(), "--json")
+    require_shown(shown)
+    assert name in strings(json.loads(shown.stdout))
 
 
 @every_name

@@ -1,7 +1,6 @@
 """Requests of a client without rights reach no handler; what is forbidden does not show."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -23,10 +22,10 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.guarded import HOST, Guarded
 from tests.support.adversary import Stored, attacks
 from tests.support.costs import CALLS_IN_20_MS, cost_of
 from tests.support.listed_versions import EVERY_VERSION
@@ -34,38 +33,6 @@ from tests.support.listed_versions import EVERY_VERSION
 
 def test_an_api_without_rights_says_why() -> None:
     assert [api.name for api in API_TABLE.values() if bool(api.rights.all) == bool(api.rights.free)] == []
-
-
-SETTINGS = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-HOST = "10.0.0.1"
-
-
-class Guarded:
-    """A broker with an authorizer, and a client that begins without any right."""
-
-    def __init__(self, *settings: str) -> None:
-        self.virtual = VirtualBroker(SETTINGS, "super.users=User:admin", *settings)
-        self._ids: Iterator[int] = iter(range(1, 1_000))
-
-    def allow(self, operation: AclOperation, kind: ResourceType, name: str, *, deny: bool = False) -> UUID:
-        entry_id = UUID(int=next(self._ids))
-        permission = Permission.DENY if deny else Permission.ALLOW
-        acl = Acl(kind, name, PatternType.LITERAL, "User:ANONYMOUS", HOST, operation, permission)
-        self.virtual.broker.metadata.write([entry_record(entry_id, acl)])
-        self.virtual.time.settle()
-        return entry_id
-
-    def forbid(self, entry_id: UUID) -> None:
-        self.virtual.broker.metadata.write([RemoveAccessControlEntryRecord(id=entry_id)])
-        self.virtual.time.settle()
-
-    def create(self, *names: str) -> None:
-        for name in names:
-            self.virtual.broker.topics.create(name, 1)
-        self.virtual.time.settle()
-
-    def ask(self, request: Any, version: int) -> Any:
-        return self.virtual.send(request, version, host=HOST).message
 
 
 @pytest.fixture

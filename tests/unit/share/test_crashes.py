@@ -5,22 +5,34 @@ from itertools import count
 import pytest
 
 from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.testing.memory_disk import PowerCut
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.tables_broker import TablesBroker
 
 SETTINGS = (
     "share.coordinator.state.topic.num.partitions=1",
     "share.coordinator.state.topic.segment.bytes=400",
     "share.coordinator.snapshot.update.records.per.snapshot=2",
+    "share.coordinator.cold.partition.snapshot.interval.ms=10",
+    "share.coordinator.state.topic.prune.interval.ms=10",
 )
-WRITES = 9
-CHANCES = 3
+WRITES = 6
+CHANCES = 2
 PARTS = 2
 
 
 def batches_after(writes: int) -> tuple[StateBatch, ...]:
     return (StateBatch(writes - 1, writes + 4, 2, 1),) if writes else ()
+
+
+def wait_for(broker: VirtualBroker, asked: list[Completion[None]]) -> None:
+    broker.time.settle()
+    while not all(each.done for each in asked):
+        assert not broker.has_ended
+        broker.time.advance(1)
+    assert all(each.error is None for each in asked)
 
 
 class Consumer:
@@ -36,22 +48,20 @@ class Consumer:
         topic_id = broker.ask(CreateTopicsRequest(topics=topics), 7).topics[0].topic_id
         self.keys = [SharePartitionKey("group", topic_id, partition) for partition in (0, 1)]
         coordinator = broker.broker.share_coordinator
-        begun = [coordinator.initialize(key, 1, 0) for key in self.keys]
-        broker.time.settle()
-        assert all(each.done and each.error is None for each in begun)
+        wait_for(broker, [coordinator.initialize(key, 1, 0) for key in self.keys])
         self.answered = 0
         for number in range(WRITES):
             batch = StateBatch(number, number + 5, 2, 1)
-            broker.time.advance(300_000)
+            broker.time.advance(10)
             written = [coordinator.write(key, 1, 0, number, 0, [batch]) for key in self.keys]
             coordinator.step()  # prunes in the turn in which what makes records redundant is logged
-            broker.time.settle()
-            assert all(each.done and each.error is None for each in written)
+            wait_for(broker, written)
             self.answered = number + 1
 
 
 def check(broker: VirtualBroker, consumer: Consumer) -> None:
     """What was answered is there; what was not may be, and not by half."""
+    broker.time.advance(100)
     coordinator = broker.broker.share_coordinator
     found = {key: share.state for shard in coordinator.shards() for key, share in shard.all()}
     for key in consumer.keys if consumer.answered >= 0 else ():
@@ -63,10 +73,10 @@ def check(broker: VirtualBroker, consumer: Consumer) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("how", ["power", "kill"])
+@pytest.mark.parametrize("how", ["power", "kill", "tables"])
 def test_what_the_share_coordinator_has_answered_outlives_every_stop(how: str, part: int) -> None:
     for operation in count(part, PARTS):
-        broker = VirtualBroker(*SETTINGS, seed=operation)
+        broker = (TablesBroker if how == "tables" else VirtualBroker)(*SETTINGS, seed=operation)
         broker.operations_left = operation
         consumer = Consumer()
         try:

@@ -99,7 +99,7 @@ class OffsetCoordinator:
     def _check_commit(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
         group = life.classic.get(committer.group_id)
         if group is None:
-            return _check_without_members(life.shard, committer)
+            return _check_without_members(life.shard, committer, is_transactional=False)
         # Without members any client may commit: tools do, and consumers that assign partitions themselves.
         if group.state is GroupState.EMPTY and committer.generation_id < 0:
             return ErrorCode.NONE
@@ -152,7 +152,7 @@ class OffsetCoordinator:
         the session."""
         group = life.classic.get(committer.group_id)
         if group is None:
-            return _check_without_members(life.shard, committer)
+            return _check_without_members(life.shard, committer, is_transactional=True)
         if committer.is_anonymous or (group.state is GroupState.EMPTY and committer.generation_id < 0):
             return ErrorCode.NONE
         error = group.check_member(committer.member_id, committer.group_instance_id)
@@ -213,12 +213,15 @@ class OffsetCoordinator:
         return self._runtime.read(group_id, read)
 
 
-def _check_without_members(shard: GroupShard, committer: Committer) -> ErrorCode:
+def _check_without_members(shard: GroupShard, committer: Committer, *, is_transactional: bool) -> ErrorCode:
     """Return the error of a commit to a group that never had members: it has no generation, and without offsets it does
-    not exist at all."""
+    not exist at all, which only newer clients are told."""
     if committer.generation_id < 0:
         return ErrorCode.NONE
-    return ErrorCode.UNKNOWN_MEMBER_ID if shard.knows(committer.group_id) else ErrorCode.GROUP_ID_NOT_FOUND
+    if shard.knows(committer.group_id):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    is_told = committer.knows_member_epochs and not is_transactional
+    return ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION
 
 
 def _rules(group: ModernGroup) -> OffsetRules:

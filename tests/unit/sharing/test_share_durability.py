@@ -1,0 +1,84 @@
+"""Share groups on the share coordinator of a whole broker: what was answered outlives a kill of the broker."""
+
+from contextlib import suppress
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from oncelog.broker.coordinator.share.values import SharePartitionKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.testing.memory_disk import PowerCut
+from tests.clients.fetch_session import append, create
+from tests.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, acquired, errors
+from tests.fakes.broker import Reply, VirtualBroker
+
+GROUP, TOPIC = "group", "topic"
+
+
+def started(*overrides: str) -> tuple[VirtualBroker, UUID]:
+    broker = VirtualBroker("share.coordinator.state.topic.num.partitions=2", *overrides)
+    topic_id = create(broker, TOPIC)
+    begun = broker.broker.share_coordinator.initialize(SharePartitionKey(GROUP, topic_id, 0), 0, 0)
+    broker.time.settle()
+    assert begun.done and begun.error is None
+    return broker, topic_id
+
+
+def test_an_acknowledgement_that_was_answered_outlives_a_kill() -> None:
+    """What was accepted or rejected is not handed out again; what was released or held is, and its deliveries count."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    for _ in range(5):
+        append(broker, TOPIC)
+    member = ShareMember(broker, GROUP, "member")
+    assert acquired(member.fetch([key])) == {key: [(0, 4, 1)]}
+    answer = member.acknowledge({key: [(0, 2, [ACCEPT, RELEASE, REJECT])]})
+    assert errors(answer) == {key: ErrorCode.NONE}
+    broker = broker.killed()
+    again = ShareMember(broker, GROUP, "member")
+    assert again.fetch(share_session_epoch=2).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert acquired(again.fetch([key], max_wait_ms=500)) == {key: [(1, 1, 2), (3, 4, 1)]}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_crash_loses_an_acknowledgement_that_was_answered(seed: int) -> None:
+    """Wherever the machine loses its power, and whatever of it was on its way to the disk."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    random = Random(seed)
+    done: set[int] = set()
+    for run in range(4):
+        member = ShareMember(broker, GROUP, f"member-{run}")
+        sent: list[tuple[int, Reply]] = []
+        broker.operations_left = random.randrange(1, 80)
+        with suppress(PowerCut):
+            while True:
+                append(broker, TOPIC)
+                held = _fetched(member, key)
+                if held:
+                    offset, kind = random.choice(held), random.choice([ACCEPT, REJECT])
+                    sent.append((offset, member.start_acknowledge({key: [(offset, offset, [kind])]}, settles=False)))
+                    member.epoch += 1
+                    broker.time.settle()
+        for offset, reply in sent:
+            if reply.is_there:
+                assert errors(reply.message) == {key: ErrorCode.NONE}
+                done.add(offset)
+        broker = broker.crashed(random.randrange(1_000))
+        reader = ShareMember(broker, GROUP, f"reader-{run}")
+        offered: set[int] = set()
+        while held := _fetched(reader, key):
+            offered.update(held)
+        reader.close()
+        assert not offered & done
+    assert done
+
+
+def _fetched(member: ShareMember, key: tuple[UUID, int]) -> list[int]:
+    reply = member.start_fetch([key] if member.epoch == 0 else (), max_wait_ms=500)
+    if not reply.is_there:
+        member.broker.time.advance(500)
+    member.epoch += 1
+    ranges = acquired(reply.message).get(key, ())
+    return [offset for first, last, _ in ranges for offset in range(first, last + 1)]

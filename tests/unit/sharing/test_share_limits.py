@@ -1,0 +1,163 @@
+"""What limits a share consumer: its rights, its quota, the feature, and how much one request may take of the broker."""
+
+import pytest
+
+from oncelog.broker.security.principal import parse_principal
+from oncelog.broker.sharing import fetch
+from oncelog.broker.turns import slices
+from oncelog.protocol.acls import AclOperation, PatternType, Permission, ResourceType
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
+from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.clients.share_member import ACCEPT, ShareMember, acquired, errors
+from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World
+
+_AUTHORIZED = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+)
+_UNSAFE_DOWNGRADE, _UPGRADE = 3, 1
+
+
+def allow(world: World, resource: ResourceType, name: str) -> None:
+    entry = AclCreation(
+        resource_type=resource,
+        resource_name=name,
+        resource_pattern_type=PatternType.LITERAL,
+        principal="User:alice",
+        host="*",
+        operation=AclOperation.READ,
+        permission_type=Permission.ALLOW,
+    )
+    (result,) = world.broker.ask(CreateAclsRequest(creations=[entry]), 3).results
+    assert result.error_code == ErrorCode.NONE
+
+
+def alice(world: World) -> ShareMember:
+    member = world.member("alice")
+    member.peer.principal = parse_principal("User:alice")
+    return member
+
+
+def test_a_member_needs_to_read_its_group_and_each_topic() -> None:
+    """Without the right on the group the request is refused, without that on a topic its partitions are."""
+    world = World(*_AUTHORIZED)
+    world.append(2)
+    member = alice(world)
+    assert member.fetch(world.keys).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert member.acknowledge({}).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    allow(world, ResourceType.GROUP, GROUP)
+    assert errors(member.fetch(world.keys)) == {world.keys[0]: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    denied = member.acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})
+    assert errors(denied) == {world.keys[0]: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    allow(world, ResourceType.TOPIC, TOPIC)
+    assert acquired(member.fetch()) == {world.keys[0]: [(0, 1, 1)]}
+    assert errors(member.acknowledge({world.keys[0]: [(0, 1, [ACCEPT])]})) == {world.keys[0]: ErrorCode.NONE}
+
+
+def test_a_group_that_may_not_be_read_is_not_told_from_one_without_an_id() -> None:
+    """As in Kafka the id is looked at first."""
+    world = World(*_AUTHORIZED)
+    assert alice(world).fetch(world.keys, group_id=None).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_records_of_a_share_consumer_count_for_its_quota() -> None:
+    """One response has no more than the quota allows for in ten seconds, and says how long to wait."""
+    world = World()
+    for _ in range(10):
+        world.append(1, value=b"x" * 10_000)
+    entity = [EntityData(entity_type="user", entity_name=None)]
+    ops = [OpData(key="consumer_byte_rate", value=3_000.0)]
+    answer = world.broker.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)]), 1)
+    assert [entry.error_code for entry in answer.entries] == [0]
+    member = world.member()
+    first, second = member.fetch(world.keys), member.fetch()
+    assert acquired(first) == {world.keys[0]: [(0, 1, 1)]}
+    assert acquired(second) == {world.keys[0]: [(2, 3, 1)]}
+    assert (first.throttle_time_ms, second.throttle_time_ms > 0) == (0, True)
+
+
+def test_without_the_feature_there_are_no_share_groups() -> None:
+    """Sessions and locks end with it, and do not come back when it is enabled again."""
+    world = World()
+    world.append()
+    member = world.member()
+    member.fetch(world.keys)
+    set_share_version(world, 0, _UNSAFE_DOWNGRADE)
+    assert member.fetch().error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert member.acknowledge({}).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert not world.manager.partition_count and not len(world.manager.sessions)
+    set_share_version(world, 1, _UPGRADE)
+    assert member.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    member.epoch = 0
+    assert acquired(member.fetch(world.keys)) == {world.keys[0]: [(0, 0, 2)]}
+
+
+def set_share_version(world: World, level: int, upgrade_type: int) -> None:
+    update = FeatureUpdateKey(feature="share.version", max_version_level=level, upgrade_type=upgrade_type)
+    answer = world.broker.ask(UpdateFeaturesRequest(feature_updates=[update]), 1)
+    assert answer.error_code == ErrorCode.NONE
+
+
+def test_a_request_for_many_partitions_makes_nobody_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted in slices, in several turns, and every one is served."""
+    monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 20)
+    monkeypatch.setattr(slices, "_LEFT_TO_NEW_WORK", 10)
+    world = World(partitions=12)
+    for index in range(12):
+        world.append(1, index)
+    member = world.member()
+    reply = member.start_fetch(world.keys, settles=False, max_wait_ms=500, min_bytes=10_000)
+    turns = 0
+    while world.manager.partition_count < 12:
+        turns += world.broker.time.turn()
+    assert turns > 3 and not reply.is_there
+    world.let_pass(500)
+    assert list(acquired(reply.message)) == world.keys
+
+
+def test_a_client_may_leave_while_its_partitions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for it any more."""
+    monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 20)
+    monkeypatch.setattr(slices, "_LEFT_TO_NEW_WORK", 10)
+    world = World(partitions=12)
+    member = world.member()
+    member.start_fetch(world.keys, settles=False, max_wait_ms=500)
+    world.broker.time.turn()
+    assert 0 < world.manager.partition_count < 12
+    member.disconnect()
+    assert not world.broker.broker.slices.elements_held and not world.manager.partition_count
+    for index in range(12):
+        world.append(1, index)
+    assert len(acquired(world.member("other").fetch(world.keys))) == 12
+
+
+def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one begins with the others."""
+    monkeypatch.setattr(fetch, "_MOST_READ", 2)
+    world = World(partitions=6)
+    for index in range(6):
+        world.append(1, index)
+    member = world.member()
+    got = [list(acquired(member.fetch(world.keys if number == 0 else ()))) for number in range(3)]
+    assert [len(keys) for keys in got] == [2, 2, 2]
+    assert sorted(key for keys in got for key in keys) == world.keys
+
+
+def test_idle_share_partitions_have_no_timers() -> None:
+    """One timer for the locks of a partition, and none once they are gone."""
+    world = World()
+    idle = world.broker.time.timer_count
+    world.append(3)
+    member = world.member()
+    member.fetch(world.keys)
+    assert world.broker.time.timer_count == idle + 1
+    member.acknowledge({world.keys[0]: [(0, 2, [ACCEPT])]})
+    world.let_pass(LOCK_MS)
+    assert world.broker.time.timer_count == idle
