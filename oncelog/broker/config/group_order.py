@@ -1,4 +1,4 @@
-"""Which settings of share groups must not be larger than which others (KIP-932).
+"""Which settings of share groups and streams groups must not be larger than which others (KIP-932, KIP-1071).
 
 Owns: the table, in the order and the words of Kafka's GroupCoordinatorConfig and ShareGroupConfig. Does not own: the
 bounds of each setting by itself (`coordinator_keys`).
@@ -25,6 +25,17 @@ _ORDER = (
     ("group.share.record.lock.duration.ms", _AT_LEAST, "group.share.min.record.lock.duration.ms"),
     ("group.share.max.record.lock.duration.ms", _AT_LEAST, "group.share.record.lock.duration.ms"),
     ("group.share.max.share.sessions", _AT_LEAST, "group.share.max.size"),
+    ("group.streams.max.heartbeat.interval.ms", _AT_LEAST, "group.streams.min.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", _AT_LEAST, "group.streams.min.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", _AT_MOST, "group.streams.max.heartbeat.interval.ms"),
+    ("group.streams.max.session.timeout.ms", _AT_LEAST, "group.streams.min.session.timeout.ms"),
+    ("group.streams.session.timeout.ms", _AT_LEAST, "group.streams.min.session.timeout.ms"),
+    ("group.streams.session.timeout.ms", _AT_MOST, "group.streams.max.session.timeout.ms"),
+    ("group.streams.heartbeat.interval.ms", _BELOW, "group.streams.session.timeout.ms"),
+    ("group.streams.max.assignment.interval.ms", _AT_LEAST, "group.streams.min.assignment.interval.ms"),
+    ("group.streams.assignment.interval.ms", _AT_LEAST, "group.streams.min.assignment.interval.ms"),
+    ("group.streams.assignment.interval.ms", _AT_MOST, "group.streams.max.assignment.interval.ms"),
+    ("group.streams.num.standby.replicas", _AT_MOST, "group.streams.max.standby.replicas"),
 )
 
 
