@@ -34,12 +34,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class FetchedRecords(NamedTuple):
+class FetchedRecords:
     """What the response has of a partition."""
 
-    code: ErrorCode
-    records: bytes | memoryview = b""
-    acquired: Sequence[AcquiredRecords] = ()
+    __slots__ = ("acquired", "code", "records")
+
+    def __init__(
+        self, code: ErrorCode, records: memoryview | bytes = b"", acquired: Sequence[AcquiredRecords] = ()
+    ) -> None:
+        self.code: Final = code
+        self.records: Final = records
+        self.acquired: Final = acquired
 
 
 Fetched = Mapping[PartitionId, FetchedRecords]
@@ -273,9 +278,9 @@ class ShareFetch:
                     self._errors[each] = error
                 continue
             wanted = Wanted(records_left, limits.batch_size, limits.acquire_mode)
-            batches = self._lives[each].acquire(self._member_id, wanted, reading, read)
-            records_left -= sum([acquired.record_count for acquired in batches.acquired])
-            fetched[each] = FetchedRecords(ErrorCode.NONE, *batches)
+            records, acquired = self._lives[each].acquire(self._member_id, wanted, reading, read)
+            records_left -= sum([records_of.record_count for records_of in acquired])
+            fetched[each] = FetchedRecords(ErrorCode.NONE, records, acquired)
         for each, refusal in self._errors.items():
             fetched[each] = FetchedRecords(refusal.code)
         self._leave()
