@@ -28,8 +28,8 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.sharing.manager import SharePartitionManager
-    from oncelog.broker.sharing.ports import SharePeer
-    from oncelog.broker.turns.ports import Scheduler, Timer
+    from oncelog.broker.sharing.ports import SharePeer, SharingParts
+    from oncelog.broker.turns.ports import Timer
 
 T = TypeVar("T")
 
@@ -92,18 +92,18 @@ class ShareFetch:
         "_lives",
         "_member_id",
         "_moved",
+        "_parts",
         "_peer",
         "_pending_count",
-        "_scheduler",
         "_session",
         "_state",
         "_timer",
     )
 
     def __init__(
-        self, scheduler: "Scheduler", peer: "SharePeer", session: ShareSession, limits: ShareFetchLimits
+        self, parts: "SharingParts", peer: "SharePeer", session: ShareSession, limits: ShareFetchLimits
     ) -> None:
-        self._scheduler = scheduler
+        self._parts = parts
         self._peer = peer
         self._session = session
         self._member_id = session.key.member_id
@@ -168,7 +168,7 @@ class ShareFetch:
             return
         self._go_on()
         if self._state is _State.WAITING:
-            self._timer = self._scheduler.call_later(self._limits.max_wait_ms, self._on_time_up)
+            self._timer = self._parts.purgatory.wait(self._limits.max_wait_ms, self._on_time_up)
 
     def on_moved(self, partition: PartitionId) -> None:
         """See `RecordsWaiter`. Other partitions of the same flush round belong to the response: it goes on after this
@@ -176,7 +176,7 @@ class ShareFetch:
         self._moved[partition] = None
         if self._state is _State.WAITING and not self._is_due:
             self._is_due = True
-            self._scheduler.call_soon(self._on_due)
+            self._parts.scheduler.call_soon(self._on_due)
 
     def on_ended(self, partition: PartitionId, error: KafkaError) -> None:
         """See `RecordsWaiter`."""
@@ -291,7 +291,7 @@ class ShareFetch:
             return
         self._state = _State.ENDED
         if self._timer is not None:
-            self._timer.cancel()
+            self._parts.purgatory.end_wait(self._timer)
         if self._session.waiter is self:
             self._session.waiter = None
         self._peer.on_disconnect = None
