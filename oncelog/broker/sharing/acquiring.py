@@ -62,8 +62,7 @@ class Acquiring:
             in_flight.close_gaps(fetched.fetch_offset, fetched.first_offset)
         last_offset = self._with_limit()
         if self._more > 0 and fetched.first_offset <= last_offset:
-            seen_offset = self._acquire_until(last_offset)
-            in_flight.close_gaps(fetched.fetch_offset, seen_offset)
+            self._acquire_until(last_offset)
         aborted = [batch for batch in fetched.batches if batch.is_aborted]
         for batch in aborted:
             in_flight.archive(batch.base_offset, batch.last_offset, (AVAILABLE, ACQUIRED))
@@ -81,37 +80,28 @@ class Acquiring:
         self._more = min(self._request.max_records, in_flight.end - fetched.fetch_offset + 1)
         return min(fetched.last_offset, in_flight.end)
 
-    def _acquire_until(self, last_offset: int) -> int:
-        """Acquire up to an offset. Return the one before which all is done."""
+    def _acquire_until(self, last_offset: int) -> None:
         in_flight, limits = self._in_flight, self._request.limits
         fetched_offset = self._fetched.first_offset
-        cached = in_flight.overlapping(fetched_offset, last_offset)
         position = max(fetched_offset, in_flight.start)
-        for batch in cached:
+        for batch in in_flight.overlapping(fetched_offset, last_offset):
+            if self._more > 0 and in_flight.gap_offset != NO_GAP and position < batch.first_offset:
+                self._acquire_new(position, batch.first_offset - 1)
             if self._more <= 0:
-                return position
-            if in_flight.gap_offset != NO_GAP and position < batch.first_offset:
-                position = self._acquire_new(position, batch.first_offset - 1)
-            if self._more <= 0:
-                return position
+                return
             is_throttled = _is_throttled(batch, fetched_offset, last_offset, limits)
             if is_throttled and self._acquired:
                 # The batch is left to a fetch of its own: so a bad record takes few others with it.
-                return position
-            acquired_count = self._acquire_again(batch, fetched_offset, last_offset)
+                return
+            if self._acquire_again(batch, fetched_offset, last_offset) and is_throttled:
+                return
             position = batch.last_offset + 1
-            if is_throttled and acquired_count:
-                return position
         if self._more > 0 and position <= last_offset:
-            position = self._acquire_new(position, last_offset)
-        return position
+            self._acquire_new(position, last_offset)
 
-    def _acquire_new(self, first_offset: int, last_offset: int) -> int:
-        """Acquire offsets that are in no batch yet. Return the one before which all is done."""
+    def _acquire_new(self, first_offset: int, last_offset: int) -> None:
+        """Acquire offsets that are in no batch yet."""
         in_flight, more = self._in_flight, self._more
-        following = in_flight.index_at(first_offset) + 1
-        if following < len(in_flight.batches):
-            last_offset = min(last_offset, in_flight.batches[following].first_offset - 1)
         if more < last_offset - first_offset + 1:
             # A soft limit: the whole batch of the log becomes one in flight, of which record_limit acquires less.
             last_offset = min(last_offset, self._fetched.end_of_batch_at(first_offset + more - 1))
@@ -121,12 +111,11 @@ class Acquiring:
             in_flight.add(batch)
             if acquired_offset < last_offset:
                 in_flight.put(batch, Run(acquired_offset + 1, last_offset, AVAILABLE, 0))
-            self._give(first_offset, acquired_offset, 1)
-            return last_offset + 1
+            self._give(first_offset, acquired_offset)
+            return
         for first, last in self._cut_new(first_offset, last_offset):
             in_flight.add(InFlightBatch(self._locked(first, last, 1)))
-            self._give(first, last, 1)
-        return last_offset + 1
+            self._give(first, last)
 
     def _cut_new(self, first_offset: int, last_offset: int) -> list[tuple[int, int]]:
         """Cut a range where the log's batches meet and the wanted size is reached."""
@@ -148,7 +137,6 @@ class Acquiring:
         throttled_from = _throttled_from(delivery_count_limit)
         isolates = delivery_count_limit > _LEAST_THROTTLED_DELIVERIES
         acquired_count, most = 0, -1
-        given: list[AcquiredRecords] = []
         for run in batch.runs_within(first_offset, last_offset):
             if run.state != AVAILABLE:
                 continue
@@ -165,19 +153,18 @@ class Acquiring:
                 take = min(take, most - acquired_count)
             last = run.first_offset + take - 1
             self._in_flight.put(batch, self._locked(run.first_offset, last, run.delivery_count + 1))
-            _append(given, run.first_offset, last, run.delivery_count + 1)
+            self._acquired.append(AcquiredRecords(run.first_offset, last, run.delivery_count + 1))
             acquired_count += take
             if is_last_delivery or acquired_count == most or (self._is_record_limit and acquired_count == self._more):
                 break
-        self._acquired += given
         self._more -= acquired_count
         return acquired_count
 
     def _locked(self, first_offset: int, last_offset: int, delivery_count: int) -> Run:
         return Run(first_offset, last_offset, ACQUIRED, delivery_count, self._member_id, self._locked_until_ms)
 
-    def _give(self, first_offset: int, last_offset: int, delivery_count: int) -> None:
-        self._acquired.append(AcquiredRecords(first_offset, last_offset, delivery_count))
+    def _give(self, first_offset: int, last_offset: int) -> None:
+        self._acquired.append(AcquiredRecords(first_offset, last_offset, 1))
         self._more -= last_offset - first_offset + 1
 
 
@@ -193,13 +180,3 @@ def _is_throttled(batch: InFlightBatch, first_offset: int, last_offset: int, lim
         if run.state == AVAILABLE and run.delivery_count >= throttled_from:
             return True
     return False
-
-
-def _append(acquired: list[AcquiredRecords], first_offset: int, last_offset: int, delivery_count: int) -> None:
-    """Append a range, as one with the last if they touch and have the same delivery count."""
-    if acquired:
-        before = acquired[-1]
-        if before.last_offset + 1 == first_offset and before.delivery_count == delivery_count:
-            acquired[-1] = AcquiredRecords(before.first_offset, last_offset, delivery_count)
-            return
-    acquired.append(AcquiredRecords(first_offset, last_offset, delivery_count))

@@ -74,9 +74,9 @@ class InFlight:
             for batch in self.batches:
                 if self.gap_offset != NO_GAP and self.gap_offset < batch.first_offset:
                     return self.gap_offset
-                for run in batch:
-                    if run.state == AVAILABLE:
-                        return run.first_offset
+                available_offset = batch.first_available()
+                if available_offset >= 0:
+                    return available_offset
         if self.gap_offset != NO_GAP:
             return self.gap_offset
         return self.batches[-1].last_offset + 1 if self.batches else self.start
@@ -136,7 +136,6 @@ class InFlight:
         for batch in self.batches:
             if batch.first_offset > position:
                 if self.gap_offset != NO_GAP and self.gap_offset < batch.first_offset:
-                    position = self.gap_offset
                     break
                 position = batch.first_offset
             unfinished = batch.first_unfinished(position)
@@ -151,7 +150,8 @@ class InFlight:
         del self._first_offsets[:done]
 
     def move_start(self, log_start_offset: int) -> None:
-        """Forget all before a later start of the log."""
+        """Forget all before a later start of the log, locks included; in Kafka these last until they expire, and its
+        start offset may move back then."""
         self.complete -= self.complete_within(self.start, log_start_offset - 1)
         self.start = log_start_offset
         # Before the start offset nothing is counted as terminal: archived there is only no longer locked or available.
@@ -181,5 +181,5 @@ class InFlight:
                 self.locks.remove(run.locked_until_ms, count)
         elif run.state == AVAILABLE:
             self.available += sign * count
-        elif run.last_offset >= self.start:
-            self.complete += sign * (run.last_offset - max(run.first_offset, self.start) + 1)
+        elif run.first_offset >= self.start:
+            self.complete += sign * count

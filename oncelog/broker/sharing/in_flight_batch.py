@@ -8,7 +8,7 @@ one state for each offset once they differ.
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from oncelog.broker.sharing.values import ACKNOWLEDGED, Run
+from oncelog.broker.sharing.values import ACKNOWLEDGED, AVAILABLE, Run
 
 
 class InFlightBatch:
@@ -48,6 +48,13 @@ class InFlightBatch:
             run = self._runs[index]
             if run.state < ACKNOWLEDGED:
                 return max(from_offset, run.first_offset)
+        return -1
+
+    def first_available(self) -> int:
+        """Return the first offset that is available; −1 if none is."""
+        for run in self._runs:
+            if run.state == AVAILABLE:
+                return run.first_offset
         return -1
 
     def put(self, run: Run) -> list[Run]:

@@ -125,8 +125,7 @@ class SharePartition:
             return
         for run in change.runs:
             in_flight.put(in_flight.batches[in_flight.index_at(run.first_offset)], run)
-        if change.batches:
-            in_flight.advance()
+        in_flight.advance()
 
     def _change(self, runs: Sequence[Run]) -> StateChange:
         complete = self._in_flight.complete
