@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from oncelog.broker.observability.logging import LogLevel
+from tests.conformance.features import at_levels
 from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
 from tests.conformance.stored_segments import KafkaSegments, OurSegments
@@ -118,6 +119,7 @@ RECORDINGS = {
             "cluster",
             "cluster_answers.json",
             _timeless(cluster_transcript.conversation),
+            ours=lambda: at_levels(VirtualBroker(), cluster_transcript.FEATURES_OFF),
             features=cluster_transcript.FEATURES_OFF,
             static_quorum=True,
             spelt=str,

@@ -23,7 +23,7 @@ Entries = list[DescribeConfigsResourceResult]
 _Synonym = tuple[str, str, ConfigSource]
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.+)")
 _UNKNOWN_TYPE = 0
-_INTERNAL = frozenset(
+INTERNAL = frozenset(
     (
         "group.share.initialize.retry.interval.ms",
         "share.coordinator.cold.partition.snapshot.interval.ms",
@@ -54,7 +54,7 @@ def describe_broker(
     secret, so they are not shown."""
     entries = []
     for name, key in BROKER_KEYS.items():
-        if name in _INTERNAL:
+        if name in INTERNAL:
             continue
         value, synonyms = _resolve(name, broker_config)
         entries.append(_entry(key, value, synonyms, read_only=not may_change_while_running(name)))

@@ -45,7 +45,7 @@ _SUFFIXES = {
     "-future": "are left out: replicas on their way to another log directory",
     "-stray": "are left out: Kafka has set them aside",
 }
-_GROUPS_WITHOUT_COORDINATOR = {11: "share groups", 17: "streams groups"}
+_GROUPS_WITHOUT_COORDINATOR = {17: "streams groups"}
 """The kinds of groups without a coordinator here, by the type of the key of a group's own record in
 `__consumer_offsets`."""
 

@@ -3,6 +3,7 @@
 import pytest
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.descriptions import INTERNAL
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -120,7 +121,7 @@ def test_detail_32_settings_are_all_described_with_their_source_and_creation_ans
             assert (made.num_partitions, made.replication_factor) == (3, 1)
             assert {config.name for config in made.configs} == set(TOPIC_CONFIGS)
     create(broker, TOPIC, retention_ms="5000")
-    shown = set(BROKER_KEYS) - {"unstable.api.versions.enable"}  # internal to Kafka too
+    shown = set(BROKER_KEYS) - INTERNAL  # internal to Kafka too
     for kind, name, expected in ((TOPIC_RESOURCE, TOPIC, set(TOPIC_CONFIGS)), (BROKER_RESOURCE, "1", shown)):
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         for version in range(1, 5):

@@ -1,0 +1,359 @@
+"""A conversation about share groups (KIP-932): heartbeats, assignments, and what a group of one kind answers to
+requests that are for another.
+
+Owns: the questions, and which part of an answer counts: error codes and texts, epochs, assignments by topic name; no
+ids that a broker makes.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
+from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
+from tests.clients.group_members import Broker
+from tests.clients.share_requests import name
+from tests.clients.streams_requests import StreamsTalk
+
+Told = Iterator[tuple[str, Any]]
+INTERVAL_MS = 1_200
+"""Longer than the time between two assignments of a group."""
+SOON_MS = 1_000
+GROUP_SIZE = 6
+SETTINGS = (f"group.share.max.size={GROUP_SIZE}",)
+
+
+def conversation(broker: Broker) -> Told:
+    """Every question and its answer; `broker` must be fresh."""
+    talk = GroupTalk(broker)
+    talk.prepare(log=4, other=2)
+    for part in (validation, one_member, members, subscriptions, sizes, topics, described, kinds, listed, deleted):
+        for question, answer in part(talk):
+            yield f"{part.__name__}: {question}", answer
+
+
+class GroupTalk(StreamsTalk):
+    def let_pass(self) -> None:
+        self.broker.let_pass(INTERVAL_MS)
+
+    def listed(self, version: int = 5, **filters: Any) -> Any:
+        answer = self.ask(ListGroupsRequest(**filters), version)
+        return name(answer.error_code), sorted(
+            (group.group_id, group.protocol_type, group.group_state, group.group_type if version >= 5 else None)
+            for group in answer.groups
+        )
+
+    def others(self, group_id: str, member_id: str = "m") -> Told:
+        """Requests of classic and consumer groups, and of both kinds' tools."""
+        protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+        joined = self.ask(
+            JoinGroupRequest(
+                group_id=group_id,
+                session_timeout_ms=30_000,
+                rebalance_timeout_ms=30_000,
+                member_id=member_id,
+                protocol_type="consumer",
+                protocols=[protocol],
+            ),
+            9,
+        )
+        yield "JoinGroup", name(joined.error_code)
+        synced = self.ask(SyncGroupRequest(group_id=group_id, generation_id=1, member_id=member_id), 5)
+        yield "SyncGroup", name(synced.error_code)
+        beaten = self.ask(HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id), 4)
+        yield "Heartbeat", name(beaten.error_code)
+        left = self.ask(LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id)]), 5)
+        yield "LeaveGroup", (name(left.error_code), [name(entry.error_code) for entry in left.members])
+        for version, member, epoch in ((8, member_id, 1), (9, member_id, 1), (9, "", -1)):
+            data = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+            committed = self.ask(
+                OffsetCommitRequest(
+                    group_id=group_id,
+                    member_id=member,
+                    generation_id_or_member_epoch=epoch,
+                    topics=[OffsetCommitRequestTopic(name="log", partitions=[data])],
+                ),
+                version,
+            )
+            answer = [name(entry.error_code) for topic in committed.topics for entry in topic.partitions]
+            yield f"OffsetCommit, version {version}, of {member!r} in {epoch}", answer
+        fetched = self.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)]), 9)
+        yield "OffsetFetch", (name(fetched.groups[0].error_code), len(fetched.groups[0].topics))
+        yield "OffsetDelete", name(self.ask(OffsetDeleteRequest(group_id=group_id, topics=[]), 0).error_code)
+        for version in (5, 6):
+            group = self.ask(DescribeGroupsRequest(groups=[group_id]), version).groups[0]
+            message = group.error_message if version >= 6 else None
+            yield f"DescribeGroups, version {version}", (name(group.error_code), message, group.group_state)
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=0,
+            rebalance_timeout_ms=30_000,
+            subscribed_topic_names=["log"],
+            topic_partitions=[],
+        )
+        yield "ConsumerGroupHeartbeat", self.error(self.ask(heartbeat, 1))
+        group = self.ask(ConsumerGroupDescribeRequest(group_ids=[group_id]), 1).groups[0]
+        yield "ConsumerGroupDescribe", (*self.error(group), group.group_state)
+        group = self.ask(StreamsGroupDescribeRequest(group_ids=[group_id]), 0).groups[0]
+        yield "StreamsGroupDescribe", (*self.error(group), group.group_state)
+
+
+def validation(talk: GroupTalk) -> Told:
+    for fields in (
+        {"rack_id": ""},
+        {"rack_id": " "},
+        {"subscribed_topic_names": None},
+        {"subscribed_topic_names": []},
+    ):
+        said: dict[str, Any] = fields
+        yield f"join with {said}", talk.join("v", "m", "log", **said)
+    yield "join without a group", talk.join("", "m", "log")
+    yield "join with a blank group", talk.join(" ", "m", "log")
+    yield "join without a member id", talk.join("v", "", "log")
+    yield "join with a blank member id", talk.join("v", " ", "log")
+    yield "join with a member id of 36", talk.join("v36", "m" * 36, "log")
+    yield "join with a member id of 37", talk.join("v", "m" * 37, "log")
+    for epoch in (3, -1, -2, -3):
+        yield f"epoch {epoch} in no group", talk.beat("v", "m", epoch)
+    yield "no group", talk.group("v")
+    yield "no group id", talk.group("")
+    yield "topics that are not there", talk.join("nowhere", "m", "gone", "a b", "", "__consumer_offsets")
+    yield "topics that are not there, described", talk.group("nowhere")
+    yield "topics that are not there, offsets", talk.offsets("nowhere")
+
+
+def one_member(talk: GroupTalk) -> Told:
+    group = "one"
+    yield "joins", talk.join(group, "m", "log", rack_id="rack")
+    talk.initialized(group, "log")
+    yield "joins, described", talk.group(group)
+    yield "reports at once", talk.beat(group, "m", 2)
+    yield "reports at once, described", talk.group(group)
+    talk.let_pass()
+    yield "reports", talk.beat(group, "m", 2)
+    yield "reports, described", talk.group(group)
+    for epoch in (1, 2, 4, 9, 3):
+        yield f"reports {epoch}", talk.beat(group, "m", epoch)
+    yield "the same again", talk.beat(group, "m", 3, subscribed_topic_names=["log"])
+    yield "another rack", talk.beat(group, "m", 3, rack_id="other")
+    yield "joins again", talk.join(group, "m", "log")
+    yield "joins again with other topics", talk.join(group, "m", "log", "other")
+    talk.initialized(group, "other")
+    yield "joins again, described", talk.group(group)
+    talk.let_pass()
+    yield "reports after that", talk.beat(group, "m", 3)
+    talk.let_pass()
+    yield "reports after that, again", talk.beat(group, "m", 4)
+    yield "described after that", talk.group(group)
+    yield "subscribes to nothing", talk.beat(group, "m", 4, subscribed_topic_names=[])
+    talk.let_pass()
+    yield "subscribes to nothing, reports", talk.beat(group, "m", 5)
+    yield "subscribes to nothing, described", talk.group(group)
+    yield "subscribes to nothing, offsets", talk.offsets(group)
+    yield "leaves with topics", talk.beat(group, "m", -1, subscribed_topic_names=["log"])
+    yield "leaves again", talk.beat(group, "m", -1)
+    yield "is gone", talk.group(group)
+    yield "is gone, reports", talk.beat(group, "m", 6)
+    talk.let_pass()
+    yield "comes back", talk.join(group, "m", "other")
+    yield "comes back, reports", talk.beat(group, "m", 7)
+    yield "comes back, described", talk.group(group)
+
+
+def members(talk: GroupTalk) -> Told:
+    """Which of its partitions a member has depends on the topic's id, how many does not."""
+    group = "several"
+
+    def shared() -> Any:
+        error, _, state, epoch, assigned, _, found, _ = talk.group(group)
+        each = [(member[0], member[2], sum(len(numbers) for _, numbers in member[5])) for member in found]
+        return error, state, epoch, assigned, each
+
+    def beat(member: str, epoch: int) -> Any:
+        *answer, found = talk.beat(group, member, epoch)
+        return *answer, None if found is None else sum(len(numbers) for _, numbers in found)
+
+    yield "one joins", talk.join(group, "one", "log")
+    talk.initialized(group, "log")
+    yield "two joins", talk.join(group, "two", "log")
+    yield "two, described", shared()
+    talk.let_pass()
+    yield "one reports", beat("one", 2)
+    yield "two reports", beat("two", 2)
+    yield "three joins", talk.join(group, "three", "log")
+    talk.let_pass()
+    for member in ("three", "two", "one"):
+        yield f"{member} reports in 3", beat(member, 3)
+    for member in ("four", "five"):
+        yield f"{member} joins", talk.join(group, member, "log")
+    talk.let_pass()
+    for member in ("one", "two", "three", "four", "five"):
+        yield f"{member} reports in 4", beat(member, 4)
+    yield "five, described", shared()
+    yield "somebody else", beat("seven", 3)
+    yield "somebody else leaves", beat("seven", -1)
+    yield "two leaves", beat("two", -1)
+    yield "two has left, described", shared()
+    talk.let_pass()
+    for member in ("one", "three", "four", "five"):
+        yield f"{member} reports in 6", beat(member, 6)
+    yield "four, described", shared()
+
+
+def subscriptions(talk: GroupTalk) -> Told:
+    group = "subscriptions"
+    yield "both", talk.join(group, "a", "log", "other")
+    talk.initialized(group, "log", "other")
+    talk.let_pass()
+    yield "one of them, twice", talk.join(group, "b", "log", "log")[:-1]
+    talk.let_pass()
+    yield "described", [member[4] for member in talk.group(group)[6]]
+    yield "another", talk.beat(group, "b", 3, subscribed_topic_names=["other", "gone"])[:-1]
+    talk.let_pass()
+    yield "a reports", talk.beat(group, "a", 2)[:-1]
+    yield "b reports", talk.beat(group, "b", 4)[:-1]
+    found = talk.group(group)[6]
+    yield "another, described", [(member[0], member[2], *member[4:5]) for member in found]
+    yield (
+        "each partition once at least",
+        sorted({(topic, number) for member in found for topic, numbers in member[5] for number in numbers}),
+    )
+
+
+def sizes(talk: GroupTalk) -> Told:
+    for number in range(GROUP_SIZE + 1):
+        yield f"member {number} joins", talk.join("sizes", f"{number}", "other")[:2]
+    yield "a member joins again", talk.join("sizes", "0", "other")[:2]
+
+
+def topics(talk: GroupTalk) -> Told:
+    """Topics that come, grow and go."""
+    group = "topics"
+    yield "before", talk.join(group, "m", "coming")
+    talk.create("coming", 2)
+    talk.let_pass()
+    yield "it has come", talk.beat(group, "m", 2)
+    talk.initialized(group, "coming")
+    yield "it has come, offsets", talk.offsets(group)
+    talk.let_pass()
+    yield "it is assigned", talk.beat(group, "m", 3)
+    talk.ask(DeleteTopicsRequest(topic_names=["coming"], timeout_ms=10_000), 5)
+    talk.broker.let_pass(SOON_MS)
+    talk.let_pass()
+    yield "it has gone", talk.beat(group, "m", 4)
+    yield "it has gone, described", talk.group(group)
+    yield "it has gone, offsets", talk.offsets(group)
+    talk.ids["old"] = talk.ids["coming"]
+    talk.create("coming", 1)
+    talk.let_pass()
+    yield "it is there again", talk.beat(group, "m", 5)
+    talk.initialized(group, "coming")
+    yield "it is there again, offsets", talk.offsets(group)
+    talk.let_pass()
+    yield "it is assigned again", talk.beat(group, "m", 6)
+    grown = CreatePartitionsTopic(name="coming", count=3, assignments=None)
+    talk.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=10_000), 3)
+    talk.broker.let_pass(SOON_MS)
+    yield "it has grown", talk.beat(group, "m", 7)
+    while len(talk.offsets(group)[-1]) < 3:
+        talk.broker.let_pass(50)
+    talk.let_pass()
+    yield "it has grown, reported", talk.beat(group, "m", talk.group(group)[6][0][2])
+    yield "it has grown, described", talk.group(group)
+
+
+def described(talk: GroupTalk) -> Told:
+    request = ShareGroupDescribeRequest(group_ids=["one", "gone", "", "several"])
+    answer = talk.ask(request, 1)
+    yield "several groups", sorted((group.group_id, *talk.error(group), group.group_state) for group in answer.groups)
+    yield "none", len(talk.ask(ShareGroupDescribeRequest(group_ids=[]), 1).groups)
+    twice = talk.ask(ShareGroupDescribeRequest(group_ids=["one", "one"]), 1)
+    yield "twice the same", len(twice.groups)
+    yield "with operations", talk.group("one", include_authorized_operations=True)[-1]
+    yield "with operations of no group", talk.group("gone", include_authorized_operations=True)
+
+
+def kinds(talk: GroupTalk) -> Told:
+    """Requests of one kind to groups of another, with members and without."""
+    for group_id in ("share", "left"):
+        talk.join(group_id, "m", "log")
+        talk.initialized(group_id, "log")
+    talk.beat("left", "m", -1)
+    for group_id in ("share", "left"):
+        for question, answer in talk.others(group_id):
+            yield f"{group_id}: {question}", answer
+        yield f"{group_id}: StreamsGroupHeartbeat", talk.streams_join(group_id, "m")[:2]
+        yield f"{group_id}: afterwards", talk.group(group_id)
+    classic = JoinGroupRequest(
+        group_id="classic",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    talk.ask(classic, 3)
+    simple = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    topic = OffsetCommitRequestTopic(name="log", partitions=[simple])
+    talk.ask(OffsetCommitRequest(group_id="simple", topics=[topic]), 8)
+    joins = ConsumerGroupHeartbeatRequest(
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=["log"],
+        topic_partitions=[],
+        group_id="consumer",
+    )
+    talk.ask(joins, 1)
+    talk.streams_join("streams", "m")
+    for group_id in ("classic", "simple", "consumer", "streams"):
+        yield f"{group_id}: join", talk.join(group_id, "m", "log")
+        yield f"{group_id}: report", talk.beat(group_id, "m", 1)
+        yield f"{group_id}: leave", talk.beat(group_id, "m", -1)
+        yield f"{group_id}: described", talk.group(group_id)
+
+
+def listed(talk: GroupTalk) -> Told:
+    for version in (0, 4, 5):
+        yield f"version {version}", talk.listed(version)
+    for types in (["share"], ["Share"], ["streams"], ["share", "classic"], ["nothing"], [""]):
+        yield f"types {types}", talk.listed(types_filter=types)
+    for states in (["Empty"], ["Stable"], ["stable"], ["Dead"]):
+        yield f"states {states}", talk.listed(types_filter=["share"], states_filter=states)
+
+
+def deleted(talk: GroupTalk) -> Told:
+    def delete(*group_ids: str) -> Any:
+        answer = talk.ask(DeleteGroupsRequest(groups_names=list(group_ids)), 2)
+        return sorted((entry.group_id, name(entry.error_code)) for entry in answer.results)
+
+    talk.ready("full", "log")
+    talk.ready("offsets", "log")
+    yield "with offsets", talk.offsets("offsets")
+    talk.beat("offsets", "m", -1)
+    yield "when empty", talk.offsets("offsets")
+    yield "several", delete("full", "offsets", "left", "gone", "")
+    yield "again", delete("offsets", "left")
+    yield "described", (talk.group("full")[2], talk.group("offsets"), talk.group("left"))
+    yield "no offsets", (talk.offsets("offsets"), talk.offsets("offsets", {"log": [0, 1]}))
+    yield "made again", talk.join("offsets", "m", "log")
+    talk.initialized("offsets", "log")
+    yield "made again, offsets", talk.offsets("offsets")
