@@ -54,6 +54,7 @@ from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
+from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
 from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
@@ -76,6 +77,7 @@ WITH_NAMES = {
     ),
     ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g"]),
     ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(group_ids=["g"]),
+    ApiKey.SHARE_GROUP_DESCRIBE: ShareGroupDescribeRequest(group_ids=["g"]),
     ApiKey.STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeRequest(group_ids=["g"]),
     ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["x"]),
     ApiKey.DESCRIBE_PRODUCERS: DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])]),
