@@ -1,5 +1,5 @@
-"""Kafka Streams' own smoke test, unmodified, with exactly_once_v2, in a classic group and in a streams group: its client
-computes, its driver feeds and verifies (KIP-1071).
+"""Kafka Streams' own smoke test, unmodified, with exactly_once_v2, in a classic group and in a streams group
+(KIP-1071): its client computes, its driver feeds and verifies.
 
 The driver writes numbers, and holds the minimum, maximum, sum, count, average and windows that come out in a dozen
 topics against what it wrote; with exactly-once it wants each of them to be exact. In the middle the client is killed
