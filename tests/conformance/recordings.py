@@ -36,11 +36,8 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
-<<<<<<< HEAD
-    streams_group_transcript,
-=======
     share_transcript,
->>>>>>> sharefetch
+    streams_group_transcript,
     tokens_transcript,
     two_names_transcript,
     two_phase_transcript,

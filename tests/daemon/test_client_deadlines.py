@@ -301,6 +301,7 @@ async def silent_broker(start_daemon: Start) -> AsyncIterator[SilentProxy]:
             "group.initial.rebalance.delay.ms=0",
             "group.share.heartbeat.interval.ms=100",
             "group.share.min.heartbeat.interval.ms=100",
+            "group.share.assignment.interval.ms=0",
             "transaction.two.phase.commit.enable=true",
         )
         proxy.upstream = ("127.0.0.1", outside)

@@ -25,6 +25,7 @@ SETTINGS = (
     "group.share.max.delivery.count.limit=25",
     "group.share.min.heartbeat.interval.ms=100",
     "group.share.heartbeat.interval.ms=200",
+    "group.share.assignment.interval.ms=0",
     "group.share.min.session.timeout.ms=1000",
     "group.share.session.timeout.ms=6000",
 )

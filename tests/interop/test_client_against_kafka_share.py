@@ -35,8 +35,9 @@ OVERRIDES = (
     "share.coordinator.state.topic.num.partitions=2",
     "group.share.min.record.lock.duration.ms=1000",
     # A member gets its first partitions with the second heartbeat.
-    "group.share.heartbeat.interval.ms=200",
-    "group.share.min.heartbeat.interval.ms=200",
+    "group.share.heartbeat.interval.ms=100",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.assignment.interval.ms=0",
 )
 LOCK_MS = 1_000
 """The shortest lock of a record that a group may have."""

@@ -136,6 +136,7 @@ def test_one_record_wakes_all_who_wait_and_goes_to_the_one_that_waits_longest() 
     """The others go on to wait."""
     world = World()
     replies = [world.member(name).start_fetch(world.keys, max_wait_ms=500) for name in ("first", "second")]
+    assert world.broker.broker.purgatory.waiting_count == 2
     world.append()
     assert [reply.is_there for reply in replies] == [True, False]
     world.append()
@@ -152,6 +153,7 @@ def test_a_client_that_has_left_acquires_nothing() -> None:
     assert not reply.is_there
     assert acquired(second.fetch(world.keys)) == {world.keys[0]: [(0, 0, 1)]}
     assert not world.broker.broker.slices.elements_held
+    assert not world.broker.broker.purgatory.waiting_count
 
 
 def test_a_fetch_whose_session_goes_on_without_it_acquires_nothing() -> None:
