@@ -169,6 +169,20 @@ def test_counts_are_those_of_going_through_all_subtopologies_again_and_again(
             configured(counts, *subtopologies)
 
 
+def test_a_count_is_decided_by_what_is_known_when_its_subtopology_has_its_turn() -> None:
+    """In the second round w follows from y alone, as z is decided only after it, as in Kafka."""
+    topology = configured(
+        {"a": 2, "b": 9},
+        reads("0", TopicInfo("x"), repartition_sink_topics=("y",)),
+        reads("1", TopicInfo("y"), TopicInfo("z"), repartition_sink_topics=("w",)),
+        reads("2", TopicInfo("v"), repartition_sink_topics=("z",)),
+        writes("3", "a", sinks=("x",)),
+        writes("4", "b", sinks=("v",)),
+        reads("5", TopicInfo("w")),
+    )
+    assert missing(topology) == {"v": 9, "w": 2, "x": 2, "y": 2, "z": 9}
+
+
 def test_more_tasks_than_a_turn_can_assign_are_rejected() -> None:
     wide = [Subtopology(str(number), ("a",)) for number in range(11)]
     assert configured({"a": 10_000}, *wide[1:]).is_ready
