@@ -47,7 +47,7 @@ AT_MS = 1_700_000_000_000
 EVERYTHING = 2**31 - 1
 PATIENT_MS = 5_000
 _PAUSE_MS = 50
-_PATIENCE = 400
+_PATIENCE = 1_000
 """Pauses until an answer."""
 _GROUP_RESOURCE, _SET = 32, 0
 

@@ -6,26 +6,41 @@ from functools import partial
 from typing import Any
 
 from tests.clients.share_requests import SETTINGS
-from tests.conformance.recording import Recording
-from tests.conformance.transcripts import share_group_transcript, share_offsets_transcript, share_state_transcript
+from tests.conformance.recording import Conversation, Recording
+from tests.conformance.transcripts import (
+    group_settings_transcript,
+    share_delivery_transcript,
+    share_fetch_transcript,
+    share_group_transcript,
+    share_log_transcript,
+    share_offsets_transcript,
+    share_state_transcript,
+)
 from tests.fakes.broker import VirtualBroker
 
 
-def _of(name: str, conversation: Callable[[Any], Iterable[tuple[str, Any]]], *settings: str, **rest: Any) -> Recording:
+def _with_wall(name: str, conversation: Conversation, *settings: str) -> Recording:
     return Recording(
         name,
         f"{name.replace(' ', '_')}_answers.json",
-        lambda broker, wall_ms: conversation(broker),
+        conversation,
         ours=partial(VirtualBroker, *SETTINGS, *settings),
         overrides=(*SETTINGS, *settings),
-        **rest,
     )
+
+
+def _of(name: str, conversation: Callable[[Any], Iterable[tuple[str, Any]]], *settings: str) -> Recording:
+    return _with_wall(name, lambda broker, wall_ms: conversation(broker), *settings)
 
 
 GROUP_KINDS = {
     recording.name: recording
     for recording in (
+        _of("group settings", group_settings_transcript.conversation),
+        _of("share delivery", share_delivery_transcript.conversation),
+        _of("share fetch", share_fetch_transcript.conversation, *share_fetch_transcript.SETTINGS),
         _of("share groups", share_group_transcript.conversation, *share_group_transcript.SETTINGS),
+        _with_wall("share logs", share_log_transcript.conversation),
         _of("share offsets", share_offsets_transcript.conversation),
         _of("share state", share_state_transcript.conversation),
     )

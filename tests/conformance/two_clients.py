@@ -4,7 +4,9 @@ from typing import Any
 
 from oncelog.protocol.message import Message
 from tests.clients.wire import WireBroker
+from tests.conformance.features import at_levels
 from tests.conformance.transcripts.authorization_transcript import ADMIN, CLIENT, SETTINGS
+from tests.conformance.transcripts.cluster_transcript import FEATURES_OFF
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 
@@ -13,7 +15,7 @@ _LONGEST_MS = 30_000
 
 class OurTwoClients:
     def __init__(self) -> None:
-        self._broker = VirtualBroker(*SETTINGS)
+        self._broker = at_levels(VirtualBroker(*SETTINGS), FEATURES_OFF)
         self.time = self._broker.time
 
     def ask(self, request: Message, version: int, source: str) -> Any:

@@ -62,11 +62,8 @@ class Reading(NamedTuple):
     bounds: ReadBounds
 
 
-class Batches(NamedTuple):
-    """Some records of what was read, in whole batches, and which of them their member has acquired."""
-
-    records: memoryview
-    acquired: Sequence[AcquiredRecords]
+AcquiredBatches = tuple[memoryview, Sequence[AcquiredRecords]]
+"""Some of what was read, in whole batches, and which of their records the member has acquired."""
 
 
 class SharePartitionLife:
@@ -262,7 +259,7 @@ class SharePartitionLife:
         self._is_held = False
         self._wake()
 
-    def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> Batches:
+    def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> AcquiredBatches:
         """Acquire what a member wants of the records that were read."""
         records, aborted = read
         state = self._state
@@ -280,7 +277,7 @@ class SharePartitionLife:
         if not acquired:
             return _NO_BATCHES
         start_bytes, end_bytes = fetched.bytes_of(acquired)
-        return Batches(records[start_bytes:end_bytes], acquired)
+        return records[start_bytes:end_bytes], acquired
 
     # -- changes
 
@@ -386,7 +383,7 @@ class Wanted(NamedTuple):
 
 
 NOTHING: Final[Records] = (memoryview(b""), None)
-_NO_BATCHES: Final = Batches(memoryview(b""), ())
+_NO_BATCHES: Final[AcquiredBatches] = (memoryview(b""), ())
 
 
 def _same(_: None) -> None:

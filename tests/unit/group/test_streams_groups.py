@@ -504,3 +504,23 @@ def test_a_group_that_was_deleted_is_not_there_after_a_restart() -> None:
     one.leave()
     broker.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
     assert described(broker.killed()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_restart_ends_the_delay_before_the_first_assignment() -> None:
+    broker = started()
+    one = Streams(broker)
+    one.join()
+    one.broker = broker.killed()
+    one.heartbeat()
+    assert (one.partitions, one.statuses) == ([0, 1, 2, 3], [])
+
+
+def test_nobody_waits_for_a_group_that_was_left_within_the_delay() -> None:
+    broker = started()
+    one = Streams(broker)
+    one.join()
+    one.leave()
+    epoch = described(broker).group_epoch
+    broker.let_pass(INITIAL_DELAY_MS)
+    group = described(broker)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Empty", epoch, 1)
