@@ -45,12 +45,6 @@ def member(broker: Broker, client_id: str = "worker") -> Iterator[ShareConsumer[
         yield consumer
 
 
-def taken(consumer: "ShareConsumer[bytes, bytes]") -> list[tuple[int, int]]:
-    """The offsets of the next records, and how often each was delivered."""
-    records = consumer.poll(timeout_ms=PATIENCE_MS)
-    return [(each.offset, each.delivery_count) for each in records]
-
-
 def test_a_lock_runs_out_by_the_clock_of_the_fixture_and_the_witness_tells_of_it(broker: Broker) -> None:
     """No test has to wait half a minute for the next delivery."""
     broker.produce(TOPIC, b"resize 1")
@@ -91,8 +85,8 @@ def test_what_is_done_in_time_is_not_told(broker: Broker) -> None:
 def test_a_share_group_is_told_of_where_its_program_writes_in_transactions(broker: Broker) -> None:
     """Acknowledgements are not part of its transactions."""
     broker.produce(TOPIC, b"resize 1")
-    own = {"bootstrap_servers": broker.bootstrap_servers, "client_id": "worker"}
-    with member(broker) as consumer, Producer(transactional_id="resizer", **own) as producer:
+    writer = Producer(broker.bootstrap_servers, client_id="worker", transactional_id="resizer")
+    with member(broker) as consumer, writer as producer:
         (record,) = consumer.poll(timeout_ms=PATIENCE_MS)
         with producer.transaction() as transaction:
             transaction.send("thumbnails", b"1")

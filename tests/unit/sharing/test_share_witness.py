@@ -76,7 +76,7 @@ def test_a_renewed_lock_counts_from_its_renewal() -> None:
     assert acknowledge_errors(renewed) == {world.keys[0]: NONE}
     world.let_pass(LOCK_MS - 1)
     assert world.accept(member, 0, 0) == NONE
-    assert world.findings == ()
+    assert not world.findings
     world.let_pass(8)
     assert world.accept(member, 1, 1) == ErrorCode.INVALID_RECORD_STATE
     (found,) = world.findings
