@@ -149,7 +149,7 @@ async def test_a_share_group_without_members_and_offsets_says_so(bootstrap: str)
 
 async def test_a_streams_group_shows_its_subtopologies_tasks_and_offsets(bootstrap: str) -> None:
     text = await shown(_Groups(bootstrap, TIMEOUT_MS), "/group?id=streams")
-    assert "type streams members 1 topology epoch 1 lag 2 offsets" in text
+    assert "type streams members 1 group epoch 1 assignment epoch 1 topology epoch 1 lag 2 offsets" in text
     assert "jobs -0 3 – 5 5 2 app" in text
     assert "0 jobs none streams-store-changelog" in text
     assert "app /127.0.0.1 process-7 thread 0_0 1_0 1_1 1_2" in text
@@ -171,6 +171,9 @@ async def test_every_number_of_these_groups_has_a_legend(bootstrap: str, path: s
             *("group epoch", "assignment epoch", "start offset", "last stable", "end", "lag", "members"),
             *("in flight", "acquired", "done", "deliveries: records", "offset", "released", "lost", "rejected"),
         ),
-        "/group?id=streams": ("topology epoch", "committed", "last stable", "end", "lag", "pending", "members"),
+        "/group?id=streams": (
+            *("group epoch", "assignment epoch", "topology epoch", "committed", "last stable", "end", "lag"),
+            *("pending", "members"),
+        ),
     }[path]
     assert [name for name in names if f" {name} " not in f" {legend} "] == []
