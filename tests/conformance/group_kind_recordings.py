@@ -15,6 +15,7 @@ from tests.conformance.transcripts import (
     share_log_transcript,
     share_offsets_transcript,
     share_state_transcript,
+    streams_group_transcript,
 )
 from tests.fakes.broker import VirtualBroker
 
@@ -43,5 +44,6 @@ GROUP_KINDS = {
         _with_wall("share logs", share_log_transcript.conversation),
         _of("share offsets", share_offsets_transcript.conversation),
         _of("share state", share_state_transcript.conversation),
+        _of("streams groups", streams_group_transcript.conversation, *streams_group_transcript.SETTINGS),
     )
 }
