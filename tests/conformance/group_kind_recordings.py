@@ -8,6 +8,8 @@ from typing import Any
 from tests.clients.share_requests import SETTINGS
 from tests.conformance.recording import Conversation, Recording
 from tests.conformance.transcripts import (
+    authorization_transcript,
+    group_kind_rights_transcript,
     group_settings_transcript,
     share_delivery_transcript,
     share_fetch_transcript,
@@ -17,6 +19,7 @@ from tests.conformance.transcripts import (
     share_state_transcript,
     streams_group_transcript,
 )
+from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
 from tests.fakes.broker import VirtualBroker
 
 
@@ -37,6 +40,15 @@ def _of(name: str, conversation: Callable[[Any], Iterable[tuple[str, Any]]], *se
 GROUP_KINDS = {
     recording.name: recording
     for recording in (
+        Recording(
+            "group kind rights",
+            "group_kind_rights_answers.json",
+            lambda broker, wall_ms: group_kind_rights_transcript.conversation(broker),
+            ours=partial(OurTwoClients, *SETTINGS),
+            connected=KafkaTwoClients,
+            overrides=(*authorization_transcript.SETTINGS, *SETTINGS),
+            spelt=lambda answer: "\n".join(f"{rights}: {of}" for rights, of in answer.items()),
+        ),
         _of("group settings", group_settings_transcript.conversation),
         _of("share delivery", share_delivery_transcript.conversation),
         _of("share fetch", share_fetch_transcript.conversation, *share_fetch_transcript.SETTINGS),
