@@ -17,10 +17,18 @@ from tests.conformance.transcripts import (
     share_log_transcript,
     share_offsets_transcript,
     share_state_transcript,
-    streams_group_transcript,
+    streams_heartbeat_transcript,
 )
 from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
 from tests.fakes.broker import VirtualBroker
+
+
+class _TwoClients(OurTwoClients):
+    """With share groups and streams groups."""
+
+    def __init__(self) -> None:
+        self._broker = VirtualBroker(*authorization_transcript.SETTINGS, *SETTINGS)
+        self.time = self._broker.time
 
 
 def _with_wall(name: str, conversation: Conversation, *settings: str) -> Recording:
@@ -44,7 +52,7 @@ GROUP_KINDS = {
             "group kind rights",
             "group_kind_rights_answers.json",
             lambda broker, wall_ms: group_kind_rights_transcript.conversation(broker),
-            ours=partial(OurTwoClients, *SETTINGS),
+            ours=_TwoClients,
             connected=KafkaTwoClients,
             overrides=(*authorization_transcript.SETTINGS, *SETTINGS),
             spelt=lambda answer: "\n".join(f"{rights}: {of}" for rights, of in answer.items()),
@@ -56,6 +64,6 @@ GROUP_KINDS = {
         _with_wall("share logs", share_log_transcript.conversation),
         _of("share offsets", share_offsets_transcript.conversation),
         _of("share state", share_state_transcript.conversation),
-        _of("streams groups", streams_group_transcript.conversation, *streams_group_transcript.SETTINGS),
+        _of("streams heartbeats", streams_heartbeat_transcript.conversation, *streams_heartbeat_transcript.SETTINGS),
     )
 }

@@ -12,8 +12,8 @@ _LONGEST_MS = 30_000
 
 
 class OurTwoClients:
-    def __init__(self, *settings: str) -> None:
-        self._broker = VirtualBroker(*SETTINGS, *settings)
+    def __init__(self) -> None:
+        self._broker = VirtualBroker(*SETTINGS)
         self.time = self._broker.time
 
     def ask(self, request: Message, version: int, source: str) -> Any:
