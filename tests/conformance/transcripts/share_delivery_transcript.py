@@ -171,7 +171,6 @@ def amounts(talk: ShareTalk) -> Told:
             {"max_records": 11},
             {"max_records": 25},
             {"max_records": 0},
-            {"max_records": -1},
             {"max_records": 500, "batch_size": 1},
             {"max_records": 500, "batch_size": 4},
             {"max_records": 500, "batch_size": 10},

@@ -231,7 +231,6 @@ def without_group(talk: ShareTalk) -> Told:
     talk.ready("one topic", "log")
     member = ShareMember(talk, "one topic", "m", topic="other")
     yield "another topic", member.fetch(0, max_wait_ms=LOCKED_MS)
-    yield "another topic, and its own", member.fetch(("log", 2), max_wait_ms=5_000)
     _released(member)
     stranger = ShareMember(talk, "one topic", "stranger")
     yield "who has not joined", stranger.records(2)
