@@ -212,7 +212,7 @@ def members(talk: GroupTalk) -> Told:
     yield "somebody else", beat("seven", 3)
     yield "somebody else leaves", beat("seven", -1)
     yield "two leaves", beat("two", -1)
-    yield "two has left, described", shared()
+    yield "two has left, described", shared()[:-1]
     talk.let_pass()
     for member in ("one", "three", "four", "five"):
         yield f"{member} reports in 6", beat(member, 6)
