@@ -3,10 +3,11 @@ the others."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from tests.clients.share_requests import SETTINGS
-from tests.conformance.recording import Conversation, Recording
+from tests.conformance.recording import Conversation, Differences, Recording
 from tests.conformance.transcripts import (
     authorization_transcript,
     group_kind_rights_transcript,
@@ -23,6 +24,9 @@ from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
 from tests.fakes.broker import VirtualBroker
 
 
+_NONE: Differences = MappingProxyType({})
+
+
 class _TwoClients(OurTwoClients):
     """With share groups and streams groups."""
 
@@ -31,18 +35,24 @@ class _TwoClients(OurTwoClients):
         self.time = self._broker.time
 
 
-def _with_wall(name: str, conversation: Conversation, *settings: str) -> Recording:
+def _with_wall(name: str, conversation: Conversation, *settings: str, differences: Differences = _NONE) -> Recording:
     return Recording(
         name,
         f"{name.replace(' ', '_')}_answers.json",
         conversation,
+        differences,
         ours=partial(VirtualBroker, *SETTINGS, *settings),
         overrides=(*SETTINGS, *settings),
     )
 
 
-def _of(name: str, conversation: Callable[[Any], Iterable[tuple[str, Any]]], *settings: str) -> Recording:
-    return _with_wall(name, lambda broker, wall_ms: conversation(broker), *settings)
+def _of(
+    name: str,
+    conversation: Callable[[Any], Iterable[tuple[str, Any]]],
+    *settings: str,
+    differences: Differences = _NONE,
+) -> Recording:
+    return _with_wall(name, lambda broker, wall_ms: conversation(broker), *settings, differences=differences)
 
 
 GROUP_KINDS = {
@@ -58,8 +68,15 @@ GROUP_KINDS = {
             spelt=lambda answer: "\n".join(f"{rights}: {of}" for rights, of in answer.items()),
         ),
         _of("group settings", group_settings_transcript.conversation),
-        _of("share delivery", share_delivery_transcript.conversation),
-        _of("share fetch", share_fetch_transcript.conversation, *share_fetch_transcript.SETTINGS),
+        _of(
+            "share delivery", share_delivery_transcript.conversation, differences=share_delivery_transcript.DIFFERENCES
+        ),
+        _of(
+            "share fetch",
+            share_fetch_transcript.conversation,
+            *share_fetch_transcript.SETTINGS,
+            differences=share_fetch_transcript.DIFFERENCES,
+        ),
         _of("share groups", share_group_transcript.conversation, *share_group_transcript.SETTINGS),
         _with_wall("share logs", share_log_transcript.conversation),
         _of("share offsets", share_offsets_transcript.conversation),
