@@ -23,7 +23,6 @@ from tests.conformance.transcripts import (
 from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
 from tests.fakes.broker import VirtualBroker
 
-
 _NONE: Differences = MappingProxyType({})
 
 
