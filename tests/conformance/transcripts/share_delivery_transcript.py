@@ -171,7 +171,6 @@ def amounts(talk: ShareTalk) -> Told:
             {"max_records": 11},
             {"max_records": 25},
             {"max_records": 0},
-            {"max_records": -1},
             {"max_records": 500, "batch_size": 1},
             {"max_records": 500, "batch_size": 4},
             {"max_records": 500, "batch_size": 10},
@@ -306,3 +305,12 @@ def locks(talk: ShareTalk) -> Told:
     yield "they make room, strictly", member.records(0, max_wait_ms=500, share_acquire_mode=STRICT)
     yield "all are done", (member.done((30, 49, [ACCEPT]), (60, 89, [ACCEPT])), _start(talk, "locks"))
     yield "the rest", member.records(0, max_wait_ms=500)
+
+
+_CUT = "Kafka fills the limit with a part of one more batch, which clients drop; we return whole batches"
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "amounts: {'max_records': 500, 'max_bytes': 400}": (_CUT, (("amounts12-0", "0-9", [(0, 9, 1)]),)),
+    "amounts: {'max_records': 500, 'max_bytes': 400}, again": (_CUT, (("amounts12-0", "10-19", [(10, 19, 1)]),)),
+}

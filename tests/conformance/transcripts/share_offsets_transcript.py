@@ -96,7 +96,7 @@ def described(talk: OffsetTalk) -> Told:
         yield f"joined, some, version {version}", talk.offsets("described", places, version)
     yield "a partition below zero", talk.offsets("described", {"log": [0, -1]})
     member = ShareMember(talk, "described")
-    yield "fetched", member.records(0, 1)
+    yield "fetched", member.records(0)
     yield "fetched, offsets", talk.offsets("described")
     yield "acknowledged", member.done((0, 4, [ACCEPT]), (5, 5, [RELEASE]), (7, 9, [ACCEPT]))
     for version in (0, 1):
