@@ -197,7 +197,7 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
     "ShareConsumer.subscribe": NO_WAIT,
     "ShareConsumer.subscription": NO_WAIT,
     "ShareConsumer.assignment": NO_WAIT,
-    "ShareConsumer.poll": (lambda scene: scene.shared.poll(50), RETURNS),
+    "ShareConsumer.poll": (lambda scene: scene.shared.poll(TIMEOUT_MS), RETURNS),
     "ShareConsumer.__aiter__": (lambda scene: first(aiter(scene.shared)), ENDLESS),
     "ShareConsumer.acknowledge": NO_WAIT,
     "ShareConsumer.commit_sync": (lambda scene: not_in_time(scene.shared), RETURNS),
