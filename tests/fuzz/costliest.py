@@ -100,10 +100,10 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0, apis: Sequence[Ap
         broker.time.settle()
         costly = Costly(api, version, pieces, frame, cost)
         # What is imported, and made in a broker's life once, is no request's cost: it is asked a second time.
-        if over_budget(cost, len(frame)):
+        if over_budget(cost, len(frame), api=api):
             again = cost_of(broker, frame)
             broker.time.settle()
-            problems = over_budget(again, len(frame))
+            problems = over_budget(again, len(frame), api=api)
             if problems:
                 return Climb(seed, played, costly, f"{problems}: {costly}")
         best = kept.get(api.name)

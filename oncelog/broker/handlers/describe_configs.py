@@ -33,7 +33,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
 
-_Identity = tuple[int, str]
+_Identity = tuple[int, str | None]
 
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Sliced[DescribeConfigsResponse]:
@@ -72,6 +72,8 @@ def _describe(
 ) -> DescribeConfigsResult:
     code, message, entries = ErrorCode.NONE, "", Entries()
     identity = _identity(resource)
+    if _is_as_all_groups(context, resource):
+        identity = (resource.resource_type, None)
     try:
         if identity not in found:
             found[identity] = _entries(context, resource.resource_type, resource.resource_name)
@@ -87,6 +89,12 @@ def _describe(
         resource_name=resource.resource_name,
         configs=entries,
     )
+
+
+def _is_as_all_groups(context: RequestContext, resource: DescribeConfigsResource) -> bool:
+    """A group without settings of its own, which may have never existed, is answered twenty: they are made once."""
+    kind, name = resource.resource_type, resource.resource_name
+    return kind == ResourceType.GROUP and bool(name) and not context.broker.metadata.state.config(kind, name)
 
 
 def _entries(context: RequestContext, kind: int, name: str) -> Entries:

@@ -28,7 +28,7 @@ def _problems(stage: Stage, attack: Attack, element_count: int, *, measures_memo
     frame = broker.frame(attack.message(stored, element_count), attack.version)
     cost = cost_of(broker, frame, measures_memory=measures_memory)
     broker.time.settle()
-    return [f"{attack}: {problem}" for problem in over_budget(cost, len(frame))]
+    return [f"{attack}: {problem}" for problem in over_budget(cost, len(frame), api=attack.api)]
 
 
 @pytest.mark.sampled(11)

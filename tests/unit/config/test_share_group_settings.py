@@ -2,9 +2,17 @@
 
 import pytest
 
+from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.config.group_config import group_config_value, validate_group_config
 from oncelog.broker.config.settings import BrokerConfig, ConfigError, load_config
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.fakes.broker import VirtualBroker
 
 
 def settings(*overrides: str) -> BrokerConfig:
@@ -101,3 +109,20 @@ def test_a_value_is_capped_by_bounds_that_were_narrowed_since() -> None:
     narrow = settings("group.share.max.delivery.count.limit=6")
     assert group_config_value("share.delivery.count.limit", config, narrow) == 6
     assert group_config_value("share.delivery.count.limit", {}, narrow) == 5
+
+
+def test_groups_that_are_described_together_have_each_its_own_settings() -> None:
+    """Those without any are answered alike, before and after one that has some."""
+    broker = VirtualBroker()
+    kind, name = ResourceType.GROUP, "share.delivery.count.limit"
+    own = AlterConfigsResource(resource_type=kind, resource_name="own", configs=[AlterableConfig(name=name, value="7")])
+    (altered,) = broker.ask(IncrementalAlterConfigsRequest(resources=[own]), 1).responses
+    assert altered.error_code == ErrorCode.NONE
+    asked = [
+        DescribeConfigsResource(resource_type=kind, resource_name=group, configuration_keys=keys)
+        for group, keys in (("one", None), ("own", None), ("two", [name]), ("", None))
+    ]
+    answer = broker.ask(DescribeConfigsRequest(resources=asked), 4)
+    found = {each.resource_name: {entry.name: entry.value for entry in each.configs} for each in answer.results}
+    assert (found["own"][name], found["two"], found[""]) == ("7", {name: "5"}, {})
+    assert found["one"] == {**found["own"], name: "5"}
