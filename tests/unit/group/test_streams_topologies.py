@@ -47,7 +47,9 @@ def test_missing_internal_topics_are_made_and_then_the_tasks_are_given() -> None
         3,
         f"Internal topics are missing: {REPARTITION}, {CHANGELOG}",
     )
-    assert described(broker).group_state == "NotReady"
+    group = described(broker)
+    changelog = group.topology.subtopologies[1].state_changelog_topics[0]
+    assert (group.group_state, changelog.name, changelog.partitions) == ("NotReady", CHANGELOG, 0)
     assert names(broker) == {TOPIC: 4, CHANGELOG: 4, REPARTITION: 4}
     broker.let_pass(ASSIGNMENT_INTERVAL_MS)
     one.heartbeat()
