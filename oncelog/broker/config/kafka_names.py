@@ -314,8 +314,15 @@ UNNEEDED_GROUPS = (
     ),
 )
 
+_BUFFER_MINIMUM = 512 * 1024
+_MINIMA = {
+    "group.coordinator.cached.buffer.max.bytes": _BUFFER_MINIMUM,
+    "share.coordinator.cached.buffer.max.bytes": _BUFFER_MINIMUM,
+}
+"""Kafka's, of those that can change while it runs and that scripts set."""
+
 UNNEEDED_KEYS = {
-    name: ConfigKey(name, kind, default, f"Without effect here: {group.why}.")
+    name: ConfigKey(name, kind, default, f"Without effect here: {group.why}.", _MINIMA.get(name))
     for group in UNNEEDED_GROUPS
     for name, kind, default in group.settings
 }

@@ -2,6 +2,8 @@
 
 import pytest
 
+from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType
+from oncelog.broker.config.changes import find_resource
 from oncelog.broker.config.group_config import group_config_value, validate_group_config
 from oncelog.broker.config.settings import BrokerConfig, ConfigError, load_config
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -101,3 +103,33 @@ def test_a_value_is_capped_by_bounds_that_were_narrowed_since() -> None:
     narrow = settings("group.share.max.delivery.count.limit=6")
     assert group_config_value("share.delivery.count.limit", config, narrow) == 6
     assert group_config_value("share.delivery.count.limit", {}, narrow) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        *(
+            (
+                f"group.{kind}.assignment.interval.ms",
+                "15001",
+                f"group.{kind}.assignment.interval.ms must be less than or equal to "
+                f"group.{kind}.max.assignment.interval.ms",
+            )
+            for kind in ("consumer", "share", "streams")
+        ),
+        (
+            "share.coordinator.cached.buffer.max.bytes",
+            "524287",
+            "Invalid value 524287 for configuration share.coordinator.cached.buffer.max.bytes: Value must be at least "
+            "524288",
+        ),
+    ],
+)
+def test_a_running_broker_refuses_what_it_would_not_start_with(name: str, value: str, problem: str) -> None:
+    """The order of settings holds for changes too, and the bounds of those without effect."""
+    broker = find_resource(ResourceType.BROKER, "1", ClusterState(), settings(), 1)
+    with pytest.raises(KafkaError) as caught:
+        broker.check({name: value}, [name])
+    assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REQUEST, problem)
+    allowed = str(int(value) - 1 if name.startswith("group.") else int(value) + 1)
+    broker.check({name: allowed}, [name])
