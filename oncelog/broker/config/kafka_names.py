@@ -82,7 +82,7 @@ UNNEEDED_GROUPS = (
         (
             ("broker.rack", _STRING, None),
             ("cordoned.log.dirs", _LIST, ""),
-            ("group.coordinator.rebalance.protocols", _LIST, "classic,consumer"),
+            ("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams"),
             ("offsets.topic.compression.codec", _INT, "0"),
             ("share.coordinator.state.topic.compression.codec", _INT, "0"),
             ("process.roles", _LIST, "broker,controller"),
