@@ -4,7 +4,8 @@ request (KIP-932).
 - A share session has the partitions of a member: epoch 0 opens one in place of the one before, −1 closes it and
   releases what the member holds, another epoch continues it. SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH; a
   request that finds no place for a session is answered SHARE_SESSION_LIMIT_REACHED after its max_wait_ms. The session
-  ends with the connection that has opened it.
+  ends with the connection that has opened it. With a group's last session its share-partitions leave the memory, in
+  Kafka only with that connection: read again, released ranges that are alike are one.
 - Acknowledgements come first, and are answered once they are durable, each partition with an error of its own. A
   request that opens a session has none: INVALID_REQUEST.
 - Records are returned as they are stored, in whole batches: the acquired ranges say which of them are the member's.
