@@ -29,6 +29,12 @@ QUICK_GROUPS = (
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=4000",
     "group.consumer.assignment.interval.ms=0",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.heartbeat.interval.ms=200",
+    "group.share.min.session.timeout.ms=1000",
+    "group.share.session.timeout.ms=4000",
+    "group.share.assignment.interval.ms=0",
+    "group.share.min.record.lock.duration.ms=1000",
     "group.streams.initial.rebalance.delay.ms=0",
     "group.streams.min.heartbeat.interval.ms=100",
     "group.streams.heartbeat.interval.ms=200",
@@ -37,6 +43,12 @@ QUICK_GROUPS = (
     "group.streams.assignment.interval.ms=0",
 )
 """A daemon that misses killed members soon, of each group protocol."""
+SHARE_STATE_ON_ONE_NODE = (
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
+    "share.coordinator.state.topic.num.partitions=2",
+)
+"""What share groups need of an Apache Kafka that is alone."""
 
 
 def unique(prefix: str) -> str:
@@ -69,6 +81,11 @@ def java_command(main_class: str, *arguments: str) -> list[str]:
         main_class,
         *arguments,
     ]
+
+
+def java_source(program: Path, *arguments: str) -> list[str]:
+    """The command that runs a source file over Kafka's jars."""
+    return java_command(str(program), *arguments)
 
 
 def run(command: list[str], feed: str = "", code: int = 0) -> str:
