@@ -4,18 +4,16 @@ is lost, and no record whose acknowledgement was answered is delivered again."""
 import json
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
 
-from oncelog.sync import Admin
 from tests.conftest import Start
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
-from tests.support.interop import QUICK_GROUPS, java_command, unique
+from tests.support.interop import QUICK_GROUPS, await_no_lag, java_command, unique
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop
@@ -129,12 +127,3 @@ def test_no_acknowledgement_that_was_answered_is_forgotten_whoever_is_killed(sta
     assert members.consumed.keys() == wanted
     again = [place for place, times in members.acknowledged.items() if max(members.consumed[place]) > min(times)]
     assert again == []
-
-
-def await_no_lag(daemon: Daemon, group: str) -> None:
-    """Until all is acknowledged: of an acknowledgement whose answer was lost, the members cannot say it."""
-    pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
-    with Admin(daemon.bootstrap) as admin:
-        while any(offset.lag for offset in admin.list_share_group_offsets(group).values()):
-            assert time.monotonic() < deadline
-            pause.wait(0.1)

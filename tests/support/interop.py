@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 import uuid
 from pathlib import Path
 
 import pytest
 
+from oncelog.sync import Admin
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
 
@@ -123,3 +125,13 @@ def finished_while_killed(command: list[str], daemon: Daemon, pause_s: float) ->
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     return out.splitlines()
+
+
+def await_no_lag(daemon: Daemon, group: str) -> None:
+    """Until a share group has acknowledged all: of an acknowledgement whose answer was lost, its members cannot say
+    whether it has been accepted."""
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+    with Admin(daemon.bootstrap) as admin:
+        while any(offset.lag for offset in admin.list_share_group_offsets(group).values()):
+            assert time.monotonic() < deadline, admin.list_share_group_offsets(group)
+            pause.wait(0.1)
